@@ -250,12 +250,17 @@ begin
     perform private.fail('RY422', format('"%s" is not a path.', p_path),
       'Use lower-case letters, digits, hyphens and underscores, with slashes between: platform/network.');
   end if;
+  -- A path is either: what is assigned to the group would go with the module.
+  perform private.fail('RY409', format('"%s" is a module.', m.path), 'Choose another path for the group.')
+  from public.modules as m
+  where m.org_id = p_org and m.path = any (private.path_prefixes(p_path)) and m.deleted_at is null;
   insert into public.groups (org_id, path)
   select p_org, g from unnest(private.path_prefixes(p_path)) as g where g <> '' on conflict (org_id, path) do nothing;
   return (select g.id from public.groups as g where g.org_id = p_org and g.path = p_path);
 end;
 $$;
-comment on function private.ensure_groups(uuid, text) is 'Makes a group and those above it where they are missing.';
+comment on function private.ensure_groups(uuid, text) is
+  'Makes a group and those above it where they are missing. Refuses a path at or below a module.';
 
 create function private.upsert_group(p_org uuid, p_path text, p_description text, p_hooks jsonb, p_env jsonb)
 returns jsonb
@@ -268,9 +273,6 @@ begin
   perform private.need_role(p_org, 'operator');
   perform private.check_hooks(p_hooks);
   perform private.check_env(p_env);
-  if exists (select from public.modules where org_id = p_org and path = p_path and deleted_at is null) then
-    perform private.fail('RY409', format('"%s" is a module.', p_path), 'Choose another path for the group.');
-  end if;
   perform private.ensure_groups(p_org, p_path);
   update public.groups set description = coalesce(p_description, description), hooks = coalesce(p_hooks, hooks),
     env = coalesce(p_env, env)

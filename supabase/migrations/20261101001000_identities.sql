@@ -16,15 +16,22 @@ declare
   v_identity public.cloud_identities;
 begin
   select * into v_identity from public.cloud_identities where id = p_identity and removed_at is null
-    and org_id in (select private.my_org_ids()) for update;
+    and org_id in (select private.my_org_ids());
   if v_identity.id is null then
     perform private.fail('RY404', 'There is no such cloud identity.');
   end if;
   perform private.need_role(v_identity.org_id, 'admin');
+  -- Before its row: deploying holds the routing, and ending a test the state, when they come to that.
+  perform private.lock_state(v_identity.org_id, p_identity);
+  select * into v_identity from public.cloud_identities where id = p_identity and removed_at is null for update;
+  if v_identity.id is null then
+    perform private.fail('RY404', 'There is no such cloud identity.', 'It was removed in this moment.');
+  end if;
   return v_identity;
 end;
 $$;
-comment on function private.my_identity(uuid) is 'A cloud identity that the caller may change.';
+comment on function private.my_identity(uuid) is
+  'A cloud identity that the caller may change, with the lock of its tests and its row held.';
 
 create function private.create_cloud_identity(p_org uuid, p_spec jsonb)
 returns jsonb

@@ -100,7 +100,11 @@ declare
   v_account public.service_accounts;
   v_outside pg_catalog.text;
 begin
-  select * into v_account from public.service_accounts where id = p_worker.service_account_id and path <> '';
+  select * into v_account from public.service_accounts where id = p_worker.service_account_id;
+  -- The runner's row has waited for whoever was removing the account.
+  if v_account.removed_at is not null then
+    perform private.fail('RY404', 'There is no such service account.', 'It was removed in this moment.');
+  end if;
   if p_worker.is_assigned_to_all_modules then
     v_outside := 'all modules';
   else
@@ -108,7 +112,7 @@ begin
     from public.worker_assignments as a
     where a.worker_id = p_worker.id and a.path <> v_account.path and not starts_with(a.path, v_account.path || '/');
   end if;
-  if v_account.id is not null and v_outside is not null then
+  if v_account.path <> '' and v_outside is not null then
     perform private.fail('RY422',
       format('The service account %s serves only %s, but the runner serves %s.', v_account.name, v_account.path,
         v_outside),
@@ -117,7 +121,8 @@ begin
 end;
 $$;
 comment on function private.check_account_scope(public.workers) is
-  'Refuses a runner, as it would now be, that serves anything outside of its service account.';
+  'Refuses a runner, as it would now be, that serves anything outside of its service account, or whose account is '
+  'gone.';
 
 create function private.job_types(p_value jsonb)
 returns public.job_type[]

@@ -74,8 +74,8 @@ begin
   if coalesce(p_options ->> 'desired_count', '1') !~ '^(1000|[0-9]{1,3})$' then
     perform private.fail('RY422', 'That is not a number of tasks.', 'desired_count is 0 to 1,000.');
   end if;
-  perform private.need_proven_identity(p_org, p_cloud_identity, p_region);
   perform private.lock_routing(p_org, true);
+  perform private.need_proven_identity(p_org, p_cloud_identity, p_region);
   -- Else the sweep would retire what is deployed now.
   perform private.retire_worker(w.id, 'removed from the cloud') from public.workers as w
   where w.org_id = p_org and lower(w.name) = lower(trim(p_name)) and w.removed_at is null and w.cloud ? 'is_gone';

@@ -1,10 +1,12 @@
 """Testing a cloud identity is a job: queued, fenced, and its end says whether the identity works."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from tests.db.world import ROLE, Organization, Runner, World, refused
+from tests.db.world import ROLE, Caller, Organization, Runner, World, refused
+from tests.support.waiting import wait_until
 
 Site = tuple[World, Organization, Runner, str]
 
@@ -69,8 +71,36 @@ def test_a_changed_identity_is_untested_and_an_old_test_cannot_vouch_for_it(site
     assert state(org, aws) == (False, None)
 
 
-def deploy(org: Organization, aws: str) -> None:
-    org.owner.call("deploy_worker", p_org=org.id, p_name="x", p_cloud_identity=aws, p_region="eu-west-1", p_options={})
+def deploy(org: Organization, aws: str, by: Caller | None = None) -> None:
+    (by or org.owner).call(
+        "deploy_worker", p_org=org.id, p_name="x", p_cloud_identity=aws, p_region="eu-west-1", p_options={}
+    )
+
+
+def test_a_test_and_a_deployment_at_once_do_not_wait_for_each_other_for_ever(site: Site) -> None:
+    world, org, _, aws = site
+    try_it(site)
+    admin = org.member("admin")
+    with ThreadPoolExecutor(1) as pool:
+        with org.owner.connection.transaction():
+            org.owner.call("update_cloud_identity", p_identity=aws, p_spec={"name": "renamed"})
+            deployed = pool.submit(deploy, org, aws, admin)
+            wait_until(world.is_anybody_waiting)
+            org.owner.call("verify_cloud_identity", p_identity=aws)
+        deployed.result()
+
+
+def test_nothing_is_deployed_with_an_identity_that_was_removed_meanwhile(site: Site) -> None:
+    world, org, _, aws = site
+    try_it(site)
+    admin = org.member("admin")
+    with ThreadPoolExecutor(1) as pool:
+        with org.owner.connection.transaction():
+            org.owner.call("remove_cloud_identity", p_identity=aws)
+            late = pool.submit(deploy, org, aws, admin)
+            wait_until(world.is_anybody_waiting)
+        with refused("RY404", "There is no such cloud identity"):
+            late.result()
 
 
 def try_it(site: Site, status: str = "SUCCEEDED", **more: Any) -> None:

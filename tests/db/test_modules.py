@@ -80,6 +80,15 @@ def test_a_path_is_either_a_group_or_a_module(org: Organization) -> None:
         org.module("platform/eu")
 
 
+@pytest.mark.parametrize("below", ["platform/vpc/x", "platform/vpc/x/y"])
+def test_nothing_is_made_below_a_module(org: Organization, below: str) -> None:
+    org.module("platform/vpc")
+    for make in (org.module, org.group):
+        with refused("RY409", '"platform/vpc" is a module.'):
+            make(below)
+    assert org.owner.rows("select path from public.groups") == ["platform"]
+
+
 def test_removal_asks_for_the_name_and_waits_for_jobs(org: Organization) -> None:
     module = org.module("platform/vpc")
     with refused("RY422", "The name does not match."):

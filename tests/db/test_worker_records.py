@@ -1,11 +1,12 @@
 """Runner records: registration, tokens, flags, assignments, removal, shared runners."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from tests.db.world import TOKEN_HASH, Organization, World, refused
+from tests.db.world import TOKEN_HASH, Caller, Organization, World, refused
 from tests.support.waiting import wait_until
 
 
@@ -115,6 +116,32 @@ def test_what_waited_while_a_runner_was_removed_does_not_change_it(world: World,
             wait_until(world.is_anybody_waiting)
         with refused("RY404", "There is no such runner."):
             assigned.result()
+
+
+def register(org: Organization, admin: Caller, account: str) -> None:
+    options = {"service_account_id": account}
+    admin.call("register_worker", p_org=org.id, p_name="r2", p_token_hash=None, p_token_hint=None, p_options=options)
+
+
+def give(org: Organization, admin: Caller, account: str) -> None:
+    worker = org.world.owner.one("select id from public.workers where org_id = %s", org.id)
+    admin.call("update_worker", p_worker=worker, p_options={"service_account_id": account})
+
+
+@pytest.mark.parametrize("act", [register, give])
+def test_no_runner_gets_a_service_account_that_was_removed_meanwhile(
+    world: World, org: Organization, act: Callable[[Organization, Caller, str], None]
+) -> None:
+    account = org.account()["id"]
+    org.worker("r1")
+    admin = org.member("admin")
+    with ThreadPoolExecutor(1) as pool:
+        with org.owner.connection.transaction():
+            org.owner.call("remove_service_account", p_account=account)
+            late = pool.submit(act, org, admin, account)
+            wait_until(world.is_anybody_waiting)
+        with refused("RY404", "There is no such service account."):
+            late.result()
 
 
 def test_assignments_need_something_to_be_assigned_to(org: Organization) -> None:

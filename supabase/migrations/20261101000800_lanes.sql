@@ -343,7 +343,8 @@ begin
     if v_lane is not null then
       insert into private.lane_workers (worker_id, lane_id, priority, distance, instance_name)
       select f.worker_id, f.lane_id, f.priority, f.distance, f.instance_name
-      from private.lane_fit(v_lane, null) as f where f.reason is null;
+      -- A pinned lane is for that runner alone; each update of a runner makes one.
+      from private.lane_fit(v_lane, p_job.pinned_worker_id) as f where f.reason is null;
       return v_lane;
     end if;
   end loop;

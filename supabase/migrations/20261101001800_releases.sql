@@ -55,7 +55,8 @@ grant select on public.rollouts to authenticated, service_role;
 create policy "Members see their organisation's rollouts" on public.rollouts
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.rollouts is
-  'Updating the outdated runners in waves: one, then a quarter, then the rest. One at a time per organisation.';
+  'Updating the outdated runners in waves: one, then a quarter, then the rest, at most 200 in each. One at a time per '
+  'organisation.';
 comment on column public.rollouts.wave is 'The wave that is running, from 1.';
 comment on column public.rollouts.waves is 'The runners of each wave: [[worker id, …], …].';
 comment on column public.rollouts.reason is 'Why it paused, failed or was aborted.';
@@ -394,84 +395,49 @@ returns jsonb
 language sql immutable
 set search_path = ''
 as $$
-  select jsonb_agg(w.ids order by w.n) from (
-    select x.n, jsonb_agg(x.id order by x.i) as ids from (
-      select u.id, u.i, case when u.i = 1 then 1 when u.i <= 1 + ceil((cardinality(p_workers) - 1) * 0.25) then 2
-        else 3 end as n
-      from unnest(p_workers) with ordinality as u (id, i)
-    ) as x group by x.n
+  select jsonb_agg(w.ids order by w.first) from (
+    select min(x.i) as first, jsonb_agg(x.id order by x.i) as ids from (
+      select u.id, u.i, u.n, (row_number() over (partition by u.n order by u.i) - 1) / 200 as part from (
+        select p.id, p.i, case when p.i = 1 then 1 when p.i <= 1 + ceil((cardinality(p_workers) - 1) * 0.25) then 2
+          else 3 end as n
+        from unnest(p_workers) with ordinality as p (id, i)) as u
+    ) as x group by x.n, x.part
   ) as w
 $$;
-comment on function private.plan_waves(uuid[]) is 'Runners in waves: the first, a quarter of the others, the rest.';
+comment on function private.plan_waves(uuid[]) is
+  'Runners in waves: the first, a quarter of the others, the rest. What is more than 200 is several waves: the end of '
+  'one job queues the whole of the next.';
 
 create function private.start_wave(p_rollout public.rollouts)
-returns void
+returns integer
 language plpgsql
 set search_path = ''
 as $$
 declare
   v_job public.provision_jobs;
+  v_count integer := 0;
 begin
+  -- As they are now: days may have passed since the waves were planned, and a person may have updated, drained or
+  -- removed a runner.
   for v_job in
     select u.* from public.workers as w cross join lateral private.update_jobs(w, p_rollout.version) as u
     where w.id in (select x::pg_catalog.uuid
       from jsonb_array_elements_text(p_rollout.waves -> (p_rollout.wave - 1)) as x)
-      and w.removed_at is null and not private.is_state_in_use(w.id)
+      and w.removed_at is null and not w.cloud ? 'is_gone' and private.is_version_less(w.version, p_rollout.version)
+      and (w.type = 'cloud-hosted' or not (w.is_draining or w.is_disabled)) and not private.is_state_in_use(w.id)
     order by w.id
   loop
     v_job.rollout_id := p_rollout.id;
     v_job.created_by := p_rollout.created_by;
     v_job.created_by_label := p_rollout.created_by_label;
     perform private.add_job(v_job, format('Wave %s of the rollout of %s', p_rollout.wave, p_rollout.version));
+    v_count := v_count + 1;
   end loop;
+  return v_count;
 end;
 $$;
-comment on function private.start_wave(public.rollouts) is 'Queues the jobs of a rollout''s present wave.';
-
-create function private.start_rollout(p_org uuid, p_workers uuid[], p_by uuid, p_is_by_policy boolean)
-returns public.rollouts
-language plpgsql
-set search_path = ''
-as $$
-declare
-  v_rollout public.rollouts;
-begin
-  insert into public.rollouts (org_id, version, waves, created_by, created_by_label, is_by_policy)
-  values (p_org, private.latest_version(), private.plan_waves(p_workers), p_by, case when p_is_by_policy
-    then 'update policy' else private.caller_label(p_org) end, p_is_by_policy) returning * into v_rollout;
-  perform private.start_wave(v_rollout);
-  return v_rollout;
-end;
-$$;
-comment on function private.start_rollout(uuid, uuid[], uuid, boolean) is
-  'Starts a rollout of the newest release to these runners.';
-
-create function private.update_outdated_workers(p_org uuid)
-returns jsonb
-language plpgsql security definer
-set search_path = ''
-as $$
-declare
-  v_rollout public.rollouts;
-  v_workers pg_catalog.uuid[];
-begin
-  perform private.need_role(p_org, 'admin');
-  select array_agg(w.id order by w.status, w.name) into v_workers from private.outdated_workers(p_org) as w;
-  if v_workers is null then
-    perform private.fail('RY409', 'No runner is outdated that a job could update.',
-      'Self-hosted runners without that permission are updated where they run.');
-  end if;
-  v_rollout := private.start_rollout(p_org, v_workers, private.caller_id(), false);
-  perform private.audit(p_org, 'rollout.started', 'rollout', v_rollout.id::pg_catalog.text, v_rollout.version,
-    jsonb_build_object('runners', cardinality(v_workers)));
-  return to_jsonb(v_rollout);
-exception
-  when unique_violation then
-    perform private.fail('RY409', 'A rollout is under way already.', 'Wait for it, or abort it.');
-end;
-$$;
-comment on function private.update_outdated_workers(uuid) is 'Body of public.update_outdated_workers.';
-grant execute on function private.update_outdated_workers(uuid) to authenticated;
+comment on function private.start_wave(public.rollouts) is
+  'Queues the jobs of a rollout''s present wave, for those of its runners that still need one; returns how many.';
 
 create function private.advance_rollout(p_rollout uuid)
 returns void
@@ -504,20 +470,68 @@ begin
     and j.status in ('QUEUED', 'CLAIMED', 'PROCESSING', 'NEEDS_ATTENTION')) then
     return;
   end if;
-  if v_rollout.wave >= jsonb_array_length(v_rollout.waves) then
-    update public.rollouts set status = 'SUCCEEDED', finished_at = now(), reason = null where id = p_rollout;
-    return;
-  end if;
-  -- What the policy started goes on when the policy allows it again.
-  if v_rollout.is_by_policy and not private.may_update(v_rollout.org_id) then
-    return;
-  end if;
-  update public.rollouts set wave = wave + 1 where id = p_rollout returning * into v_rollout;
-  perform private.start_wave(v_rollout);
+  while v_rollout.wave < jsonb_array_length(v_rollout.waves) loop
+    -- What the policy started goes on when the policy allows it again.
+    if v_rollout.is_by_policy and not private.may_update(v_rollout.org_id) then
+      return;
+    end if;
+    update public.rollouts set wave = wave + 1 where id = p_rollout returning * into v_rollout;
+    -- A wave without a job has no end that would take the rollout further.
+    if private.start_wave(v_rollout) > 0 then
+      return;
+    end if;
+  end loop;
+  update public.rollouts set status = 'SUCCEEDED', finished_at = now(), reason = null where id = p_rollout;
 end;
 $$;
 comment on function private.advance_rollout(uuid) is
   'Takes a rollout one step further: pause at a failure or when the release was withdrawn, the next wave, or done.';
+
+create function private.start_rollout(p_org uuid, p_workers uuid[], p_by uuid, p_is_by_policy boolean)
+returns public.rollouts
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_rollout public.rollouts;
+begin
+  insert into public.rollouts (org_id, version, wave, waves, created_by, created_by_label, is_by_policy)
+  values (p_org, private.latest_version(), 0, private.plan_waves(p_workers), p_by, case when p_is_by_policy
+    then 'update policy' else private.caller_label(p_org) end, p_is_by_policy) returning * into v_rollout;
+  perform private.advance_rollout(v_rollout.id);
+  select * into v_rollout from public.rollouts where id = v_rollout.id;
+  return v_rollout;
+end;
+$$;
+comment on function private.start_rollout(uuid, uuid[], uuid, boolean) is
+  'Starts a rollout of the newest release to these runners.';
+
+create function private.update_outdated_workers(p_org uuid)
+returns jsonb
+language plpgsql security definer
+set search_path = ''
+as $$
+declare
+  v_rollout public.rollouts;
+  v_workers pg_catalog.uuid[];
+begin
+  perform private.need_role(p_org, 'admin');
+  select array_agg(w.id order by w.status, w.name) into v_workers from private.outdated_workers(p_org) as w;
+  if v_workers is null then
+    perform private.fail('RY409', 'No runner is outdated that a job could update.',
+      'Self-hosted runners without that permission are updated where they run.');
+  end if;
+  v_rollout := private.start_rollout(p_org, v_workers, private.caller_id(), false);
+  perform private.audit(p_org, 'rollout.started', 'rollout', v_rollout.id::pg_catalog.text, v_rollout.version,
+    jsonb_build_object('runners', cardinality(v_workers)));
+  return to_jsonb(v_rollout);
+exception
+  when unique_violation then
+    perform private.fail('RY409', 'A rollout is under way already.', 'Wait for it, or abort it.');
+end;
+$$;
+comment on function private.update_outdated_workers(uuid) is 'Body of public.update_outdated_workers.';
+grant execute on function private.update_outdated_workers(uuid) to authenticated;
 
 -- --------------------------------------------------------------------------------- what the end of such a job leads to
 

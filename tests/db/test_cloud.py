@@ -300,6 +300,38 @@ def test_a_failure_pauses_the_rollout_and_a_person_decides(site: tuple[World, Or
         org.owner.call("resume_rollout", p_rollout=rollout)
 
 
+@pytest.mark.parametrize("how", ["removed", "updated"])
+@pytest.mark.parametrize("gone", [[1], [2], [1, 2]])
+def test_a_wave_without_a_runner_that_needs_it_does_not_stop_the_rollout(
+    site: tuple[World, Organization, Runner, str], gone: list[int], how: str
+) -> None:
+    world, org, shared, _ = site
+    fleet_of(site, 3)
+    waves = [wave[0] for wave in org.owner.call("update_outdated_workers", p_org=org.id)["waves"]]
+    job = shared.claim_one()
+    for number in gone:
+        if how == "removed":
+            remove(org, shared, waves[number])
+        else:
+            later = "update public.workers set version = '1.10.0' where id = %s"
+            world.owner.connection.execute(later, [waves[number]])
+    shared.finish(job)
+    rest = shared.claim(9)
+    assert [each["payload"]["lifecycle"]["worker"]["id"] for each in rest] == [
+        worker for number, worker in enumerate(waves) if number not in (0, *gone)
+    ]
+    for each in rest:
+        shared.finish(each)
+    assert org.owner.one("select status from public.rollouts") == "SUCCEEDED"
+
+
+def test_no_wave_is_larger_than_one_call_should_queue(world: World) -> None:
+    ids = "array(select gen_random_uuid() from generate_series(1, 1000))"
+    given, waves = world.owner.one(f"select i.ids::text[], private.plan_waves(i.ids) from (select {ids} as ids) as i")
+    assert [len(wave) for wave in waves] == [1, 200, 50, 200, 200, 200, 149]
+    assert [worker for wave in waves for worker in wave] == given
+
+
 def test_aborting_cancels_what_has_not_begun(site: tuple[World, Organization, Runner, str]) -> None:
     _, org, shared, _ = site
     fleet_of(site, 3)

@@ -185,6 +185,19 @@ def test_one_that_does_not_come_back_fails_its_update_and_pauses_the_rollout(
     assert rollout(org)[0] == "PAUSED"
 
 
+def test_a_resumed_rollout_leaves_alone_what_is_newer_or_takes_no_jobs(
+    site: tuple[World, Organization, Runner],
+) -> None:
+    _, org, runner = site
+    newer, drained = permitted(org, "self-2"), permitted(org, "self-3")
+    started = org.owner.call("update_outdated_workers", p_org=org.id)
+    runner.finish(runner.claim_one(), "FAILED", p_error={"message": "put back"})
+    newer.heartbeat(version="1.2.0")
+    org.owner.call("drain_worker", p_worker=drained.worker_id, p_reason="maintenance")
+    assert org.owner.call("resume_rollout", p_rollout=started["id"])["status"] == "SUCCEEDED"
+    assert org.owner.rows("select status from public.provision_jobs") == ["FAILED"]
+
+
 def test_withdrawing_a_release_stops_the_updates_to_it(site: tuple[World, Organization, Runner]) -> None:
     world, org, runner = site
     permitted(org, "self-2")

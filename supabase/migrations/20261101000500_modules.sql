@@ -19,7 +19,7 @@ create table public.groups (
   path text not null check (private.is_path(path)),
   description text not null default '' check (length(description) <= 2000),
   hooks jsonb not null default '{}' check (jsonb_typeof(hooks) = 'object'),
-  env jsonb not null default '{}' check (jsonb_typeof(env) = 'object'),
+  env jsonb not null default '{}' check (jsonb_typeof(env) = 'object' and octet_length(env::text) <= 65536),
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   unique (org_id, path)
@@ -117,10 +117,14 @@ begin
     or new.approvals_required not between 0 and 10 or new.approval_timeout_seconds not between 60 and 2592000
     or jsonb_typeof(new.source) <> 'object' or jsonb_typeof(new.inputs) <> 'object' or jsonb_typeof(new.env) <> 'object'
     or jsonb_typeof(new.hooks) <> 'object' or jsonb_typeof(new.extra_files) <> 'array'
-      or not private.is_label_list(new.labels) then
+      or not private.is_label_list(new.labels)
+    -- Each of its jobs carries a copy.
+    or octet_length(new.source::pg_catalog.text) + octet_length(new.inputs::pg_catalog.text)
+      + octet_length(new.env::pg_catalog.text) + octet_length(new.extra_files::pg_catalog.text) > 1048576 then
     perform private.fail('RY422', 'A field of the module is not valid.',
       'approvals_required is 0 to 10, approval_timeout_seconds 60 to 2592000, a description has at most 2,000 '
-      'characters, labels read like "gpu=true", at most 32 of 1,000 characters in all.');
+      'characters, labels read like "gpu=true", at most 32 of 1,000 characters in all; source, inputs, env and '
+      'extra_files have at most 1 MiB together.');
   end if;
   return new;
 end;
@@ -281,7 +285,8 @@ begin
   return to_jsonb(v_group);
 exception
   when check_violation then
-    perform private.fail('RY422', 'The description is too long.', 'At most 2,000 characters.');
+    perform private.fail('RY422', 'The description or the variables are too long.',
+      'A description has at most 2,000 characters, the variables of a group 64 KiB.');
 end;
 $$;
 comment on function private.upsert_group(uuid, text, text, jsonb, jsonb) is 'Body of public.upsert_group.';

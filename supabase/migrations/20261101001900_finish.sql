@@ -227,7 +227,8 @@ begin
   select status into v_old from public.provision_jobs where id = p_live.job_id;
   update public.provision_jobs set
     status = 'QUEUED', queued_at = now(), phase = null, lease_until = null,
-    not_before_at = case when p_delay > interval '0' then now() + p_delay end
+    not_before_at = case when p_delay > interval '0' then now() + p_delay end,
+    cancel_kind = null, cancel_requested_at = null, cancel_requested_by = null
   where id = p_live.job_id returning * into v_job;
   perform private.record_job_event(v_job, p_event, v_old, 'QUEUED', p_kind, p_actor, p_label, p_reason,
     jsonb_strip_nulls(jsonb_build_object('worker_id', p_live.worker_id, 'delay_seconds', extract(epoch from p_delay),

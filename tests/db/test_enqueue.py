@@ -122,6 +122,17 @@ def test_only_a_finished_plan_of_the_module_is_applied_and_only_once(org: Organi
         org.enqueue("a/b", "APPLY", plan_job_id=plan)
 
 
+def test_a_destroy_takes_a_destroy_plan(org: Organization) -> None:
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    plan = org.enqueue("a/b")
+    runner.finish(runner.claim_one())
+    with refused("RY422", "is not a finished plan of this module."):
+        org.enqueue("a/b", "DESTROY", plan_job_id=plan)
+    plan = org.enqueue("a/b", destroy=True)
+    runner.finish(runner.claim_one())
+    assert org.enqueue("a/b", "DESTROY", plan_job_id=plan)
+
+
 def test_one_job_per_module_is_ready_the_others_wait_in_order(world: World, org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=10)
     first, second, third = (org.enqueue("a/b") for _ in range(3))

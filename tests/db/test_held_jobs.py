@@ -108,6 +108,18 @@ def test_a_killed_engine_leaves_the_job_to_a_person_with_its_lock(
     assert runner.claim_one()["id"] != applying["id"]
 
 
+def test_how_an_attempt_was_cancelled_says_nothing_about_the_next(
+    world: World, org: Organization, runner: Runner, applying: dict[str, Any]
+) -> None:
+    org.owner.call("cancel_job", p_job=applying["id"], p_kind="KILL")
+    runner.finish(applying, "NEEDS_ATTENTION", p_error={"code": "engine_killed", "message": "killed"})
+    again = org.owner.call("resolve_attention", p_job=applying["id"], p_action="retry")
+    assert (again["cancel_kind"], again["cancel_requested_at"], again["cancel_requested_by"]) == (None, None, None)
+    assert runner.claim_one()["id"] == applying["id"]
+    asked = org.owner.call("cancel_job", p_job=applying["id"], p_kind="AFTER_STEP")
+    assert asked["cancel_kind"] == "AFTER_STEP"
+
+
 def test_a_process_that_died_is_lost_and_not_out_of_contact(
     world: World, runner: Runner, applying: dict[str, Any]
 ) -> None:

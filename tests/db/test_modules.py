@@ -47,6 +47,11 @@ def test_only_named_fields_change(org: Organization) -> None:
         {"approval_timeout_seconds": 1},
         {"inputs": []},
         {"description": "x" * 2001},
+        {"source": {"files": {"main.tf": "x" * 2**20}}},
+        {"inputs": {"a": "x" * 2**20}},
+        {"env": {"A": "x" * 2**20}},
+        {"extra_files": [{"path": "a", "content": "x" * 2**20}]},
+        {"inputs": {"a": "x" * 2**19}, "env": {"A": "x" * 2**19}},
     ],
 )
 def test_what_no_runner_could_run_is_refused(org: Organization, spec: dict[str, Any]) -> None:

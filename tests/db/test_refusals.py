@@ -306,8 +306,13 @@ PEOPLE: dict[str, tuple[str, str, Ask]] = {
     "an instance with spaces": ("RY422", "An instance name has 1 to 100", open_session),
     "a long description": (
         "RY422",
-        "The description is too long.",
+        "The description or the variables are too long.",
         owner("upsert_group", p_path="a", p_description="x" * 2001),
+    ),
+    "long variables of a group": (
+        "RY422",
+        "The description or the variables are too long.",
+        owner("upsert_group", p_path="a", p_env={"A": "x" * 65536}),
     ),
     "a group with a past": ("RY409", 'Removed modules of "past" still have a history.', delete_group_with_a_past),
     "a pin to nobody": (

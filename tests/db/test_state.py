@@ -210,6 +210,8 @@ def test_looking_first_runs_beside_the_held_job_and_writes_nothing(world: World,
     runner.finish(job)
     assert world.status(job_id) == "NEEDS_ATTENTION"
     assert org.owner.call("state_info", p_module=org.modules["a/b"])["lock"]["id"] == "dead"
+    with refused("RY422", "is not a finished plan of this module."):
+        org.enqueue("a/b", "APPLY", plan_job_id=look["id"])
 
 
 def test_retry_runs_the_same_job_again(world: World, org: Organization) -> None:

@@ -114,7 +114,7 @@ def test_variables_of_one_job(world: World, org: Organization) -> None:
     job = world.job(org.enqueue("a/b", variables={"region": "us", "zones": ["a"]}))
     assert job["payload"]["module"]["inputs"] == {"region": "us", "size": 1, "zones": ["a"]}
     assert world.job(org.enqueue("a/b"))["payload"]["module"]["inputs"] == {"region": "eu", "size": 1}
-    for wrong in ([], {"a b": 1}, {"": 1}, "x"):
+    for wrong in ([], {"a b": 1}, {"": 1}, "x", {"a": "x" * 2**20}):
         with refused("RY422", "Variables are an object of names and values."):
             org.enqueue("a/b", variables=wrong)
 

@@ -149,13 +149,14 @@ def _whose(job: Row) -> dict[str, Any]:
 def _offers(job: Row) -> dict[str, bool]:
     status, is_asked = str(job["status"]), bool(job.get("cancel_kind"))
     summary = job.get("plan_summary") or {}
-    is_module = bool(job.get("module_id"))
+    # A check beside a held job shows what that job left behind; it is never applied.
+    is_plan = job["type"] == "PLAN" and bool(job.get("module_id")) and not _option(job, "inspects")
     return {
         "can_cancel": status in words.ACTIVE,
         # After a cancel was asked for, only a harder kind makes sense; before a runner has it, there is only one kind.
         "can_choose_cancel": status in words.RUNNING,
         "can_retry": status in ("FAILED", "CANCELLED"),
-        "can_apply": status == "SUCCEEDED" and job["type"] == "PLAN" and bool(summary.get("has_changes")) and is_module,
+        "can_apply": status == "SUCCEEDED" and is_plan and bool(summary.get("has_changes")),
         "is_waiting": status == "QUEUED" and not is_asked,
         "was_killed": was_killed_while_changing(job),
         "is_kill": job.get("cancel_kind") == "KILL" or _code(job) == "engine_killed",

@@ -55,6 +55,15 @@ def test_facts() -> None:
         ({"status": "SUCCEEDED"}, set()),
         ({"status": "SUCCEEDED", "type": "PLAN", "plan_summary": {"has_changes": True}}, {"can_apply"}),
         ({"status": "SUCCEEDED", "type": "PLAN", "plan_summary": {"has_changes": False}}, set()),
+        (
+            {
+                "status": "SUCCEEDED",
+                "type": "PLAN",
+                "plan_summary": {"has_changes": True},
+                "payload": {"options": {"inspects": 4827}},
+            },
+            set(),
+        ),
         ({"status": "NEEDS_ATTENTION"}, set()),
     ],
 )

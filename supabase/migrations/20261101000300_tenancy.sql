@@ -62,7 +62,7 @@ create trigger wake after insert or update
 create table public.invitations (
   id uuid primary key default gen_random_uuid(),
   org_id uuid not null references public.organizations (id) on delete cascade,
-  email text not null check (email ~ '^[^@\s]+@[^@\s]+$'),
+  email text not null check (length(email) <= 320 and email ~ '^[^@\s]+@[^@\s]+$'),
   role public.member_role not null,
   invited_by uuid,
   created_at timestamptz not null default now(),
@@ -134,14 +134,15 @@ returns boolean
 language sql immutable
 set search_path = ''
 as $$
-  select coalesce(jsonb_typeof(p_trust) = 'object' and p_trust - array['issuer', 'audience', 'bound_claims'] = '{}'
+  select coalesce(jsonb_typeof(p_trust) = 'object' and octet_length(p_trust::pg_catalog.text) <= 8192
+    and p_trust - array['issuer', 'audience', 'bound_claims'] = '{}'
     and p_trust ->> 'issuer' ~ '^https?://' and length(p_trust ->> 'issuer') <= 500
     and length(p_trust ->> 'audience') between 1 and 500
     and jsonb_typeof(p_trust -> 'bound_claims') = 'object' and p_trust -> 'bound_claims' <> '{}', false)
 $$;
 comment on function private.is_trust(jsonb) is
-  'Whether a JSON object is {issuer, audience, bound_claims}; at least one claim, or every workload of the issuer '
-  'would be let in.';
+  'Whether a JSON object of at most 8 KiB is {issuer, audience, bound_claims}; at least one claim, or every workload '
+  'of the issuer would be let in.';
 
 create function private.is_trust_list(p_trusts jsonb)
 returns boolean

@@ -156,9 +156,9 @@ begin
   perform private.need_role(p_org, 'admin');
   perform private.check_role(p_role);
   v_member := private.lock_member(p_org, p_user);
-  if v_member.role = 'owner' or p_role = 'owner' then
-    perform private.need_role(p_org, 'owner');
-  end if;
+  -- Again, because the caller's own role may have changed while they waited.
+  perform private.need_role(p_org, case when 'owner' in (v_member.role, p_role) then 'owner'
+    else 'admin' end::public.member_role);
   update public.memberships set role = p_role where org_id = p_org and user_id = p_user;
   perform private.keep_an_owner(p_org);
   perform private.audit(p_org, 'member.role_changed', 'member', p_user::pg_catalog.text, v_member.email,
@@ -176,13 +176,12 @@ set search_path = ''
 as $$
 declare
   v_member public.memberships;
+  v_needed public.member_role := case when p_user = private.caller_id() then 'viewer' else 'admin' end;
 begin
-  perform private.need_role(p_org, case when p_user = private.caller_id() then 'viewer'
-    else 'admin' end::public.member_role);
+  perform private.need_role(p_org, v_needed);
   v_member := private.lock_member(p_org, p_user);
-  if v_member.role = 'owner' then
-    perform private.need_role(p_org, 'owner');
-  end if;
+  -- Again, because the caller's own role may have changed while they waited.
+  perform private.need_role(p_org, case when v_member.role = 'owner' then 'owner' else v_needed end);
   -- Before the membership goes: it says what the log calls somebody who leaves.
   perform private.audit(p_org, 'member.removed', 'member', p_user::pg_catalog.text, v_member.email);
   delete from public.memberships where org_id = p_org and user_id = p_user;

@@ -293,10 +293,12 @@ create table public.cloud_identities (
   name text not null check (length(name) between 1 and 100),
   provider text not null default 'aws' check (provider = 'aws'),
   account_id text not null check (account_id ~ '^\d{12}$'),
-  role_arn text not null check (role_arn ~ '^arn:aws[a-z-]*:iam::\d{12}:role/.+$'),
+  role_arn text not null check (length(role_arn) <= 2048 and role_arn ~ '^arn:aws[a-z-]*:iam::\d{12}:role/.+$'),
   external_id text not null unique default replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''),
-  regions text[] not null check (cardinality(regions) between 1 and 50),
-  network jsonb not null default '{"create_vpc": true}' check (jsonb_typeof(network) = 'object'),
+  regions text[] not null
+    check (cardinality(regions) between 1 and 50 and length(array_to_string(regions, '')) <= 2000),
+  network jsonb not null default '{"create_vpc": true}'
+    check (jsonb_typeof(network) = 'object' and octet_length(network::text) <= 16384),
   verified_at timestamptz,
   verification_error text,
   created_by uuid,

@@ -107,7 +107,7 @@ returns text
 language sql stable
 set search_path = ''
 as $$
-  select 'Degraded: ' || min(i.facts #>> '{degraded,reason}')
+  select 'Degraded: ' || left(min(i.facts #>> '{degraded,reason}'), 300)
   from public.worker_instances as i join private.instance_liveness as l on l.instance_id = i.id and l.is_fresh
   where i.worker_id = p_worker having bool_and(coalesce(jsonb_typeof(i.facts -> 'degraded') = 'object', false))
 $$;

@@ -60,7 +60,8 @@ exception
       'Choose another name.');
   when check_violation or not_null_violation then
     perform private.fail('RY422', 'A field of the cloud identity is missing or not valid.',
-      'It needs a name, a role ARN like arn:aws:iam::123456789012:role/runyard, and at least one region.');
+      'It needs a name, a role ARN like arn:aws:iam::123456789012:role/runyard of at most 2,048 characters, and 1 to '
+      '50 regions of 2,000 characters in all; its network has at most 16 KiB.');
 end;
 $$;
 comment on function private.create_cloud_identity(uuid, jsonb) is 'Body of public.create_cloud_identity.';
@@ -91,7 +92,9 @@ exception
     perform private.fail('RY409', format('There is already a cloud identity "%s".', p_spec ->> 'name'),
       'Choose another name.');
   when check_violation or not_null_violation or invalid_text_representation then
-    perform private.fail('RY422', 'A field of the cloud identity is not valid.', 'Check the role ARN and the regions.');
+    perform private.fail('RY422', 'A field of the cloud identity is not valid.',
+      'Check the role ARN (at most 2,048 characters), the regions (1 to 50, of 2,000 characters in all) and the '
+      'network (at most 16 KiB).');
 end;
 $$;
 comment on function private.update_cloud_identity(uuid, jsonb) is 'Body of public.update_cloud_identity.';
@@ -226,7 +229,8 @@ exception
       'Choose another name.');
   when check_violation or not_null_violation then
     perform private.fail('RY422', 'A field of the service account is missing or not valid.',
-      'Each of at most ten trusts is {issuer, audience, bound_claims}: an https address, and at least one claim.');
+      'Each of at most ten trusts is {issuer, audience, bound_claims} of at most 8 KiB: an https address, and at least '
+      'one claim.');
 end;
 $$;
 comment on function private.create_service_account(uuid, jsonb, text, text) is 'Body of public.create_service_account.';
@@ -286,7 +290,8 @@ exception
       'Choose another name.');
   when check_violation or not_null_violation or invalid_text_representation then
     perform private.fail('RY422', 'A field of the service account is not valid.',
-      'Each of at most ten trusts is {issuer, audience, bound_claims}: an https address, and at least one claim.');
+      'Each of at most ten trusts is {issuer, audience, bound_claims} of at most 8 KiB: an https address, and at least '
+      'one claim.');
 end;
 $$;
 comment on function private.update_service_account(uuid, jsonb) is 'Body of public.update_service_account.';

@@ -193,7 +193,8 @@ begin
     epoch = i.epoch + 1, boot_id = p_boot_id, status = 'ONLINE', connected_at = now(), disconnected_at = null,
       last_error = null,
     hostname = coalesce(left(p_facts ->> 'hostname', 255), i.hostname),
-    facts = i.facts || (p_facts - array['engines', 'engine_note', 'last_error']),
+    -- Another process may leave the number of its slots to the runner's record.
+    facts = i.facts - 'capacity' || (p_facts - array['engines', 'engine_note', 'last_error']),
     engines = coalesce(nullif(p_facts -> 'engines', 'null'), i.engines),
       version = coalesce(left(p_facts ->> 'version', 50), i.version),
     capacity = private.slots_of(p_worker.capacity, p_facts)

@@ -81,7 +81,8 @@ begin
         from (select * from found where is_managed and position(v_search in lower(address)) > 0
           order by address limit 500) as f),
       'types', (select coalesce(jsonb_object_agg(t.type, t.number), '{}')
-        from (select type, count(*) as number from found where is_managed group by type) as t),
+        from (select type, count(*) as number from found where is_managed and type is not null
+          group by type) as t),
       'outputs', private.state_outputs(v_state)));
 end;
 $$;

@@ -340,5 +340,8 @@ def test_a_runner_whose_instances_are_all_degraded_is_not_called_ready(world: Wo
         instance.heartbeat(p_facts={"degraded": DEGRADED})
     row = world.worker_row(worker)
     assert (row["status"], row["status_reason"]) == ("ONLINE", "Degraded: The disk is full.")
+    for instance in (one, two):
+        instance.heartbeat(p_facts={"degraded": {"reason": "x" * 1000}})
+    assert world.worker_row(worker)["status_reason"] == "Degraded: " + "x" * 300
     one.heartbeat(p_facts={"degraded": None})
     assert world.worker_row(worker)["status_reason"] == "Ready"

@@ -84,6 +84,16 @@ def test_the_record_limits_what_a_process_offers(org: Organization) -> None:
     assert org.owner.one("select capacity from public.worker_instances where id = %s", runner.instance_id) == 1
 
 
+def test_a_process_that_names_no_slots_does_not_inherit_those_of_the_one_before(
+    world: World, org: Organization
+) -> None:
+    worker = org.worker("r1", capacity=4)
+    first = world.connect_runner(worker, capacity=2)
+    second = world.connect_runner(worker, boot_id=first.boot_id)
+    second.heartbeat(p_facts={"disk": 1})
+    assert org.owner.one("select capacity from public.worker_instances where id = %s", second.instance_id) == 4
+
+
 def test_an_instance_has_a_slot_whatever_it_says_and_as_many_as_its_shared_runner_now_has(fresh_world: World) -> None:
     world = fresh_world
     shared = world.shared_worker(capacity=2)

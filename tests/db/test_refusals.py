@@ -343,6 +343,33 @@ PEOPLE: dict[str, tuple[str, str, Ask]] = {
 }
 
 
+def trust(size: int) -> list[dict[str, Any]]:
+    return [{"issuer": "https://x.example", "audience": "a", "bound_claims": {"sub": "x" * size}}]
+
+
+IDENTITY: list[dict[str, Any]] = [
+    {"role_arn": "arn:aws:iam::123456789012:role/" + "x" * 2048},
+    {"regions": ["x" * 2001]},
+    {"network": {"subnets": ["x" * 16384]}},
+]
+TOO_LARGE: list[Ask] = [
+    invite("x" * 320 + "@example.org"),
+    lambda org: org.account(trusts=trust(8192)),
+    lambda org: org.owner.call("update_service_account", p_account=org.account()["id"], p_spec={"trusts": trust(8192)}),
+    *(lambda org, spec=spec: org.cloud_identity(**spec) for spec in IDENTITY),
+    *(
+        lambda org, spec=spec: org.owner.call("update_cloud_identity", p_identity=org.cloud_identity(), p_spec=spec)
+        for spec in IDENTITY
+    ),
+]
+
+
+@pytest.mark.parametrize("ask", TOO_LARGE)
+def test_what_is_too_large_is_refused(org: Organization, ask: Ask) -> None:
+    with refused("RY422"):
+        ask(org)
+
+
 @pytest.mark.parametrize("what", PEOPLE)
 def test_people_are_told_what_is_wrong(org: Organization, what: str) -> None:
     code, words, ask = PEOPLE[what]

@@ -93,6 +93,13 @@ def test_odd_states_are_read_without_falling_over(org: Organization, odd: dict[s
     assert org.owner.call("state_resources", p_module=module)["total"] == 0
 
 
+def test_a_resource_without_a_type_is_counted_under_none(org: Organization) -> None:
+    module = org.module("a/b")
+    write(org, {"serial": 1, "resources": [{"name": "x", "instances": [{}]}, *TOFU["resources"]]})
+    found = org.owner.call("state_resources", p_module=module)
+    assert (found["total"], found["types"]) == (4, {"vm": 3})
+
+
 def test_an_older_version_becomes_the_newest_again(world: World, org: Organization) -> None:
     module = org.module("a/b")
     write(org, TOFU)

@@ -347,7 +347,7 @@ comment on column public.scaling_decisions.to_count is 'Tasks after.';
 comment on column public.scaling_decisions.detail is 'The numbers that it was computed from.';
 comment on column public.scaling_decisions.dry_run is 'Whether it was only computed, not carried out.';
 
-create function private.scaling_inputs()
+create function private.scaling_inputs(p_orgs uuid[])
 returns jsonb
 language sql stable security definer
 set search_path = ''
@@ -359,10 +359,14 @@ as $$
       'jobs_per_task', coalesce((w.scaling ->> 'jobs_per_task')::integer, w.capacity), 'idle_seconds',
         coalesce((w.scaling ->> 'idle_seconds')::integer, 300)),
     'load', jsonb_build_object('desired', w.desired_count, 'connected', l.connected, 'waiting', (
-        select count(*) from private.lane_workers as lw join private.live_jobs as q on q.lane_id = lw.lane_id
-          and q.stage = 'READY'
-        join private.lanes as l on l.id = lw.lane_id
-        where lw.worker_id = w.id and not private.has_nearer(l, lw.distance)
+        -- Who is nearer is asked once for a lane that has work, not for each of its jobs.
+        select coalesce(sum(case when ready.jobs = 0 or private.has_nearer(l, lw.distance) then 0 else ready.jobs end),
+          0)
+        from private.lane_workers as lw join private.lanes as l on l.id = lw.lane_id
+        cross join lateral (
+          select count(*) as jobs from private.live_jobs as q where q.lane_id = lw.lane_id and q.stage = 'READY'
+        ) as ready
+        where lw.worker_id = w.id
           -- Nobody could take them: a task would be started, and paid for, to wait.
           and not exists (select from private.organizations_in_maintenance as m where m.org_id = w.org_id)),
       'running', l.running, 'busy_tasks', l.busy, 'takes_jobs', not (w.is_disabled or w.is_draining)),
@@ -375,9 +379,11 @@ as $$
     from private.instance_liveness as i where i.worker_id = w.id
   ) as l
   where w.type = 'cloud-hosted' and w.removed_at is null and not w.cloud ? 'is_gone'
+    and (p_orgs is null or w.org_id = any (p_orgs))
 $$;
-comment on function private.scaling_inputs() is 'Body of public.scaling_inputs.';
-grant execute on function private.scaling_inputs() to service_role;
+comment on function private.scaling_inputs(uuid[]) is
+  'Body of public.scaling_inputs, of these organisations alone; null: of all.';
+grant execute on function private.scaling_inputs(uuid[]) to service_role;
 
 create function private.record_scaling_decision(p_worker uuid, p_to_count integer, p_reason text, p_detail jsonb,
   p_dry_run boolean)
@@ -495,9 +501,9 @@ begin
         'identity',
         jsonb_build_object(
         'account_id', c.account_id, 'role_arn', c.role_arn, 'external_id', c.external_id, 'network', c.network)))
-      from jsonb_array_elements(private.scaling_inputs()) as i (input)
-      join public.workers as w on w.id = (i.input ->> 'worker_id')::pg_catalog.uuid and w.org_id = any (v_orgs)
-        and w.cloud ? 'service_arn'
+      -- Others decide about the rest: their queues are theirs to read.
+      from jsonb_array_elements(private.scaling_inputs(coalesce(v_orgs, '{}'))) as i (input)
+      join public.workers as w on w.id = (i.input ->> 'worker_id')::pg_catalog.uuid and w.cloud ? 'service_arn'
       join public.cloud_identities as c on c.id = w.cloud_identity_id
       left join private.scaling_memory as m on m.worker_id = w.id
       where not private.is_state_in_use(w.id)

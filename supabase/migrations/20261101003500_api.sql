@@ -1021,7 +1021,7 @@ grant execute on function public.worker_target_status(bigint, integer) to worker
 
 create function public.scaling_inputs()
 returns jsonb language sql stable set search_path = ''
-as $$ select private.scaling_inputs() $$;
+as $$ select private.scaling_inputs(null) $$;
 comment on function public.scaling_inputs() is
   'What a planner needs to decide how many tasks each cloud-hosted runner should have. Service key only.';
 grant execute on function public.scaling_inputs() to service_role;

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.db.test_rows_read import FEW, jobs_of, rows_read
 from tests.db.world import TOKEN_HASH, Organization, Runner, World, refused
 
 Site = tuple[World, Organization, Runner, str]
@@ -35,6 +36,12 @@ def load(world: World) -> dict[str, Any]:
     (entry,) = world.service.call("scaling_inputs")
     numbers: dict[str, Any] = entry["load"]
     return numbers
+
+
+def queue(org: Organization, count: int) -> None:
+    """Queue so many jobs that can be dispatched, each for a module of its own."""
+    modules = [org.module(f"many/of-{count}-{number}") for number in range(count)]
+    org.owner.one("select public.enqueue_jobs(%s, 'PLAN', %s::text[]::uuid[])", org.id, modules)
 
 
 def test_a_job_that_can_be_dispatched_counts(site: Site) -> None:
@@ -104,6 +111,32 @@ def test_one_decides_at_a_time_and_the_next_takes_over(site: Site) -> None:
         shared.call("worker_scaling_decided", p_worker=worker, p_decision=decision)
     second.call("worker_scaling_decided", p_worker=worker, p_decision=decision)
     assert world.worker_row(worker)["desired_count"] == 2
+
+
+def test_a_poll_reads_no_queue_of_an_organisation_that_another_decides_about(site: Site) -> None:
+    world, org, _, _ = site
+    own, other = org.runner("own"), world.organization()
+    other.owner.call(
+        "deploy_worker",
+        p_org=other.id,
+        p_name="cloud",
+        p_cloud_identity=other.cloud_identity(),
+        p_region="eu-west-1",
+        p_options={"is_assigned_to_all_modules": True},
+    )
+    queue(other, 200)
+    read = rows_read(own.connection, "select public.worker_scaling_inputs()", {})
+    assert read["workers"], "the call must have read something, or this shows nothing"
+    assert max(jobs_of(read).values(), default=0) <= FEW, read
+    assert [entry["load"]["waiting"] for entry in world.service.call("scaling_inputs")] == [0, 200]
+
+
+def test_who_is_nearer_is_asked_once_for_a_lane(site: Site) -> None:
+    world, org, shared, _ = site
+    queue(org, 200)
+    read = rows_read(shared.connection, "select public.worker_scaling_inputs()", {})
+    assert 0 < read["lane_workers"] <= FEW, read
+    assert load(world)["waiting"] == 200
 
 
 def test_every_change_is_in_the_ledger_with_its_reason_and_a_dry_run_changes_nothing(site: Site) -> None:

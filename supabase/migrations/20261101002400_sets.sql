@@ -343,7 +343,8 @@ begin
   update private.set_members set left_out = 'cancelled' where set_id = p_set.id and job_id is null and left_out is null;
   for v_job in
     select j.id, j.module_id, j.status from private.set_members as m join public.provision_jobs as j on j.id = m.job_id
-    where m.set_id = p_set.id and j.status in ('QUEUED', 'AWAITING_APPROVAL') order by j.module_id limit p_limit
+    where m.set_id = p_set.id and j.status in ('QUEUED', 'AWAITING_APPROVAL')
+      and (j.retry_of is null or j.created_at <= p_set.cancelled_at) order by j.module_id limit p_limit
   loop
     -- What cannot be had at once is left to the sweep; what a runner takes meanwhile, runs.
     continue when not private.try_lock_state(p_set.org_id, v_job.module_id);
@@ -360,7 +361,8 @@ begin
 end;
 $$;
 comment on function private.cancel_waiting(public.job_sets, integer) is
-  'Cancels what waits of a set whose rest was cancelled. What runs, finishes. Waits for nobody.';
+  'Cancels what waits of a set whose rest was cancelled, but no retry that was asked for since. What runs, finishes. '
+  'Waits for nobody.';
 
 create function private.cancel_set(p_set uuid)
 returns jsonb
@@ -373,8 +375,8 @@ begin
   if not private.is_set_open(p_set) then
     perform private.fail('RY409', 'Nothing of this set waits or runs.', 'What is done cannot be cancelled.');
   end if;
-  update public.job_sets set cancelled_at = coalesce(cancelled_at, now()),
-    cancelled_by_label = coalesce(cancelled_by_label, private.caller_label(v_set.org_id))
+  -- Cancelled again, it takes with it what was retried since.
+  update public.job_sets set cancelled_at = now(), cancelled_by_label = private.caller_label(v_set.org_id)
   where id = p_set returning * into v_set;
   perform private.cancel_waiting(v_set, 500);
   perform private.audit(v_set.org_id, 'set.cancelled', 'set', p_set::pg_catalog.text, v_set.type || ' ' || v_set.path);
@@ -384,6 +386,39 @@ $$;
 comment on function private.cancel_set(uuid) is 'Body of public.cancel_set.';
 grant execute on function private.cancel_set(uuid) to authenticated;
 
+create function private.failed_jobs(p_set uuid)
+returns table (job_id bigint, module_id uuid)
+language sql stable
+set search_path = ''
+as $$
+  select j.id, j.module_id from private.set_members as m join public.provision_jobs as j on j.id = m.job_id
+  join public.modules as o on o.id = j.module_id and o.deleted_at is null
+  where m.set_id = p_set and j.status = 'FAILED' order by j.module_id limit 500
+$$;
+comment on function private.failed_jobs(uuid) is 'What failed of a set and may be retried, as much as one call takes.';
+
+create function private.try_retry(p_job bigint)
+returns text[]
+language plpgsql
+set search_path = ''
+as $$
+declare
+  v_hint pg_catalog.text;
+begin
+  perform private.retry_job(p_job, 'Retry of what failed in a set.');
+  return null;
+exception
+  when others then
+    if sqlstate not like 'RY%' then
+      raise;
+    end if;
+    get stacked diagnostics v_hint = pg_exception_hint;
+    return array[sqlerrm, v_hint];
+end;
+$$;
+comment on function private.try_retry(bigint) is
+  'Retries a job of a set; where it cannot be retried, returns why and what to do, and costs the others nothing.';
+
 create function private.retry_set(p_set uuid)
 returns jsonb
 language plpgsql security definer
@@ -391,24 +426,32 @@ set search_path = ''
 as $$
 declare
   v_set public.job_sets := private.my_set(p_set, 'operator');
-  v_failed bigint[];
+  v_modules pg_catalog.uuid[];
+  v_job bigint;
+  v_answer pg_catalog.text[];
+  v_refusal pg_catalog.text[];
+  v_retried integer := 0;
   v_left_out integer;
 begin
-  v_failed := array(
-    select j.id from private.set_members as m join public.provision_jobs as j on j.id = m.job_id
-    join public.modules as o on o.id = j.module_id and o.deleted_at is null
-    where m.set_id = p_set and j.status = 'FAILED' order by j.module_id limit 500);
+  -- Another retry of the set comes after this one; and states come before rows, as for whoever retries one job.
+  perform pg_advisory_xact_lock(private.lock_key('set', v_set.org_id::pg_catalog.text));
+  v_modules := array(select f.module_id from private.failed_jobs(p_set) as f);
+  perform private.lock_states(v_set.org_id, v_modules);
+  for v_job in select f.job_id from private.failed_jobs(p_set) as f where f.module_id = any (v_modules) loop
+    v_answer := private.try_retry(v_job);
+    v_retried := v_retried + (v_answer is null)::integer;
+    v_refusal := coalesce(v_answer, v_refusal);
+  end loop;
   update private.set_members set left_out = null where set_id = p_set and left_out <> 'cancelled' and job_id is null;
   get diagnostics v_left_out = row_count;
-  if v_failed = '{}' and v_left_out = 0 then
-    perform private.fail('RY409', 'No job of this set failed.',
-      'A job that needs attention is resolved on its own page.');
+  if v_retried + v_left_out = 0 then
+    perform private.fail('RY409', coalesce(v_refusal[1], 'No job of this set failed.'),
+      coalesce(v_refusal[2], 'A job that needs attention is resolved on its own page.'));
   end if;
   update public.job_sets set finished_at = null, cancelled_at = null, cancelled_by_label = null where id = p_set
     returning * into v_set;
-  perform private.retry_job(f, 'Retry of what failed in a set.') from unnest(v_failed) as f;
   perform private.audit(v_set.org_id, 'set.retried', 'set', p_set::pg_catalog.text, v_set.type || ' ' || v_set.path,
-    jsonb_build_object('jobs', cardinality(v_failed) + v_left_out));
+    jsonb_build_object('jobs', v_retried + v_left_out));
   return private.set_json(v_set);
 end;
 $$;

@@ -1,11 +1,14 @@
 """Sets: many jobs as one thing, its progress, and what is so of a module when a job found drift."""
 
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import psycopg
 import pytest
 
-from tests.db.world import Organization, Runner, World, refused
+from tests.db.world import Caller, Organization, Runner, World, refused
+from tests.support.waiting import wait_until
 
 
 def filled(org: Organization, count: int = 4) -> Runner:
@@ -86,6 +89,78 @@ def test_a_retry_on_the_jobs_own_page_counts_in_its_set(org: Organization) -> No
     runner.finish(failed, "FAILED")
     org.owner.call("retry_job", p_job=failed["id"])
     assert counts(org, made) == (1, 0, 0, 0, 1, "RUNNING")
+
+
+def test_a_retry_since_the_set_was_cancelled_stays_until_it_is_cancelled_again(world: World, org: Organization) -> None:
+    filled(org, 2)
+    made = start(org)
+    org.owner.call("cancel_set", p_set=made["id"])
+    world.sweep()
+    cancelled = world.owner.rows("select job_id from private.set_members where set_id = %s", made["id"])[0]
+    again = org.owner.call("retry_job", p_job=cancelled)["id"]
+    world.sweep()
+    assert world.status(again) == "QUEUED"
+    org.owner.call("cancel_set", p_set=made["id"])
+    assert world.status(again) == "CANCELLED"
+
+
+def failed(org: Organization, runner: Runner, count: int) -> Any:
+    """A set of so many jobs that all failed."""
+    made = start(org)
+    for job in runner.claim(count):
+        runner.finish(job, "FAILED")
+    return made["id"]
+
+
+def test_two_who_retry_a_set_at_once_retry_each_job_once(world: World, org: Organization) -> None:
+    made = failed(org, filled(org, 2), 2)
+    retries = "select count(*) from public.provision_jobs where org_id = %s and retry_of is not null"
+
+    def retry(caller: Caller) -> str | None:
+        try:
+            caller.call("retry_set", p_set=made)
+        except psycopg.Error as error:
+            return error.sqlstate
+        return None
+
+    claims = {"sub": org.owner.id, "email": org.owner.email}
+    callers = [world.caller("authenticated", **claims) for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool, psycopg.connect(world.database.url) as busy:
+        busy.execute("select private.lock_state(%s, %s)", [org.id, org.modules["pay/m0"]])
+        answers = pool.map(retry, callers)
+        waiting = "select count(*) from pg_locks as l join pg_stat_activity as a using (pid) where not l.granted and a.datname"
+        wait_until(lambda: world.owner.one(f"{waiting} = current_database()") == 2)
+        busy.rollback()
+        assert set(answers) == {None, "RY409"}
+    assert world.owner.one(retries, org.id) == 2
+
+
+def test_a_retry_of_a_set_waits_for_a_state_without_holding_the_set(world: World, org: Organization) -> None:
+    """Whoever retries one of its jobs has that state, and wants the set next."""
+    made = failed(org, filled(org, 1), 1)
+    job = world.owner.one("select job_id from private.set_members where set_id = %s", made)
+    with ThreadPoolExecutor(1) as pool, psycopg.connect(world.database.url) as one:
+        one.execute("select private.lock_state(%s, %s)", [org.id, org.modules["pay/m0"]])
+        retried = pool.submit(org.owner.call, "retry_set", p_set=made)
+        wait_until(world.is_anybody_waiting)
+        one.execute("select from public.job_sets where id = %s for update nowait", [made])
+        one.rollback()
+        assert retried.result()["waiting"] == 1
+    assert world.status(job) == "FAILED"
+
+
+def test_a_job_that_cannot_be_retried_costs_the_rest_of_its_set_nothing(world: World, org: Organization) -> None:
+    runner = filled(org, 2)
+    made = failed(org, runner, 2)
+    gone = org.worker("gone")
+    org.owner.call("remove_worker", p_worker=gone)
+    jobs = "update public.provision_jobs set pinned_worker_id = %s where org_id = %s and module_path = 'pay/m0'"
+    world.owner.connection.execute(jobs, [gone, org.id])
+    now = org.owner.call("retry_set", p_set=made)
+    assert (now["failed"], now["waiting"]) == (1, 1)
+    runner.finish(runner.claim_one())
+    with refused("RY409", "was removed"):
+        org.owner.call("retry_set", p_set=made)
 
 
 def test_the_same_key_is_the_same_set(org: Organization) -> None:

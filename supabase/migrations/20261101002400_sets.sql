@@ -183,7 +183,7 @@ begin
     'with_changes', count(*) filter (where j.status = 'SUCCEEDED' and j.plan_summary -> 'has_changes' = 'true'),
     'failures', coalesce(jsonb_agg(jsonb_build_object('job_id', j.id, 'module_path', coalesce(j.module_path, o.path),
       'status', j.status,
-        'message', coalesce(j.error ->> 'message', m.left_out, '')) order by j.id)
+        'message', left(coalesce(j.error ->> 'message', m.left_out, ''), 500)) order by j.id)
       filter (where j.status in ('FAILED', 'NEEDS_ATTENTION') or m.left_out <> 'cancelled'), '[]'))
   into v_counts
   from private.set_members as m left join public.provision_jobs as j on j.id = m.job_id
@@ -346,6 +346,7 @@ begin
     where m.set_id = p_set.id and j.status in ('QUEUED', 'AWAITING_APPROVAL')
       and (j.retry_of is null or j.created_at <= p_set.cancelled_at) order by j.module_id limit p_limit
   loop
+    v_count := v_count + 1;
     -- What cannot be had at once is left to the sweep; what a runner takes meanwhile, runs.
     continue when not private.try_lock_state(p_set.org_id, v_job.module_id);
     perform from private.live_jobs as q where q.job_id = v_job.id and q.stage <> 'RUNNING' for update skip locked;
@@ -355,14 +356,13 @@ begin
     continue when not found;
     perform private.end_job(v_job.id, 'CANCELLED', 'cancelled', 'user', null, p_set.cancelled_by_label,
       'The rest of the set was cancelled.');
-    v_count := v_count + 1;
   end loop;
   return v_count;
 end;
 $$;
 comment on function private.cancel_waiting(public.job_sets, integer) is
   'Cancels what waits of a set whose rest was cancelled, but no retry that was asked for since. What runs, finishes. '
-  'Waits for nobody.';
+  'Waits for nobody; returns how many jobs it looked at.';
 
 create function private.cancel_set(p_set uuid)
 returns jsonb
@@ -476,24 +476,30 @@ $$;
 comment on function private.try_place(public.job_sets, integer) is
   'Places members of a set as the sweep does: one that fails costs nobody else theirs.';
 
-create function private.try_close(p_set public.job_sets)
-returns void
+create function private.try_close(p_set public.job_sets, p_limit integer)
+returns integer
 language plpgsql
 set search_path = ''
 as $$
+declare
+  v_count integer := 0;
 begin
   if p_set.cancelled_at is not null then
-    perform private.cancel_waiting(p_set, 200);
+    v_count := private.cancel_waiting(p_set, least(p_limit, 200));
   end if;
   if not private.is_set_open(p_set.id) then
     update public.job_sets set finished_at = now() where id = p_set.id and finished_at is null;
   end if;
+  return v_count;
 exception
-  when others then raise warning 'sweep of set %: %', p_set.id, sqlerrm;
+  when others then
+    raise warning 'sweep of set %: %', p_set.id, sqlerrm;
+    return 0;
 end;
 $$;
-comment on function private.try_close(public.job_sets) is
-  'Cancels what waits of a cancelled set, and closes one that is done; one that fails costs nobody else theirs.';
+comment on function private.try_close(public.job_sets, integer) is
+  'Cancels what waits of a cancelled set, so many jobs at most, and closes one that is done; one that fails costs nobody '
+  'else theirs. Returns how many jobs it looked at.';
 
 create function private.sweep_sets()
 returns integer
@@ -507,12 +513,12 @@ declare
   v_left integer;
 begin
   -- Fifty for each organisation, two hundred in all: people's own jobs are enqueued between two sweeps, and come first
-  -- by their priority as well.
-  for v_set in
+  -- by their priority as well. In any order, so that each has its turn.
+  for v_set in select o.* from (
     select distinct on (s.org_id, s.type, s.options, s.created_by, s.created_by_label) s.* from public.job_sets as s
     where s.finished_at is null and s.cancelled_at is null and exists (
       select from private.set_members as m where m.set_id = s.id and m.job_id is null and m.left_out is null)
-    order by s.org_id, s.type, s.options, s.created_by, s.created_by_label, s.created_at
+    order by s.org_id, s.type, s.options, s.created_by, s.created_by_label, s.created_at) as o order by random()
   loop
     v_left := least(50 - coalesce((v_used ->> v_set.org_id::pg_catalog.text)::integer, 0), 200 - v_count);
     continue when v_left <= 0;
@@ -521,8 +527,10 @@ begin
     v_used := v_used || jsonb_build_object(v_set.org_id::pg_catalog.text,
       coalesce((v_used ->> v_set.org_id::pg_catalog.text)::integer, 0) + v_left);
   end loop;
-  for v_set in select * from public.job_sets as s where s.finished_at is null order by s.created_at limit 1000 loop
-    perform private.try_close(v_set);
+  -- Each job that is looked at may leave an advisory lock until the end, of which a server has not many.
+  v_left := 500;
+  for v_set in select * from public.job_sets as s where s.finished_at is null order by random() limit 1000 loop
+    v_left := v_left - private.try_close(v_set, v_left);
   end loop;
   return v_count;
 end;

@@ -197,6 +197,74 @@ def test_a_set_that_is_larger_than_a_call_is_placed_by_the_sweep(fresh_world: Wo
     assert org.owner.one(count) == 1020
 
 
+def many_modules(world: World, org: Organization, count: int) -> None:
+    """So many modules, and a set of all of them that has no job yet."""
+    world.owner.connection.execute(
+        """with g as (insert into public.groups (org_id, path) values (%(org)s, 'big') returning id),
+          m as (insert into public.modules (org_id, group_id, group_path, name, path)
+            select %(org)s, g.id, 'big', 'm' || n, 'big/m' || n from g, generate_series(1, %(count)s) as n returning id),
+          s as (insert into public.job_sets (org_id, type, path, options, created_by_label)
+            values (%(org)s, 'PLAN', 'big', '{"priority": 150}', 'x') returning id)
+          insert into private.set_members (set_id, module_id, org_id) select s.id, m.id, %(org)s from s, m""",
+        {"org": org.id, "count": count},
+    )
+
+
+def test_each_organisation_has_its_turn(fresh_world: World) -> None:
+    """Two hundred jobs a sweep are those of four of them; the fifth does not wait until these have all of theirs."""
+    for _ in range(5):
+        many_modules(fresh_world, fresh_world.organization(), 600)
+    served = "select count(distinct org_id) from public.provision_jobs"
+    sweeps = 0
+    while fresh_world.owner.one(served) < 5:
+        sweeps += 1
+        assert sweeps < 12
+        assert fresh_world.sweep()["placed"] == 200
+
+
+def test_a_sweep_cancels_five_hundred_jobs_of_all_sets(fresh_world: World) -> None:
+    orgs = [fresh_world.organization() for _ in range(4)]
+    for org in orgs:
+        many_modules(fresh_world, org, 180)
+    while fresh_world.sweep()["placed"]:
+        pass
+    fresh_world.owner.connection.execute("update public.job_sets set cancelled_at = now(), cancelled_by_label = 'x'")
+    left = []
+    for _ in range(2):
+        fresh_world.sweep()
+        left.append(fresh_world.owner.one("select count(*) from public.provision_jobs where status = 'QUEUED'"))
+    assert left == [220, 0]
+    assert fresh_world.owner.one("select bool_and(finished_at is not null) from public.job_sets")
+
+
+def test_no_open_set_is_forgotten_behind_others(fresh_world: World) -> None:
+    """A sweep looks at a thousand of them; here all but the newest wait for something."""
+    org = fresh_world.organization()
+    module = org.module("a/b")
+    job = org.enqueue("a/b")
+    fresh_world.owner.connection.execute(
+        """with s as (insert into public.job_sets (org_id, type, path, created_by_label, created_at)
+            select %(org)s, 'PLAN', '', 'x', now() - n * interval '1 minute' from generate_series(0, 1000) as n
+            returning id, created_at)
+          insert into private.set_members (set_id, module_id, org_id, job_id)
+          select s.id, %(module)s, %(org)s, %(job)s from s where s.created_at < now()""",
+        {"org": org.id, "module": module, "job": job},
+    )
+    closed = "select count(*) from public.job_sets where finished_at is not null"
+    sweeps = 0
+    while fresh_world.owner.one(closed) < 1:
+        sweeps += 1
+        assert sweeps < 6
+        fresh_world.sweep()
+
+
+def test_a_list_of_failures_has_their_first_words(org: Organization) -> None:
+    runner = filled(org, 1)
+    made = start(org)
+    runner.finish(runner.claim_one(), "FAILED", p_error={"code": "x", "message": "word " * 1000})
+    assert len(org.owner.call("set_progress", p_set=made["id"])["failures"][0]["message"]) == 500
+
+
 def test_what_is_no_set_is_refused(org: Organization) -> None:
     filled(org)
     org.group("empty")

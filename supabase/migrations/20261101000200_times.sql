@@ -56,9 +56,12 @@ declare
   v_fields pg_catalog.text[];
   v_cron private.cron;
 begin
+  if length(p_cron) > 200 then
+    perform private.fail('RY422', 'A time has at most 200 characters.', 'Write "30 7 * * 1-5" for weekdays at 07:30.');
+  end if;
   v_fields := regexp_split_to_array(trim(case lower(trim(p_cron)) when '@hourly' then '0 * * * *' when '@daily'
     then '0 0 * * *'
-    when '@weekly' then '0 0 * * 0' when '@monthly' then '0 0 1 * *' else left(p_cron, 200) end), '\s+');
+    when '@weekly' then '0 0 * * 0' when '@monthly' then '0 0 1 * *' else p_cron end), '\s+');
   if cardinality(v_fields) is distinct from 5 then
     perform private.fail('RY422', 'A time has five fields: minute, hour, day, month, weekday.',
       'Write "30 7 * * 1-5" for weekdays at 07:30.');

@@ -10,7 +10,7 @@ create table public.schedules (
   org_id uuid not null references public.organizations (id) on delete cascade,
   path text not null,
   type public.job_type not null,
-  cron text not null,
+  cron text not null check (length(cron) <= 200),
   zone text not null,
   is_on boolean not null default true,
   reason text check (length(reason) <= 500),

@@ -259,6 +259,7 @@ def test_what_cannot_run_is_refused(org: Organization) -> None:
         ({"path": "nowhere"}, "RY404", 'There is no module or group "nowhere".'),
         ({"type": "DEPLOY_WORKER"}, "RY422", "A schedule checks for drift, plans, applies or destroys."),
         ({"cron": "x"}, "RY422", FIVE_FIELDS),
+        ({"cron": "0,30 0 * * *" + " " * 200 + "x"}, "RY422", "A time has at most 200 characters."),
         ({"zone": "x"}, "RY422", 'There is no time zone "x".'),
         ({"type": "DESTROY"}, "RY422", "A schedule destroys one module, not a group."),
         ({"colour": "red"}, "RY422", "Unknown option: colour."),

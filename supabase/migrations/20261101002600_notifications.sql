@@ -317,6 +317,40 @@ as $$
 $$;
 comment on function private.has_due_deliveries() is 'Whether there is something to send.';
 
+create function private.end_orphans()
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  -- Written by an event at the moment when the rule was removed.
+  update public.deliveries as d set status = 'FAILED', note = 'The rule was removed.', finished_at = now()
+  where d.status = 'PENDING' and d.next_at <= now()
+    and not exists (select from private.notification_secrets as s where s.rule_id = d.rule_id);
+end;
+$$;
+comment on function private.end_orphans() is 'Gives up messages whose rule, and with it the address, was removed.';
+
+create function private.due_deliveries()
+returns table (id bigint, turn bigint)
+language sql stable
+set search_path = ''
+as $$
+  -- Five for each rule: a slow receiver must not keep all senders busy. Nor must somebody with much to send: each
+  -- organisation has its turn, and within it each rule.
+  with due as (
+    select d.id, d.org_id, d.next_at, row_number() over (partition by d.rule_id order by d.next_at, d.id) as place
+    from public.deliveries as d
+    where d.status = 'PENDING' and d.next_at <= now() and (d.lease_until is null or d.lease_until <= now())
+      and not exists (select from public.deliveries as e where e.status = 'PENDING' and e.rule_id = d.rule_id
+        and e.subject = d.subject
+        and e.id < d.id)
+  )
+  select u.id, row_number() over (partition by u.org_id order by u.place, u.next_at, u.id)
+  from due as u where u.place <= 5
+$$;
+comment on function private.due_deliveries() is 'What may be sent now, and which of its organisation''s messages it is.';
+
 create function private.lease_deliveries(p_limit integer)
 returns jsonb
 language plpgsql security definer
@@ -328,18 +362,11 @@ begin
   if coalesce(p_limit, 0) not between 1 and 100 then
     perform private.fail('RY422', 'A sender takes 1 to 100 messages.');
   end if;
-  -- Five for each rule: a slow receiver must not keep all senders busy.
-  with due as (
-    select d.id, row_number() over (partition by d.rule_id order by d.next_at, d.id) as place from public.deliveries
-      as d
-    where d.status = 'PENDING' and d.next_at <= now() and (d.lease_until is null or d.lease_until <= now())
-      and not exists (select from public.deliveries as e where e.status = 'PENDING' and e.rule_id = d.rule_id
-        and e.subject = d.subject
-        and e.id < d.id)
-  ), mine as (
-    select d.id from public.deliveries as d join due as u on u.id = d.id
-    where u.place <= 5 and d.status = 'PENDING' and (d.lease_until is null or d.lease_until <= now())
-    order by d.next_at, d.id limit p_limit for update of d skip locked
+  perform private.end_orphans();
+  with mine as (
+    select d.id from public.deliveries as d join private.due_deliveries() as u on u.id = d.id
+    where d.status = 'PENDING' and (d.lease_until is null or d.lease_until <= now())
+    order by u.turn, d.next_at, d.id limit p_limit for update of d skip locked
   ), taken as (
     update public.deliveries as d set lease_id = gen_random_uuid(), attempt = d.attempt + 1,
       lease_until = now() + make_interval(secs => (select n.lease_seconds from private.notifier as n))
@@ -607,6 +634,10 @@ declare
   v_delivery public.deliveries;
   v_id pg_catalog.text := 'test:' || gen_random_uuid();
 begin
+  if exists (select from public.deliveries as d where d.rule_id = p_rule and d.event = 'test' and d.status = 'PENDING'
+    and (d.attempt = 0 or d.lease_until > now())) then
+    perform private.fail('RY429', 'A test of this rule is on its way.', 'Wait for it; the log shows how it went.');
+  end if;
   insert into public.deliveries (org_id, rule_id, event, event_id, subject, title)
   values (v_rule.org_id, p_rule, 'test', v_id, v_id, 'A test from Runyard') returning * into v_delivery;
   return to_jsonb(v_delivery);

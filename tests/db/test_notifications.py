@@ -199,6 +199,51 @@ def test_a_slow_receiver_does_not_take_all_senders(world: World, org: Organizati
     assert dict(by_rule) == {slow: 5, quick: 5}
 
 
+def test_each_organisation_and_each_rule_has_its_turn(fresh_world: World) -> None:
+    busy, other = fresh_world.organization(), fresh_world.organization()
+    for _ in range(4):
+        rule(busy, "job.failed")
+    fail_jobs(busy, 6)
+    young = rule(busy, "job.failed")
+    rule(other, "job.failed")
+    fail_jobs(other, 1)
+    fail_jobs(busy, 1)
+    sent = fresh_world.service.call("lease_deliveries", p_limit=6)
+    assert sorted(one["org"] for one in sent) == sorted([busy.id] * 5 + [other.id])
+    rules = busy.owner.rows(
+        "select distinct rule_id::text from public.deliveries where id = any(%s)", [one["id"] for one in sent]
+    )
+    assert (len(rules), young in rules) == (5, True)
+
+
+def test_a_message_that_was_written_while_its_rule_was_removed_is_given_up(fresh_world: World) -> None:
+    org = fresh_world.organization()
+    made = rule(org)
+    org.owner.call("remove_notification_rule", p_rule=made)
+    fresh_world.owner.connection.execute(
+        "insert into public.deliveries (org_id, rule_id, event, event_id, subject, title) "
+        "values (%s, %s, 'job.failed', 'x', 'x', 'x')",
+        [org.id, made],
+    )
+    assert lease(fresh_world, org) == []
+    row = org.owner.one("select status, attempt, note, finished_at is not null from public.deliveries")
+    assert row == ("FAILED", 0, "The rule was removed.", True)
+    assert not fresh_world.owner.one("select private.has_due_deliveries()")
+
+
+def test_one_test_of_a_rule_is_on_its_way_at_a_time(world: World, org: Organization) -> None:
+    made = rule(org)
+    org.owner.call("test_notification_rule", p_rule=made)
+    with refused("RY429", "A test of this rule is on its way."):
+        org.owner.call("test_notification_rule", p_rule=made)
+    (first,) = lease(world, org)
+    with refused("RY429", "A test of this rule is on its way."):
+        org.owner.call("test_notification_rule", p_rule=made)
+    assert end(world, first, "FAILED") == "PENDING"
+    org.owner.call("test_notification_rule", p_rule=made)
+    org.owner.call("test_notification_rule", p_rule=rule(org))
+
+
 def test_two_senders_at_once_never_have_the_same_message(world: World, org: Organization) -> None:
     rule(org)
     fail_jobs(org, 8)

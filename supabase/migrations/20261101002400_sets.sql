@@ -498,8 +498,8 @@ exception
 end;
 $$;
 comment on function private.try_close(public.job_sets, integer) is
-  'Cancels what waits of a cancelled set, so many jobs at most, and closes one that is done; one that fails costs nobody '
-  'else theirs. Returns how many jobs it looked at.';
+  'Cancels what waits of a cancelled set, so many jobs at most, and closes one that is done; one that fails costs '
+  'nobody else theirs. Returns how many jobs it looked at.';
 
 create function private.sweep_sets()
 returns integer

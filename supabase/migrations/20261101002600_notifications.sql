@@ -349,7 +349,8 @@ as $$
   select u.id, row_number() over (partition by u.org_id order by u.place, u.next_at, u.id)
   from due as u where u.place <= 5
 $$;
-comment on function private.due_deliveries() is 'What may be sent now, and which of its organisation''s messages it is.';
+comment on function private.due_deliveries() is
+  'What may be sent now, and which of its organisation''s messages it is.';
 
 create function private.lease_deliveries(p_limit integer)
 returns jsonb

@@ -485,7 +485,7 @@ $$;
 comment on function private.lock_kept_state(uuid) is
   'An open kept state for an admin who decides about it, with the lock of its state and its row held.';
 
-create function private.is_state_used(p_module uuid)
+create function private.has_writer(p_module uuid)
 returns boolean
 language sql stable
 set search_path = ''
@@ -494,7 +494,7 @@ as $$
     select from private.live_jobs as q
     where q.state_key = p_module and (q.stage = 'RUNNING' or q.stage = 'HELD' and q.instance_id is not null))
 $$;
-comment on function private.is_state_used(uuid) is
+comment on function private.has_writer(uuid) is
   'Whether a job may write a module''s state: it runs, or its runner may come back to it.';
 
 create function private.kept_state(p_id uuid)
@@ -526,7 +526,7 @@ declare
   v_body pg_catalog.text := v_kept.body;
 begin
   select * into v_lock from private.state_locks where module_id = v_kept.module_id for update;
-  if v_lock.job_id <> v_kept.job_id or private.is_state_used(v_kept.module_id) then
+  if v_lock.job_id <> v_kept.job_id or private.has_writer(v_kept.module_id) then
     perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then decide again.',
       v_lock.info::pg_catalog.text);
   end if;

@@ -102,7 +102,7 @@ begin
   perform private.lock_state(v_module.org_id, p_module);
   v_module := private.my_module(p_module, 'admin');
   if exists (select from private.state_locks as l where l.module_id = p_module)
-    or private.is_state_used(p_module) then
+    or private.has_writer(p_module) then
     perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then roll back.');
   end if;
   v_version := private.known_version(p_module, p_serial);

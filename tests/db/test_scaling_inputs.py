@@ -153,21 +153,35 @@ def test_every_change_is_in_the_ledger_with_its_reason_and_a_dry_run_changes_not
 MEMORY = {"surplus_since": None, "started_at": "2026-11-01T08:00:00.123456+00:00", "boot_failures": 2}
 
 
+NO_MEMORY = "What the planner remembers is not valid."
+NO_DECISION = "That is not a decision."
+
+
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "words"),
     [
-        *({"memory": {"started_at": time}} for time in ("x", "", 7, "2026-11-01", "2026-11-01T08:00:00", "infinity")),
-        *({"memory": {"broken_until": f"2026-{day}+00:00"}} for day in ("02-30T08:00:00", "11-01T24:00:00")),
-        *({"memory": {"boot_failures": number}} for number in ("x", 1.5, -1, 1e9, True)),
-        *({"memory": {"other": 1}}, {"memory": []}, {"reason": None}, {"reason": ""}, {"reason": "x" * 1001}),
+        *(
+            ({"memory": {"started_at": time}}, NO_MEMORY)
+            for time in ("x", "", 7, "2026-11-01", "2026-11-01T08:00:00", "infinity")
+        ),
+        *(
+            ({"memory": {"broken_until": f"2026-{time}+00:00"}}, NO_MEMORY)
+            for time in ("02-30T08:00:00", "11-01T24:00:00")
+        ),
+        *(({"memory": {"boot_failures": number}}, NO_MEMORY) for number in ("x", 1.5, -1, 1e9, True)),
+        *((wrong, NO_DECISION) for wrong in ({"memory": []}, {"reason": None}, {"reason": ""})),
+        ({"memory": {"other": 1}}, "Unknown option: other."),
+        ({"reason": "x" * 1001}, "A reason has at most 1,000 characters."),
     ],
 )
-def test_a_decision_that_the_next_planner_could_not_read_is_refused(site: Site, wrong: dict[str, Any]) -> None:
+def test_a_decision_that_the_next_planner_could_not_read_is_refused(
+    site: Site, wrong: dict[str, Any], words: str
+) -> None:
     """The next may be a shared runner, which reads those of all organisations."""
     world, _, shared, worker = site
     right = {"desired": 2, "verdict": "UP", "reason": "a job waits", "memory": MEMORY}
     shared.call("worker_scaling_inputs")
-    with refused("RY422"):
+    with refused("RY422", words):
         shared.call("worker_scaling_decided", p_worker=worker, p_decision=right | wrong)
     shared.call("worker_scaling_decided", p_worker=worker, p_decision=right)
     assert world.owner.one("select memory from private.scaling_memory") == MEMORY

@@ -444,9 +444,11 @@ begin
   end loop;
   update private.set_members set left_out = null where set_id = p_set and left_out <> 'cancelled' and job_id is null;
   get diagnostics v_left_out = row_count;
-  if v_retried + v_left_out = 0 then
-    perform private.fail('RY409', coalesce(v_refusal[1], 'No job of this set failed.'),
-      coalesce(v_refusal[2], 'A job that needs attention is resolved on its own page.'));
+  if v_retried + v_left_out = 0 and v_refusal is null then
+    perform private.fail('RY409', 'No job of this set failed.',
+      'A job that needs attention is resolved on its own page.');
+  elsif v_retried + v_left_out = 0 then
+    perform private.fail('RY409', format('No job of this set can be retried: %s', v_refusal[1]), v_refusal[2]);
   end if;
   update public.job_sets set finished_at = null, cancelled_at = null, cancelled_by_label = null where id = p_set
     returning * into v_set;

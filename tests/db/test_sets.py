@@ -159,7 +159,7 @@ def test_a_job_that_cannot_be_retried_costs_the_rest_of_its_set_nothing(world: W
     now = org.owner.call("retry_set", p_set=made)
     assert (now["failed"], now["waiting"]) == (1, 1)
     runner.finish(runner.claim_one())
-    with refused("RY409", "was removed"):
+    with refused("RY409", "No job of this set can be retried: The runner that it is pinned to"):
         org.owner.call("retry_set", p_set=made)
 
 

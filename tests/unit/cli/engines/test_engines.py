@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+import platform
 import shutil
 import stat
 import subprocess
@@ -141,6 +142,25 @@ def test_a_release_that_does_not_run_is_not_kept(releases: tuple[Path, str], mon
     monkeypatch.setattr(sys.modules[__name__], "SCRIPT", b"#!/bin/sh\nexit 7\n")
     publish(folder, engine)
     assert "does not run on this machine" in refusal(engine)
+
+
+@pytest.mark.parametrize(
+    ("name", "machine", "file"),
+    [
+        ("tofu", "aarch64", "tofu_1.12.6_linux_arm64.tar.gz"),
+        ("terraform", "aarch64", "terraform_1.5.7_linux_arm64.zip"),
+        ("pulumi", "aarch64", "pulumi-v3.200.0-linux-arm64.tar.gz"),
+        ("pulumi-language-yaml", "aarch64", "pulumi-language-yaml-v1.10.0-linux-arm64.tar.gz"),
+        ("tofu", "x86_64", "tofu_1.12.6_linux_amd64.tar.gz"),
+        ("pulumi", "x86_64", "pulumi-v3.200.0-linux-x64.tar.gz"),
+    ],
+)
+def test_releases_are_named_as_their_makers_name_them(
+    monkeypatch: pytest.MonkeyPatch, name: str, machine: str, file: str
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(platform, "system", lambda: "Linux")
+    assert ENGINES[name].archive_url().rsplit("/", 1)[1] == file
 
 
 @pytest.mark.slow

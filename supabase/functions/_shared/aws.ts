@@ -4,8 +4,8 @@
  */
 
 import { read } from "./env.ts";
-import { isBound, type Trust } from "./oidc.ts";
 import { ask } from "./providers.ts";
+import { checkClaims, type Trust } from "./trust.ts";
 
 export const AWS_ISSUER = "https://sts.amazonaws.com";
 export const AWS_PREFIX = "aws-iam.";
@@ -64,8 +64,6 @@ export async function verifyAws(token: string, trust: Trust): Promise<Record<str
   const text = await response.text();
   if (!response.ok) throw new Error(`STS answered ${response.status}`);
   const claims = claimsOf(text);
-  for (const [name, bound] of Object.entries(trust.bound_claims)) {
-    if (!isBound(claims[name], bound)) throw new Error(`claim ${name} is not the bound value`);
-  }
+  checkClaims(claims, trust);
   return claims;
 }

@@ -4,12 +4,7 @@ import * as jose from "jose";
 import { checkAddress } from "./addresses.ts";
 import { AWS_ISSUER, AWS_PREFIX, verifyAws } from "./aws.ts";
 import { ask, ProviderAway } from "./providers.ts";
-
-export interface Trust {
-  issuer: string;
-  audience: string;
-  bound_claims: Record<string, unknown>;
-}
+import { checkClaims, type Trust } from "./trust.ts";
 
 /** Public-key algorithms only: with HS256 a public key could be used as the secret. */
 const ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "ES256", "ES384", "EdDSA"];
@@ -52,21 +47,8 @@ function keysOf(issuer: string): Promise<Keys> {
   return fresh.keys;
 }
 
-/** Tells whether a claim has the bound value: equal, one of several, or contained in a list. */
-export function isBound(claim: unknown, bound: unknown): boolean {
-  const allowed = (Array.isArray(bound) ? bound : [bound]).map(String);
-  const actual = Array.isArray(claim) ? claim : [claim];
-  return actual.some((value) =>
-    ["string", "number", "boolean"].includes(typeof value) && allowed.includes(String(value))
-  );
-}
-
-/**
- * Verifies an identity token against the trust of a service account; says why it fails. Everybody with an account at
- * a public issuer has tokens of it: at least one claim must say whose count.
- */
+/** Verifies an identity token against the trust of a service account; says why it fails. */
 export async function verifyIdentity(token: string, trust: Trust): Promise<jose.JWTPayload> {
-  if (Object.keys(trust.bound_claims).length === 0) throw new Error("no claim is bound");
   const { payload } = await jose.jwtVerify(token, await keysOf(trust.issuer), {
     issuer: trust.issuer,
     audience: trust.audience,
@@ -75,9 +57,7 @@ export async function verifyIdentity(token: string, trust: Trust): Promise<jose.
     requiredClaims: ["exp", "iat"],
     maxTokenAge: "24h",
   });
-  for (const [name, bound] of Object.entries(trust.bound_claims)) {
-    if (!isBound(payload[name], bound)) throw new Error(`claim ${name} is not the bound value`);
-  }
+  checkClaims(payload, trust);
   return payload;
 }
 

@@ -25,10 +25,11 @@ import {
   seenAddress,
   serveWith,
 } from "../_shared/http.ts";
-import { type Trust, verifyAny } from "../_shared/oidc.ts";
+import { verifyAny } from "../_shared/oidc.ts";
 import { ProviderAway } from "../_shared/providers.ts";
 import { findMatch, type StoredHash } from "../_shared/secrets.ts";
 import { ACCOUNT_TOKEN_SECONDS, signAccount, signActing, signPersonal } from "../_shared/tokens.ts";
+import { type Trust } from "../_shared/trust.ts";
 
 const PER_ADDRESS = 240;
 const PER_CLIENT = 60;

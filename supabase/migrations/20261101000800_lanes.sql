@@ -252,6 +252,21 @@ end;
 $$;
 comment on function private.lock_state(uuid, uuid) is 'The same for one state.';
 
+create function private.lock_module_states(p_org uuid, p_modules uuid[])
+returns void
+language plpgsql
+set search_path = ''
+as $$
+begin
+  perform private.lock_states(p_org, array(
+    select m.id from unnest(p_modules) as p (id)
+    cross join lateral (select m.id, m.org_id from public.modules as m where m.id = p.id offset 0) as m
+    where m.org_id = p_org));
+end;
+$$;
+comment on function private.lock_module_states(uuid, uuid[]) is
+  'Serialises what happens to the queues of those of these modules that the organisation has.';
+
 -- --------------------------------------------------------------------------------------------------------------- lanes
 
 create function private.is_choosy_about_types(p_org uuid)

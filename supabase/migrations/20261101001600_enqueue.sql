@@ -568,21 +568,6 @@ comment on function private.add_module_jobs(uuid, public.job_type, uuid[], text[
   'Writes a job for each of these modules, with everything frozen that a runner needs to know about it as it is now; '
   'their numbers, in the order of the modules.';
 
-create function private.lock_module_states(p_org uuid, p_modules uuid[])
-returns void
-language plpgsql
-set search_path = ''
-as $$
-begin
-  perform private.lock_states(p_org, array(
-    select m.id from unnest(p_modules) as p (id)
-    cross join lateral (select m.id, m.org_id from public.modules as m where m.id = p.id offset 0) as m
-    where m.org_id = p_org));
-end;
-$$;
-comment on function private.lock_module_states(uuid, uuid[]) is
-  'Serialises what happens to the queues of those of these modules that the organisation has.';
-
 create function private.need_pinned_runners(p_jobs bigint[])
 returns void
 language plpgsql stable

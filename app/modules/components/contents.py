@@ -204,7 +204,7 @@ def _engine_lock() -> rx.Component:
 
 def locks() -> rx.Component:
     """Who keeps the module from being changed: an attempt, or a person."""
-    unlock = rx.button("Unlock", on_click=State.unlock_it, size="1", variant="surface", color_scheme="gray")
+    unlock = rx.button("Unlock", on_click=ModuleActionState.unlock_it, size="1", variant="surface", color_scheme="gray")
     person = rx.el.div(
         icon("lock", ""),
         rx.el.p("Locked by ", State.lock.by, ": ", rx.el.span(State.lock.reason, " Nothing is applied meanwhile.")),
@@ -221,7 +221,9 @@ def locks() -> rx.Component:
 def content_dialogs() -> list[rx.Component]:
     """Why the module is locked; whether an older state becomes the newest."""
     acts = rx.el.div(
-        rx.button("Cancel", type="button", on_click=State.ask_lock(False), variant="surface", color_scheme="gray"),
+        rx.button(
+            "Cancel", type="button", on_click=ModuleActionState.ask_lock(False), variant="surface", color_scheme="gray"
+        ),
         rx.button("Lock module", type="submit", color_scheme="gray", high_contrast=True),
         class_name="ry-acts ry-dialog-acts",
     )
@@ -238,15 +240,17 @@ def content_dialogs() -> list[rx.Component]:
                 size="2",
                 class_name="mut",
             ),
-            rx.form(field, acts, on_submit=State.lock_it),
+            rx.form(field, acts, on_submit=ModuleActionState.lock_it),
             max_width="440px",
-            on_escape_key_down=State.ask_lock(False),
+            on_escape_key_down=ModuleActionState.ask_lock(False),
         ),
-        open=State.is_locking,
+        open=ModuleActionState.is_locking,
     )
     back = rx.alert_dialog.root(
         rx.alert_dialog.content(
-            rx.alert_dialog.title("Roll back to serial ", State.roll_back_to, "?", size="4", margin_bottom="6px"),
+            rx.alert_dialog.title(
+                "Roll back to serial ", ModuleActionState.roll_back_to, "?", size="4", margin_bottom="6px"
+            ),
             rx.alert_dialog.description(
                 "That version becomes the newest state. No infrastructure changes: what was created since stays, and the "
                 "state no longer knows of it.",
@@ -254,13 +258,15 @@ def content_dialogs() -> list[rx.Component]:
                 class_name="mut",
             ),
             rx.el.div(
-                rx.button("Cancel", on_click=State.ask_roll_back(0), variant="surface", color_scheme="gray"),
-                rx.button("Roll back", on_click=State.roll_back, color_scheme="red"),
+                rx.button(
+                    "Cancel", on_click=ModuleActionState.ask_roll_back(0), variant="surface", color_scheme="gray"
+                ),
+                rx.button("Roll back", on_click=ModuleActionState.roll_back, color_scheme="red"),
                 class_name="ry-acts ry-dialog-acts",
             ),
             max_width="440px",
-            on_escape_key_down=State.ask_roll_back(0),
+            on_escape_key_down=ModuleActionState.ask_roll_back(0),
         ),
-        open=State.roll_back_to > 0,
+        open=ModuleActionState.roll_back_to > 0,
     )
     return [lock, back]

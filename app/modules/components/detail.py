@@ -43,8 +43,8 @@ def _menu() -> rx.Component:
             menu_item("list-tree", "Read outputs", RunState.run_now("OUTPUT", Module["id"].to(str))),
             rx.cond(
                 ModuleContentsState.lock.by == "",
-                menu_item("lock", "Lock", ModuleContentsState.ask_lock(True)),
-                menu_item("lock-open", "Unlock", ModuleContentsState.unlock_it),
+                menu_item("lock", "Lock", ModuleActionState.ask_lock(True)),
+                menu_item("lock-open", "Unlock", ModuleActionState.unlock_it),
             ),
             rx.dropdown_menu.separator(),
             menu_item("flame", "Destroy", RunState.ask("DESTROY", Module["id"].to(str)), color_scheme="red"),
@@ -280,7 +280,7 @@ def _version(version: rx.Var[Version]) -> rx.Component:
         rx.fragment(),
         rx.button(
             "Roll back",
-            on_click=ModuleContentsState.ask_roll_back(version.serial),
+            on_click=ModuleActionState.ask_roll_back(version.serial),
             size="1",
             variant="ghost",
             color_scheme="gray",

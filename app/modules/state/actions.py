@@ -1,4 +1,4 @@
-"""What can be done to a module or group besides editing: remove it, unlock its state, compare two versions."""
+"""What can be done to a module or group besides editing: remove and lock it, and unlock, compare or roll back its state."""
 
 from typing import Any
 
@@ -18,6 +18,8 @@ class ModuleActionState(AppState, rx.State):
     kind: str = ""
     name: str = ""
     typed: str = ""
+    is_locking: bool = False
+    roll_back_to: int = 0
     older: int = 0
     newer: int = 0
     is_compared: bool = False
@@ -39,6 +41,7 @@ class ModuleActionState(AppState, rx.State):
     def close(self) -> None:
         """Keep things as they are; also asked for when a page opens, because states outlive a reload."""
         self.kind = self.typed = ""
+        self.is_locking, self.roll_back_to = False, 0
         self.is_compared, self.differences = False, []
 
     @rx.event
@@ -75,6 +78,47 @@ class ModuleActionState(AppState, rx.State):
     async def _unlock(self, page: ModulesState) -> rx.event.EventSpec:
         await self._rpc("force_unlock_state", {"p_module": page.module["id"], "p_lock_id": self.typed})
         return rx.toast.success("The state is unlocked", description="Check it with a plan before the next apply.")
+
+    @rx.event
+    def ask_lock(self, is_open: bool) -> None:
+        """Ask why nothing may be applied."""
+        self.is_locking = is_open
+
+    @rx.event
+    async def lock_it(self, form: dict[str, Any]) -> Any:
+        """Lock the module, with the reason."""
+        return await self._act("lock_module", {"p_reason": str(form.get("reason") or "")}, "The module is locked")
+
+    @rx.event
+    async def unlock_it(self) -> Any:
+        """Take the lock off."""
+        return await self._act("unlock_module", {}, "The module is unlocked")
+
+    @rx.event
+    def ask_roll_back(self, serial: int) -> None:
+        """Ask before an older state becomes the newest."""
+        self.roll_back_to = serial
+
+    @rx.event
+    async def roll_back(self) -> Any:
+        """Make the older state the newest."""
+        serial, self.roll_back_to = self.roll_back_to, 0
+        if not serial:
+            return None
+        said = f"Serial {serial} is the state again"
+        return await self._act("roll_back_state", {"p_serial": serial}, said, "Plan before the next apply.")
+
+    async def _act(self, name: str, args: dict[str, Any], title: str, text: str = "") -> Any:
+        page = await self._page()
+        if not page.module["id"]:
+            return None
+        try:
+            await self._rpc(name, {"p_module": page.module["id"], **args})
+            await page._reload()
+        except AppError as error:
+            return say_error(error)
+        self.is_locking = False
+        return rx.toast.success(title, description=text)
 
     @rx.event
     async def compare_with(self, serial: int) -> Any:

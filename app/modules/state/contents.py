@@ -6,9 +6,8 @@ from typing import Any
 import reflex as rx
 
 from app.modules.view import contents as views
-from app.project.errors import AppError
 from app.project.models import Filter, Query, Row
-from app.shared.session import AppState, say_error
+from app.shared.session import AppState
 
 
 class ModuleContentsState(AppState, rx.State):
@@ -23,8 +22,6 @@ class ModuleContentsState(AppState, rx.State):
     is_all: bool = False
     search: str = ""
     drift_job: str = ""
-    is_locking: bool = False
-    roll_back_to: int = 0
     _module_id: str = ""
     _answer: dict[str, Any] = {}
     _drift: views.Drift = views.Drift()
@@ -96,45 +93,3 @@ class ModuleContentsState(AppState, rx.State):
         """Show one of the module's files."""
         if isinstance(name, str):
             self._show_file(name)
-
-    @rx.event
-    def ask_lock(self, is_open: bool) -> None:
-        """Ask why nothing may be applied."""
-        self.is_locking = is_open
-
-    @rx.event
-    async def lock_it(self, form: dict[str, Any]) -> Any:
-        """Lock the module, with the reason."""
-        return await self._act("lock_module", {"p_reason": str(form.get("reason") or "")}, "The module is locked")
-
-    @rx.event
-    async def unlock_it(self) -> Any:
-        """Take the lock off."""
-        return await self._act("unlock_module", {}, "The module is unlocked")
-
-    @rx.event
-    def ask_roll_back(self, serial: int) -> None:
-        """Ask before an older state becomes the newest."""
-        self.roll_back_to = serial
-
-    @rx.event
-    async def roll_back(self) -> Any:
-        """Make the older state the newest."""
-        serial, self.roll_back_to = self.roll_back_to, 0
-        if not serial:
-            return None
-        said = f"Serial {serial} is the state again"
-        return await self._act("roll_back_state", {"p_serial": serial}, said, "Plan before the next apply.")
-
-    async def _act(self, name: str, args: dict[str, Any], title: str, text: str = "") -> Any:
-        from app.modules.state.modules import ModulesState
-
-        if not self._module_id:
-            return None
-        try:
-            await self._rpc(name, {"p_module": self._module_id, **args})
-            await (await self.get_state(ModulesState))._reload()
-        except AppError as error:
-            return say_error(error)
-        self.is_locking = False
-        return rx.toast.success(title, description=text)

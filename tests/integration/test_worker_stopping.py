@@ -168,7 +168,8 @@ def test_an_apply_that_is_stopped_ends_as_its_engine_does(bench: Bench, kind: st
 
 
 def test_an_engine_that_ignores_the_interrupt_is_killed_after_the_grace(bench: Bench) -> None:
-    bench.runner(RUNYARD__ENGINE__STOPGRACESECONDS="2", **PROMPT)
+    # Between its steps the engine must find the time to end by itself, also where the machine has little of it.
+    bench.runner(RUNYARD__ENGINE__STOPGRACESECONDS="8", **PROMPT)
     job = bench.enqueue("APPLY", bench.module(source={"files": {"main.tf": STUBBORN_APPLY}}))
     wait_until(lambda: BEGUN in bench.log_of(job), timeout_seconds=180)
     cancel(bench, job, "GRACEFUL")

@@ -6,7 +6,7 @@ from typing import Any
 
 import boto3
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.e2e.product import Person, Product
 from tests.e2e.runner import TOKEN, ScriptedRunner
@@ -58,6 +58,15 @@ def cloud(product: Product, person: Person, aws: str, tmp_path: Path) -> Iterato
         bench.close()
 
 
+def open_cloud_form(page: Page) -> Locator:
+    """The sheet, once the tab is shown: both forms have a name, and what is typed before goes to the other one."""
+    page.get_by_role("button", name="Add runner").click()
+    sheet = page.get_by_role("dialog", name="Add runner")
+    sheet.get_by_role("tab", name="Cloud-hosted").click()
+    expect(sheet.get_by_role("tabpanel", name="Cloud-hosted")).to_be_visible()
+    return sheet
+
+
 def identity(product: Product, person: Person, **more: Any) -> str:
     spec = {"name": "aws-production", "role_arn": ROLE, "regions": [REGION], **more}
     made = product.rpc(person.token, "create_cloud_identity", {"p_org": person.org_id, "p_spec": spec})
@@ -70,9 +79,7 @@ def test_an_identity_is_tested_deployed_with_updated_and_scaled_to_zero(
     publish("902.1.0")
     identity(product, person)
     page = sign_in(person)
-    page.get_by_role("button", name="Add runner").click()
-    sheet = page.get_by_role("dialog", name="Add runner")
-    sheet.get_by_role("tab", name="Cloud-hosted").click()
+    sheet = open_cloud_form(page)
     expect(sheet.get_by_text("Not tested yet")).to_be_visible()
     deploy = sheet.get_by_role("button", name="Deploy")
     expect(deploy).to_be_disabled()
@@ -211,9 +218,7 @@ def test_a_rollout_goes_in_waves_pauses_at_a_failure_and_is_resumed_and_aborted(
 def test_a_failed_deployment_is_tried_again_or_rolled_back(product: Product, person: Person, sign_in: Open) -> None:
     hand = fleet(product, person, [], "1.0.0")
     page = sign_in(person)
-    page.get_by_role("button", name="Add runner").click()
-    sheet = page.get_by_role("dialog", name="Add runner")
-    sheet.get_by_role("tab", name="Cloud-hosted").click()
+    sheet = open_cloud_form(page)
     sheet.get_by_label("Name").fill("half-made")
     sheet.get_by_role("button", name="Deploy").click()
     expect(sheet.get_by_role("heading", name="Deploying half-made")).to_be_visible()
@@ -241,9 +246,7 @@ def test_role_image_version_and_count_of_the_sheet_reach_the_deployment(
 ) -> None:
     hand = fleet(product, person, [], "1.0.0")
     page = sign_in(person)
-    page.get_by_role("button", name="Add runner").click()
-    sheet = page.get_by_role("dialog", name="Add runner")
-    sheet.get_by_role("tab", name="Cloud-hosted").click()
+    sheet = open_cloud_form(page)
     sheet.get_by_label("Name").fill("with-a-role")
     sheet.get_by_text("Role, image, version and count").click()
     role = "arn:aws:iam::123456789012:role/what-jobs-may-do"

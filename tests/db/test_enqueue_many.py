@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.db.world import Caller, Organization, User, World, refused
-from tests.support.waiting import wait_until
 
 NOBODY = "5b0a7a52-0000-4000-8000-00000000dead"
 # What a job is, but for its number, its key and the times.
@@ -264,14 +263,13 @@ def test_a_runner_that_is_being_removed_gets_no_job_pinned_to_it(world: World, o
     worker, module, operator = org.worker("r1"), org.module("a/b"), org.member("operator")
     options = {"pinned_worker_id": worker}
     named = {"p_module": module} if call == "enqueue_job" else {"p_modules": f"{{{module}}}"}
-    with ThreadPoolExecutor(1) as pool:
-        org.owner.connection.execute("begin")
-        org.owner.call("remove_worker", p_worker=worker)
-        asked = pool.submit(operator.call, call, p_org=org.id, p_type="PLAN", p_options=options, **named)
-        wait_until(world.is_anybody_waiting)
-        org.owner.connection.execute("commit")
-        with refused("RY404"):
-            asked.result()
+    asked = world.during(
+        org.owner,
+        lambda: org.owner.call("remove_worker", p_worker=worker),
+        lambda: operator.call(call, p_org=org.id, p_type="PLAN", p_options=options, **named),
+    )
+    with refused("RY404"):
+        asked.result()
     assert world.owner.one("select count(*) from public.provision_jobs where module_id = %s", module) == 0
 
 

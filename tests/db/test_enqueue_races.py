@@ -1,24 +1,11 @@
 """What is checked when a job is enqueued, or a module changed, must still be so when it is written: others act meanwhile."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from tests.db.world import Caller, Organization, World, refused
-from tests.support.waiting import wait_until
-
-
-def during(world: World, by: Caller, change: Callable[[], Any], call: Callable[[], Any]) -> Any:
-    """The answer to a call that comes before the change is committed, and may wait for that."""
-    with ThreadPoolExecutor(1) as pool:
-        by.connection.execute("begin")
-        change()
-        answer = pool.submit(call)
-        wait_until(lambda: answer.done() or world.is_anybody_waiting())
-        by.connection.execute("commit")
-        return answer.result()
 
 
 def enqueue(org: Organization, by: Caller, module: str, job_type: str = "APPLY", **options: Any) -> dict[str, Any]:
@@ -40,30 +27,28 @@ def test_nothing_is_enqueued_for_a_module_that_is_removed_meanwhile(
 ) -> None:
     module, operator = org.module("a/b", approvals_required=approvals), org.member("operator")
     with refused("RY404", "There is no such module."):
-        during(world, org.owner, delete(org, module), lambda: enqueue(org, operator, module))
+        world.during(org.owner, delete(org, module), lambda: enqueue(org, operator, module)).result()
     assert jobs_of(world, module) == []
 
 
 def test_a_set_leaves_a_module_out_that_is_removed_meanwhile(world: World, org: Organization) -> None:
     module, operator = org.module("a/b"), org.member("operator")
-    made = during(
-        world,
+    made = world.during(
         org.owner,
         delete(org, module),
         lambda: operator.call("start_set", p_org=org.id, p_type="PLAN", p_path="a"),
-    )
+    ).result()
     assert (made["failed"], jobs_of(world, module)) == (1, [])
 
 
 def test_no_job_awaits_approval_for_a_runner_that_is_removed_meanwhile(world: World, org: Organization) -> None:
     module, operator, worker = org.module("a/b", approvals_required=1), org.member("operator"), org.worker("r")
     with refused("RY404", "The runner that the job should be pinned to"):
-        during(
-            world,
+        world.during(
             org.owner,
             lambda: org.owner.call("remove_worker", p_worker=worker),
             lambda: enqueue(org, operator, module, pinned_worker_id=worker),
-        )
+        ).result()
     assert jobs_of(world, module) == []
 
 
@@ -76,24 +61,22 @@ def test_a_plan_is_applied_once_by_two_who_ask_at_the_same_time(
     plan = org.enqueue("a/b")
     runner.finish(runner.claim_one(), p_plan_summary={"has_changes": True})
     with refused("RY409", "is already being applied"):
-        during(
-            world,
+        world.during(
             org.owner,
             lambda: org.enqueue("a/b", "APPLY", plan_job_id=plan),
             lambda: enqueue(org, operator, module, plan_job_id=plan),
-        )
+        ).result()
     assert len(jobs_of(world, module)) == 2
 
 
 def test_nothing_is_applied_to_a_module_that_is_locked_meanwhile(world: World, org: Organization) -> None:
     module, operator = org.module("a/b"), org.member("operator")
     with refused("RY409", "has locked the module"):
-        during(
-            world,
+        world.during(
             org.owner,
             lambda: org.owner.call("lock_module", p_module=module, p_reason="Month-end"),
             lambda: enqueue(org, operator, module),
-        )
+        ).result()
     assert jobs_of(world, module) == []
 
 
@@ -110,6 +93,8 @@ CHANGES: dict[str, dict[str, Any]] = {
 def test_a_module_that_is_removed_meanwhile_is_not_changed(world: World, org: Organization, change: str) -> None:
     module, admin = org.module("a/b"), org.member("admin")
     with refused("RY404", "There is no such module."):
-        during(world, org.owner, delete(org, module), lambda: admin.call(change, p_module=module, **CHANGES[change]))
+        world.during(
+            org.owner, delete(org, module), lambda: admin.call(change, p_module=module, **CHANGES[change])
+        ).result()
     acts = world.owner.rows("select action from public.audit_events where target_id = %s order by id", module)
     assert acts == ["module.created", "module.deleted"]

@@ -1,13 +1,12 @@
 """A heartbeat must not outlive the end of its session, no matter who comes first."""
 
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
 from tests.db.world import Caller, Organization, Runner, World, refused
-from tests.support.waiting import wait_until
 
 
 def revoke(org: Organization, runner: Runner) -> None:
@@ -35,21 +34,9 @@ ENDS: dict[str, Callable[[Organization, Runner], None]] = {
 }
 
 
-def call_during(change: Callable[[], Any], world: World, by: Caller, call: Callable[[], Any]) -> Future[Any]:
-    """A call that comes before the change is committed, and waits for that."""
-    with ThreadPoolExecutor(1) as pool:
-        by.connection.execute("begin")
-        change()
-        answer: Future[Any] = pool.submit(call)
-        wait_until(world.is_anybody_waiting)
-        by.connection.execute("commit")
-        wait_until(answer.done)
-    return answer
-
-
 def heartbeat_during(change: Callable[[], Any], world: World, by: Caller, runner: Runner, **news: Any) -> Future[Any]:
     """A heartbeat that comes before the change is committed, and waits for that."""
-    return call_during(change, world, by, lambda: runner.heartbeat(**news))
+    return world.during(by, change, lambda: runner.heartbeat(**news))
 
 
 NEWS: dict[str, dict[str, Any]] = {"facts": {"p_facts": {"disk": 1}}, "draining": {"status": "DRAINING"}}
@@ -73,9 +60,7 @@ def test_a_heartbeat_that_waited_for_the_end_of_its_session_does_not_revive_it(
 
 def test_who_waited_for_a_successor_does_not_close_its_session(world: World, org: Organization) -> None:
     runner = org.runner("r1")
-    closed = call_during(
-        lambda: take_over(org, runner), world, world.service, lambda: runner.call("worker_close_session")
-    )
+    closed = world.during(world.service, lambda: take_over(org, runner), lambda: runner.call("worker_close_session"))
     with refused("RY401"):
         closed.result()
     query = "select count(*) from private.sessions where instance_id = %s and ended_at is null"

@@ -94,13 +94,13 @@ def test_nothing_is_deployed_with_an_identity_that_was_removed_meanwhile(site: S
     world, org, _, aws = site
     try_it(site)
     admin = org.member("admin")
-    with ThreadPoolExecutor(1) as pool:
-        with org.owner.connection.transaction():
-            org.owner.call("remove_cloud_identity", p_identity=aws)
-            late = pool.submit(deploy, org, aws, admin)
-            wait_until(world.is_anybody_waiting)
-        with refused("RY404", "There is no such cloud identity"):
-            late.result()
+    late = world.during(
+        org.owner,
+        lambda: org.owner.call("remove_cloud_identity", p_identity=aws),
+        lambda: deploy(org, aws, admin),
+    )
+    with refused("RY404", "There is no such cloud identity"):
+        late.result()
 
 
 def try_it(site: Site, status: str = "SUCCEEDED", **more: Any) -> None:

@@ -2,13 +2,11 @@
 
 import uuid
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from tests.db.world import TOKEN_HASH, VERSION, Organization, Runner, World, refused, this
-from tests.support.waiting import wait_until
 
 SECRET: dict[str, Any] = {"p_secret_hash": TOKEN_HASH, "p_secret_hint": "abcd"}
 NEW_TOKEN: dict[str, Any] = {"p_token_hash": TOKEN_HASH, "p_token_hint": "wxyz"}
@@ -212,10 +210,9 @@ def test_a_session_that_opens_while_the_secret_is_rotated_is_refused(world: Worl
     account = account_of(org)
     worker = org.worker("r1", service_account_id=account)
     before = world.proof(account)
-    with ThreadPoolExecutor(1) as pool, org.owner.connection.transaction():
-        rotate(org, worker, account)
-        opened = pool.submit(sign_in, world, worker, account, before)
-        wait_until(world.is_anybody_waiting)
+    opened = world.during(
+        org.owner, lambda: rotate(org, worker, account), lambda: sign_in(world, worker, account, before)
+    )
     with refused("RY403", "These credentials do not belong to this runner."):
         opened.result()
 

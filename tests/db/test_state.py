@@ -1,12 +1,10 @@
 """The state backend: bound to an attempt, locked by a job, with a history."""
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tests.db.world import Organization, Runner, World, refused
-from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -394,10 +392,9 @@ def test_of_two_who_decide_about_a_kept_state_at_once_one_is_refused(
     keep(runner, released, body(2))
     (listed,) = org.owner.call("kept_states", p_job=released["id"])
     admin = org.member("admin")
-    with ThreadPoolExecutor(1) as pool, org.owner.connection.transaction():
-        org.owner.call(first, p_id=listed["id"])
-        decided = pool.submit(admin.call, second, p_id=listed["id"])
-        wait_until(world.is_anybody_waiting)
+    decided = world.during(
+        org.owner, lambda: org.owner.call(first, p_id=listed["id"]), lambda: admin.call(second, p_id=listed["id"])
+    )
     with refused("RY409", "Somebody has decided about this state already."):
         decided.result()
 

@@ -1,12 +1,9 @@
 """Organisations, members, roles and invitations."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 
 from tests.db.world import Organization, World, refused, sha256
 from tests.support.database import Database
-from tests.support.waiting import wait_until
 
 
 def test_the_creator_becomes_owner(org: Organization) -> None:
@@ -136,13 +133,13 @@ def test_only_owners_make_owners(org: Organization) -> None:
 def test_who_is_demoted_while_waiting_changes_nobody(world: World, org: Organization, act: str) -> None:
     admin, other = org.member("admin"), org.member("viewer")
     more = {"p_role": "operator"} if act == "set_member_role" else {}
-    with ThreadPoolExecutor(1) as pool:
-        with org.owner.connection.transaction():
-            org.owner.call("set_member_role", p_org=org.id, p_user=admin.id, p_role="viewer")
-            late = pool.submit(admin.call, act, p_org=org.id, p_user=other.id, **more)
-            wait_until(world.is_anybody_waiting)
-        with refused("RY403"):
-            late.result()
+    late = world.during(
+        org.owner,
+        lambda: org.owner.call("set_member_role", p_org=org.id, p_user=admin.id, p_role="viewer"),
+        lambda: admin.call(act, p_org=org.id, p_user=other.id, **more),
+    )
+    with refused("RY403"):
+        late.result()
     assert other.call("my_organizations")[0]["role"] == "viewer"
 
 

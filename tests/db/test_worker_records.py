@@ -1,13 +1,11 @@
 """Runner records: registration, tokens, flags, assignments, removal, shared runners."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from tests.db.world import TOKEN_HASH, Caller, Organization, World, refused
-from tests.support.waiting import wait_until
 
 
 def rotate(org: Organization, worker: str, overlap: int = 3600) -> dict[str, Any]:
@@ -109,13 +107,13 @@ def test_drain_shows_its_reason_and_resume_ends_it(world: World, org: Organizati
 def test_what_waited_while_a_runner_was_removed_does_not_change_it(world: World, org: Organization) -> None:
     worker = org.worker("r1")
     admin = org.member("admin")
-    with ThreadPoolExecutor(1) as pool:
-        with org.owner.connection.transaction():
-            org.owner.call("remove_worker", p_worker=worker)
-            assigned = pool.submit(admin.call, "assign_worker", p_worker=worker, p_path="")
-            wait_until(world.is_anybody_waiting)
-        with refused("RY404", "There is no such runner."):
-            assigned.result()
+    assigned = world.during(
+        org.owner,
+        lambda: org.owner.call("remove_worker", p_worker=worker),
+        lambda: admin.call("assign_worker", p_worker=worker, p_path=""),
+    )
+    with refused("RY404", "There is no such runner."):
+        assigned.result()
 
 
 def register(org: Organization, admin: Caller, account: str) -> None:
@@ -135,13 +133,13 @@ def test_no_runner_gets_a_service_account_that_was_removed_meanwhile(
     account = org.account()["id"]
     org.worker("r1")
     admin = org.member("admin")
-    with ThreadPoolExecutor(1) as pool:
-        with org.owner.connection.transaction():
-            org.owner.call("remove_service_account", p_account=account)
-            late = pool.submit(act, org, admin, account)
-            wait_until(world.is_anybody_waiting)
-        with refused("RY404", "There is no such service account."):
-            late.result()
+    late = world.during(
+        org.owner,
+        lambda: org.owner.call("remove_service_account", p_account=account),
+        lambda: act(org, admin, account),
+    )
+    with refused("RY404", "There is no such service account."):
+        late.result()
 
 
 def test_assignments_need_something_to_be_assigned_to(org: Organization) -> None:

@@ -3,7 +3,8 @@
 import hashlib
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from tests.support.database import Database, become
+from tests.support.waiting import wait_until
 
 TOKEN_HASH = "$2b$10$" + "a" * 53
 ROLE = "arn:aws:iam::123456789012:role/runyard"
@@ -304,6 +306,14 @@ class World:
 
     def sweep(self) -> dict[str, Any]:
         answer: dict[str, Any] = self.service.call("sweep")
+        return answer
+
+    def during(self, by: Caller, change: Callable[[], Any], call: Callable[[], Any]) -> Future[Any]:
+        """What became of a call that came before somebody's change was committed, and may have waited for that."""
+        with ThreadPoolExecutor(1) as pool, by.connection.transaction():
+            change()
+            answer = pool.submit(call)
+            wait_until(lambda: answer.done() or self.is_anybody_waiting())
         return answer
 
     # ------------------------------------------------------------------ looking

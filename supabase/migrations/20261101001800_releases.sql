@@ -57,7 +57,7 @@ create policy "Members see their organisation's rollouts" on public.rollouts
 comment on table public.rollouts is
   'Updating the outdated runners in waves: one, then a quarter, then the rest, at most 200 in each. One at a time per '
   'organisation.';
-comment on column public.rollouts.wave is 'The wave that is running, from 1.';
+comment on column public.rollouts.wave is 'The wave that is running, from 1; 0 until one has begun.';
 comment on column public.rollouts.waves is 'The runners of each wave: [[worker id, …], …].';
 comment on column public.rollouts.reason is 'Why it paused, failed or was aborted.';
 comment on column public.rollouts.created_by_label is

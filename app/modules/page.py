@@ -2,7 +2,6 @@
 
 import reflex as rx
 
-from app.modules.components.contents import content_dialogs
 from app.modules.components.detail import module_detail
 from app.modules.components.dialogs import module_dialogs
 from app.modules.components.form import module_sheet
@@ -70,7 +69,7 @@ def modules() -> rx.Component:
         title=rx.cond(chosen != "", chosen.replace("/", " / "), "Modules"),
         active="modules",
         crumbs=((rx.cond(chosen != "", "Modules", ""), "/dashboard/modules"),),
-        dialogs=[module_sheet(), run_dialog(), *module_dialogs(), *content_dialogs()],
+        dialogs=[module_sheet(), run_dialog(), *module_dialogs()],
     )
 
 

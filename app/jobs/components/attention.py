@@ -6,6 +6,7 @@ import reflex as rx
 
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
+from app.shared.dialog import dialog_acts
 from app.shared.elements import clock_seconds
 from app.shared.icons import icon
 from app.shared.session import SessionState
@@ -232,10 +233,7 @@ def _late_dialog() -> rx.Component:
             rx.dialog.title("Late report", size="4"),
             rx.dialog.description("What the runner said after it had lost the job. It changed nothing.", size="2"),
             rx.el.div(rx.el.pre(JobState.late, tab_index=0), class_name="ry-code ry-dialog-field"),
-            rx.el.div(
-                rx.dialog.close(rx.button("Close", variant="surface", color_scheme="gray")),
-                class_name="ry-acts ry-dialog-acts",
-            ),
+            dialog_acts(rx.dialog.close(rx.button("Close", variant="surface", color_scheme="gray"))),
             max_width="640px",
         ),
         open=JobActionState.is_late_open,

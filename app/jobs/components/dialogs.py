@@ -1,33 +1,12 @@
 """Confirmations about a job: what each leaves behind."""
 
-from typing import Any
-
 import reflex as rx
 
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
+from app.shared.dialog import question
 
 View = JobState.view
-
-
-def _question(what: str, title: Any, text: Any, act: str, event: Any, **options: Any) -> rx.Component:
-    is_danger = bool(options.get("is_danger"))
-    color: dict[str, Any] = {"color_scheme": "red"} if is_danger else {"color_scheme": "gray", "high_contrast": True}
-    return rx.alert_dialog.root(
-        rx.alert_dialog.content(
-            rx.alert_dialog.title(title, size="4", margin_bottom="6px"),
-            rx.alert_dialog.description(text, size="2", class_name="mut"),
-            options.get("field", rx.fragment()),
-            rx.el.div(
-                rx.button("Cancel", on_click=JobActionState.close, variant="surface", color_scheme="gray"),
-                rx.button(act, on_click=event, disabled=options.get("is_disabled", False), **color),
-                class_name="ry-acts ry-dialog-acts",
-            ),
-            max_width="440px",
-            on_escape_key_down=JobActionState.close,
-        ),
-        open=JobActionState.asking == what,
-    )
 
 
 def _proof() -> rx.Component:
@@ -71,14 +50,14 @@ QUESTIONS = (
 
 
 def _release_question() -> rx.Component:
-    return _question(
-        "release_lock",
-        "Release the state lock?",
-        "Another job could then change this state while nobody knows how far the lost one got.",
-        "Release the lock",
-        JobActionState.resolve("release_lock"),
-        is_danger=True,
-        field=_proof(),
+    return question(
+        _proof(),
+        is_open=JobActionState.asking == "release_lock",
+        title="Release the state lock?",
+        text="Another job could then change this state while nobody knows how far the lost one got.",
+        act="Release the lock",
+        on_act=JobActionState.resolve("release_lock"),
+        on_keep=JobActionState.close,
         is_disabled=(JobActionState.typed != JobState.state.lock_id) | (JobState.state.lock_id == ""),
     )
 
@@ -87,12 +66,13 @@ def job_dialogs() -> list[rx.Component]:
     """Every confirmation of the page; at most one is open."""
     number = "#" + View["id"].to_string()
     asked = [
-        _question(
-            what,
-            start + number + "?",
-            text,
-            act,
-            JobActionState.cancel("KILL") if what == "KILL" else JobActionState.resolve(what),
+        question(
+            is_open=JobActionState.asking == what,
+            title=start + number + "?",
+            text=text,
+            act=act,
+            on_act=JobActionState.cancel("KILL") if what == "KILL" else JobActionState.resolve(what),
+            on_keep=JobActionState.close,
             is_danger=what == "KILL",
         )
         for what, start, text, act in QUESTIONS

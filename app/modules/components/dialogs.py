@@ -6,6 +6,7 @@ import reflex as rx
 
 from app.modules.state.actions import ModuleActionState
 from app.modules.view.compare import Difference
+from app.shared.dialog import act_button, alert, cancel, dialog_acts, question
 
 State = ModuleActionState
 
@@ -25,20 +26,44 @@ def _typed(label: Any) -> rx.Component:
 
 
 def _question(kind: str, title: Any, text: str, act: str, label: Any) -> rx.Component:
-    return rx.alert_dialog.root(
-        rx.alert_dialog.content(
-            rx.alert_dialog.title(title, size="4", margin_bottom="6px"),
-            rx.alert_dialog.description(text, size="2", class_name="mut"),
-            _typed(label),
-            rx.el.div(
-                rx.button("Cancel", on_click=State.close, variant="surface", color_scheme="gray"),
-                rx.button(act, on_click=State.confirm, color_scheme="red", disabled=State.typed != State.name),
-                class_name="ry-acts ry-dialog-acts",
-            ),
-            max_width="440px",
-            on_escape_key_down=State.close,
-        ),
-        open=State.kind == kind,
+    return question(
+        _typed(label),
+        is_open=State.kind == kind,
+        title=title,
+        text=text,
+        act=act,
+        on_act=State.confirm,
+        on_keep=State.close,
+        is_disabled=State.typed != State.name,
+    )
+
+
+def _lock() -> rx.Component:
+    close = State.ask_lock(False)
+    field = rx.el.div(
+        rx.el.label("Reason", html_for="lock-reason"),
+        rx.input(id="lock-reason", name="reason", required=True, max_length=500, auto_complete="off"),
+        class_name="ry-f ry-dialog-field",
+    )
+    acts = dialog_acts(cancel(close), act_button("Lock module", type="submit"))
+    return alert(
+        "Lock this module?",
+        "Plans go on. Nothing is applied, destroyed or confirmed until somebody unlocks it.",
+        rx.form(field, acts, on_submit=State.lock_it),
+        is_open=State.is_locking,
+        on_escape=close,
+    )
+
+
+def _roll_back() -> rx.Component:
+    return question(
+        is_open=State.roll_back_to > 0,
+        title=rx.fragment("Roll back to serial ", State.roll_back_to, "?"),
+        text="That version becomes the newest state. No infrastructure changes: what was created since stays, and the "
+        "state no longer knows of it.",
+        act="Roll back",
+        on_act=State.roll_back,
+        on_keep=State.ask_roll_back(0),
     )
 
 
@@ -61,10 +86,7 @@ def _comparison() -> rx.Component:
                 rx.el.ul(rx.foreach(State.differences, _difference), class_name="ry-pl ry-compare"),
                 same,
             ),
-            rx.el.div(
-                rx.dialog.close(rx.button("Close", variant="surface", color_scheme="gray")),
-                class_name="ry-acts ry-dialog-acts",
-            ),
+            dialog_acts(rx.dialog.close(rx.button("Close", variant="surface", color_scheme="gray"))),
             max_width="560px",
         ),
         open=State.is_compared,
@@ -98,5 +120,7 @@ def module_dialogs() -> list[rx.Component]:
             "Unlock",
             rx.fragment("Lock ", rx.el.span(State.name, class_name="ry-mono")),
         ),
+        _lock(),
+        _roll_back(),
         _comparison(),
     ]

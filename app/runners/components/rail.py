@@ -5,8 +5,8 @@ from typing import Any
 import reflex as rx
 
 from app.runners.state.runner import RunnerState
+from app.shared.dialog import act_button, cancel, dialog_acts, question
 from app.shared.elements import ago, date
-from app.shared.form.elements import question
 from app.shared.icons import icon
 from app.shared.runner.actions import RunnerActionState
 from app.shared.session import SessionState
@@ -59,16 +59,9 @@ def _choice() -> rx.Component:
                 class_name="mut",
             ),
             rx.el.div(pick, class_name="ry-dialog-field"),
-            rx.el.div(
-                rx.button("Cancel", on_click=State.set_assigning(False), variant="surface", color_scheme="gray"),
-                rx.button(
-                    "Assign",
-                    on_click=State.assign,
-                    disabled=State.chosen_path == "",
-                    color_scheme="gray",
-                    high_contrast=True,
-                ),
-                class_name="ry-acts ry-dialog-acts",
+            dialog_acts(
+                cancel(State.set_assigning(False)),
+                act_button("Assign", on_click=State.assign, disabled=State.chosen_path == ""),
             ),
             max_width="440px",
         ),

@@ -4,9 +4,9 @@ from typing import Any
 
 import reflex as rx
 
-from app.runners.components.confirm import confirm
 from app.runners.state.rollout import RolloutState
 from app.runners.state.runners import RunnersState
+from app.shared.dialog import question
 from app.shared.icons import icon
 from app.shared.session import SessionState
 
@@ -57,13 +57,12 @@ def rollout_panel() -> rx.Component:
 
 def abort_question() -> rx.Component:
     """Ask before a rollout is aborted."""
-    return confirm(
+    return question(
         is_open=RolloutState.aborting != "",
         title="Abort the rollout?",
-        body=rx.el.span("Queued updates are cancelled. What is updated stays, and updates that have begun end first."),
+        text="Queued updates are cancelled. What is updated stays, and updates that have begun end first.",
         act="Abort",
         on_act=RolloutState.abort,
-        on_close=RolloutState.keep,
-        is_danger=True,
+        on_keep=RolloutState.keep,
         keep="Keep going",
     )

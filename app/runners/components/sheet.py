@@ -7,6 +7,7 @@ import reflex as rx
 from app.runners.components.cloud_form import cloud_footer, cloud_tab
 from app.runners.components.self_form import self_footer, self_tab
 from app.runners.state.add_runner import AddRunnerState
+from app.shared.dialog import act_button, alert, cancel, dialog_acts
 from app.shared.sheet import sheet_head
 
 State = AddRunnerState
@@ -29,23 +30,13 @@ def _tabs() -> rx.Component:
 
 
 def _asking() -> rx.Component:
-    return rx.alert_dialog.root(
-        rx.alert_dialog.content(
-            rx.alert_dialog.title("Close without copying the token?", size="4", margin_bottom="6px"),
-            rx.alert_dialog.description(
-                "It is not shown again. Without it the runner has to be registered again, or its token rotated.",
-                size="2",
-                class_name="mut",
-            ),
-            rx.el.div(
-                rx.button("Back to the token", on_click=State.keep_open, color_scheme="gray", high_contrast=True),
-                rx.button("Close anyway", on_click=State.close_anyway, variant="surface", color_scheme="gray"),
-                class_name="ry-acts ry-dialog-acts",
-            ),
-            max_width="440px",
-            on_escape_key_down=State.keep_open,
-        ),
-        open=State.is_asking,
+    back = act_button("Back to the token", on_click=State.keep_open)
+    return alert(
+        "Close without copying the token?",
+        "It is not shown again. Without it the runner has to be registered again, or its token rotated.",
+        dialog_acts(back, cancel(State.close_anyway, "Close anyway")),
+        is_open=State.is_asking,
+        on_escape=State.keep_open,
     )
 
 

@@ -8,6 +8,7 @@ from app.settings.components.personal_tokens import token_dialogs, tokens_panel
 from app.settings.components.sessions import session_dialogs, sessions_panel
 from app.settings.components.two_steps import line, two_step_dialogs, two_step_lines
 from app.settings.state.account import AccountState
+from app.shared.dialog import act_button, alert, cancel, dialog_acts
 from app.shared.layout import head, page
 from app.shared.session import SessionState
 
@@ -37,21 +38,9 @@ def _field(name: str, label: str, kind: str, complete: str) -> rx.Component:
 
 def _dialog(what: str, title: str, text: str, act: str, on_submit: Any, *fields: rx.Component) -> rx.Component:
     problem = rx.el.p(State.error, class_name="t-red sm", role="alert", custom_attrs={"data-testid": "account-error"})
-    acts = rx.el.div(
-        rx.button("Cancel", type="button", on_click=State.ask(""), variant="surface", color_scheme="gray"),
-        rx.button(act, type="submit", color_scheme="gray", high_contrast=True),
-        class_name="ry-acts ry-dialog-acts",
-    )
-    return rx.alert_dialog.root(
-        rx.alert_dialog.content(
-            rx.alert_dialog.title(title, size="4", margin_bottom="6px"),
-            rx.alert_dialog.description(text, size="2", class_name="mut"),
-            rx.form(*fields, rx.cond(State.error != "", problem, rx.fragment()), acts, on_submit=on_submit),
-            max_width="440px",
-            on_escape_key_down=State.ask(""),
-        ),
-        open=State.asking == what,
-    )
+    acts = dialog_acts(cancel(State.ask("")), act_button(act, type="submit"))
+    form = rx.form(*fields, rx.cond(State.error != "", problem, rx.fragment()), acts, on_submit=on_submit)
+    return alert(title, text, form, is_open=State.asking == what, on_escape=State.ask(""))
 
 
 def _dialogs() -> list[rx.Component]:

@@ -6,9 +6,10 @@ from app.settings.components.frame import admin_button, item_table, menu, menu_i
 from app.settings.state.accounts import AccountsState
 from app.settings.view.accounts import NO_ROLE, ROLES, AccountView, TrustView
 from app.shared.copy import copy_button
+from app.shared.dialog import question, secret_dialog
 from app.shared.elements import ago, secret
 from app.shared.feedback import empty
-from app.shared.form.elements import field, form_dialog, question, secret_dialog, text_field
+from app.shared.form.elements import field, form_dialog, text_field
 from app.shared.runner.trusts import PLATFORMS
 from app.shared.session import SessionState
 from app.shared.table import cell

@@ -6,9 +6,10 @@ from app.settings.components.frame import admin_button, item_table, menu, menu_i
 from app.settings.state.identities import IdentitiesState
 from app.shared.cloud_identities import IdentityView
 from app.shared.copy import code_block
+from app.shared.dialog import question
 from app.shared.elements import ago
 from app.shared.feedback import empty
-from app.shared.form.elements import form_dialog, question, text_field
+from app.shared.form.elements import form_dialog, text_field
 from app.shared.icons import icon
 from app.shared.session import SessionState
 from app.shared.table import cell

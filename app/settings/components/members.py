@@ -8,9 +8,10 @@ from app.settings.components.frame import admin_button, menu, menu_item, or_prob
 from app.settings.state.members import MembersState
 from app.settings.view.members import ROLE_WORDS, ROLES, MemberRow
 from app.shared.copy import copy_button
+from app.shared.dialog import dialog_acts, question
 from app.shared.elements import ago, secret
 from app.shared.feedback import skeleton_rows
-from app.shared.form.elements import problem_line, question
+from app.shared.form.elements import problem_line
 from app.shared.icons import icon
 from app.shared.session import SessionState
 from app.shared.table import cell, heads, table
@@ -146,7 +147,7 @@ def _invite_dialog() -> rx.Component:
             rx.dialog.title(rx.cond(is_done, "Send this link to " + State.invited_email, "Invite member"), size="4"),
             rx.dialog.description("You send them the link yourself, by email or chat.", size="2", class_name="mut"),
             rx.cond(is_done, _link(), _invite_fields()),
-            rx.el.div(close, rx.cond(is_done, mail, go), class_name="ry-acts ry-dialog-acts"),
+            dialog_acts(close, rx.cond(is_done, mail, go)),
             max_width="480px",
         ),
         open=State.is_inviting,

@@ -4,8 +4,8 @@ import reflex as rx
 
 from app.settings.state.personal_tokens import PersonalTokensState, TokenView
 from app.shared.copy import copy_button
+from app.shared.dialog import act_button, alert, cancel, dialog_acts, question
 from app.shared.elements import ago, date, secret
-from app.shared.form.elements import question
 from app.shared.icons import icon
 from app.shared.table import cell, heads
 
@@ -107,30 +107,19 @@ def _form() -> rx.Component:
         ),
         rx.el.div(rx.el.label("Expires", html_for="token-days"), days, class_name="ry-f ry-dialog-field"),
         rx.cond(State.error != "", problem, rx.fragment()),
-        rx.el.div(
-            rx.button("Cancel", type="button", on_click=State.set_open(False), variant="surface", color_scheme="gray"),
-            rx.button("Create", type="submit", color_scheme="gray", high_contrast=True),
-            class_name="ry-acts ry-dialog-acts",
-        ),
+        dialog_acts(cancel(State.set_open(False)), act_button("Create", type="submit")),
         on_submit=State.create,
     )
 
 
 def token_dialogs() -> list[rx.Component]:
     """Create a token; revoke one."""
-    form = rx.alert_dialog.root(
-        rx.alert_dialog.content(
-            rx.alert_dialog.title("Create a personal token", size="4", margin_bottom="6px"),
-            rx.alert_dialog.description(
-                "It acts as you, in every organisation of yours, until it expires or you revoke it.",
-                size="2",
-                class_name="mut",
-            ),
-            _form(),
-            max_width="440px",
-            on_escape_key_down=State.set_open(False),
-        ),
-        open=State.is_open,
+    form = alert(
+        "Create a personal token",
+        "It acts as you, in every organisation of yours, until it expires or you revoke it.",
+        _form(),
+        is_open=State.is_open,
+        on_escape=State.set_open(False),
     )
     revoke = question(
         is_open=State.asking_id != "",

@@ -5,8 +5,8 @@ import reflex as rx
 from app.settings.components.two_steps import line
 from app.settings.state.sessions import SessionsState
 from app.settings.view.sessions import SessionView
+from app.shared.dialog import question
 from app.shared.elements import ago, clock_time
-from app.shared.form.elements import question
 from app.shared.table import cell, heads
 
 State = SessionsState

@@ -6,8 +6,8 @@ import reflex as rx
 
 from app.settings.state.two_steps import DeviceView, TwoStepsState
 from app.shared.copy import copy_button
+from app.shared.dialog import act_button, alert, cancel, dialog_acts, question
 from app.shared.elements import date
-from app.shared.form.elements import question
 from app.shared.icons import icon
 
 State = TwoStepsState
@@ -58,11 +58,7 @@ def _problem() -> rx.Component:
 
 
 def _acts(label: str) -> rx.Component:
-    return rx.el.div(
-        rx.button("Cancel", type="button", on_click=State.close, variant="surface", color_scheme="gray"),
-        rx.button(label, type="submit", color_scheme="gray", high_contrast=True),
-        class_name="ry-acts ry-dialog-acts",
-    )
+    return dialog_acts(cancel(State.close), act_button(label, type="submit"))
 
 
 def _name_form() -> rx.Component:
@@ -120,15 +116,12 @@ def two_step_dialogs() -> list[rx.Component]:
         "Scan the QR code with an authenticator app, or enter the key by hand, then enter the code it shows.",
         "An authenticator app, on a phone or in a password manager, makes a code for every sign-in.",
     )
-    adding = rx.alert_dialog.root(
-        rx.alert_dialog.content(
-            rx.alert_dialog.title("Add a device", size="4", margin_bottom="6px"),
-            rx.alert_dialog.description(words, size="2", class_name="mut"),
-            rx.cond(State.new_id != "", _code_form(), _name_form()),
-            max_width="440px",
-            on_escape_key_down=State.close,
-        ),
-        open=State.is_adding,
+    adding = alert(
+        "Add a device",
+        words,
+        rx.cond(State.new_id != "", _code_form(), _name_form()),
+        is_open=State.is_adding,
+        on_escape=State.close,
     )
     removing = question(
         is_open=State.removing_id != "",

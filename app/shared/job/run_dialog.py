@@ -2,6 +2,7 @@
 
 import reflex as rx
 
+from app.shared.dialog import act_button, cancel, dialog_acts
 from app.shared.icons import icon
 from app.shared.job.run_state import PRIORITIES, TYPES, ModuleChoice, RunnerChoice, RunState
 from app.shared.job.words import TYPE_WORDS
@@ -178,11 +179,7 @@ def _acts() -> rx.Component:
         disabled=RunState.typed != RunState.name,
         custom_attrs={"data-testid": "run"},
     )
-    return rx.el.div(
-        rx.button("Cancel", type="button", variant="surface", color_scheme="gray", on_click=RunState.close),
-        rx.cond(is_destroy, destroy, go),
-        class_name="ry-acts ry-dialog-acts",
-    )
+    return dialog_acts(cancel(RunState.close), rx.cond(is_destroy, destroy, go))
 
 
 def _body() -> rx.Component:
@@ -199,13 +196,9 @@ def _body() -> rx.Component:
 def _no_modules() -> rx.Component:
     return rx.el.div(
         rx.el.p("A job runs a module, and there is none yet."),
-        rx.el.div(
-            rx.button("Cancel", variant="surface", color_scheme="gray", on_click=RunState.close),
-            rx.link(
-                rx.button("New module", color_scheme="gray", high_contrast=True, on_click=RunState.close),
-                href="/dashboard/modules?new=1",
-            ),
-            class_name="ry-acts ry-dialog-acts",
+        dialog_acts(
+            cancel(RunState.close),
+            rx.link(act_button("New module", on_click=RunState.close), href="/dashboard/modules?new=1"),
         ),
         class_name="mut",
     )

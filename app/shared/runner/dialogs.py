@@ -5,6 +5,7 @@ from typing import Any
 import reflex as rx
 
 from app.shared.copy import code_block, copy_button
+from app.shared.dialog import act_button, alert, dialog_acts, question, secret_dialog
 from app.shared.elements import secret
 from app.shared.form.elements import check_field
 from app.shared.icons import icon
@@ -55,26 +56,19 @@ def _overlap() -> rx.Component:
     )
 
 
-def _buttons(act: str, *, is_danger: bool = False, is_disabled: Any = False, keep: str = "Cancel") -> rx.Component:
-    color: dict[str, Any] = {"color_scheme": "red"} if is_danger else {"color_scheme": "gray", "high_contrast": True}
-    return rx.el.div(
-        rx.button(keep, on_click=State.close, variant="surface", color_scheme="gray"),
-        rx.button(act, on_click=State.confirm, disabled=is_disabled, **color),
-        class_name="ry-acts ry-dialog-acts",
-    )
-
-
-def _question(kind: str, title: Any, text: Any, buttons: rx.Component, *fields: rx.Component) -> rx.Component:
-    return rx.alert_dialog.root(
-        rx.alert_dialog.content(
-            rx.alert_dialog.title(title, size="4", margin_bottom="6px"),
-            rx.alert_dialog.description(text, size="2", class_name="mut"),
-            *[rx.el.div(field, class_name="ry-dialog-field") for field in fields],
-            buttons,
-            max_width="440px",
-            on_escape_key_down=State.close,
-        ),
-        open=State.kind == kind,
+def _question(
+    kind: str, title: Any, text: Any, act: str, *fields: rx.Component, is_danger: bool = False, is_disabled: Any = False
+) -> rx.Component:
+    return question(
+        *[rx.el.div(field, class_name="ry-dialog-field") for field in fields],
+        is_open=State.kind == kind,
+        title=title,
+        text=text,
+        act=act,
+        on_act=State.confirm,
+        on_keep=State.close,
+        is_danger=is_danger,
+        is_disabled=is_disabled,
     )
 
 
@@ -101,17 +95,19 @@ def _breaking(*, is_asked: bool) -> rx.Component:
 
 def confirmations(outdated: rx.Var[int] | int, latest: rx.Var[str] | str) -> list[rx.Component]:
     """Every confirmation about runners; at most one is open."""
-    name = State.worker_name
-    remove = _buttons("Remove runner", is_danger=True, is_disabled=State.typed != name)
-    update = _buttons("Update", keep="Cancel", is_disabled=_is_unread())
-    rotate = _buttons("Create a new token", keep="Cancel")
+    name, effect = State.worker_name, State.effect
+    is_other = State.typed != name
     return [
-        _question("drain", "Drain " + name + "?", State.effect, _buttons("Drain"), _reason()),
-        _question("disable", "Disable " + name + "?", State.effect, _buttons("Disable", keep="Cancel")),
-        _question("remove", "Remove " + name + "?", State.effect, remove, _typed()),
-        _question("rotate", "Rotate the token of " + name + "?", State.effect, rotate, _overlap()),
-        _question("update", "Update " + name + "?", State.effect, update, _breaking(is_asked=True)),
-        _question("deploy", "Deploy " + name + "?", State.effect, _buttons("Deploy", keep="Cancel")),
+        _question("drain", "Drain " + name + "?", effect, "Drain", _reason()),
+        _question("disable", "Disable " + name + "?", effect, "Disable"),
+        _question(
+            "remove", "Remove " + name + "?", effect, "Remove runner", _typed(), is_danger=True, is_disabled=is_other
+        ),
+        _question("rotate", "Rotate the token of " + name + "?", effect, "Create a new token", _overlap()),
+        _question(
+            "update", "Update " + name + "?", effect, "Update", _breaking(is_asked=True), is_disabled=_is_unread()
+        ),
+        _question("deploy", "Deploy " + name + "?", effect, "Deploy"),
         _update_all(outdated, latest),
         _update_by_hand(),
         _rotated(),
@@ -126,21 +122,13 @@ def _update_all(outdated: rx.Var[int] | int, latest: rx.Var[str] | str) -> rx.Co
         latest,
         ". One goes first; when it is back, the others follow in waves. Each finishes its jobs first.",
     )
-    buttons = _buttons("Update all", keep="Cancel", is_disabled=_is_unread())
-    return _question("update_all", "Update all?", text, buttons, _breaking(is_asked=True))
+    notes = _breaking(is_asked=True)
+    return _question("update_all", "Update all?", text, "Update all", notes, is_disabled=_is_unread())
 
 
 def _update_by_hand() -> rx.Component:
     name = State.worker_name
-    done = rx.el.div(
-        rx.button("Done", on_click=State.close, color_scheme="gray", high_contrast=True),
-        class_name="ry-acts ry-dialog-acts",
-    )
-    return _question(
-        "update_by_hand",
-        rx.cond(name != "", "Update " + name + " on its machine", "Update on your machines"),
-        rx.cond(State.effect != "", State.effect, "Runners on machines of yours are updated there."),
-        done,
+    inside = (
         _breaking(is_asked=False),
         rx.segmented_control.root(
             *[rx.segmented_control.item(way, value=way) for way in UPDATE_WAYS],
@@ -150,31 +138,29 @@ def _update_by_hand() -> rx.Component:
         ),
         code_block(State.update_commands[State.update_way], "Copy the commands"),
     )
+    return alert(
+        rx.cond(name != "", "Update " + name + " on its machine", "Update on your machines"),
+        rx.cond(State.effect != "", State.effect, "Runners on machines of yours are updated there."),
+        *[rx.el.div(each, class_name="ry-dialog-field") for each in inside],
+        dialog_acts(act_button("Done", on_click=State.close)),
+        is_open=State.kind == "update_by_hand",
+        on_escape=State.close,
+    )
 
 
 def _rotated() -> rx.Component:
     owner = State.rotated_id
-    return rx.alert_dialog.root(
-        rx.alert_dialog.content(
-            rx.alert_dialog.title("Copy the new token now", size="4", margin_bottom="6px"),
-            rx.alert_dialog.description(
-                "Give it to the runner as WORKER_TOKEN and start it again.", size="2", class_name="mut"
-            ),
-            rx.el.div(
-                rx.el.div(
-                    rx.el.span("Token", class_name="k"),
-                    secret(owner, "%TOKEN%", class_name="ry-whole"),
-                    copy_button("%TOKEN%", "Copy the token", owner=owner),
-                    class_name="ry-sec1",
-                ),
-                class_name="ry-code ry-dialog-field",
-            ),
-            rx.el.div(token_warning(), class_name="ry-dialog-field"),
-            rx.el.div(
-                rx.button(icon("check"), "Done", on_click=State.forget_token, color_scheme="gray", high_contrast=True),
-                class_name="ry-acts ry-dialog-acts",
-            ),
-            max_width="560px",
-        ),
-        open=owner != "",
+    token = rx.el.div(
+        rx.el.span("Token", class_name="k"),
+        secret(owner, "%TOKEN%", class_name="ry-whole"),
+        copy_button("%TOKEN%", "Copy the token", owner=owner),
+        class_name="ry-sec1",
+    )
+    return secret_dialog(
+        rx.el.div(token_warning(), class_name="ry-dialog-field"),
+        owner=owner,
+        title="Copy the new token now",
+        text="Give it to the runner as WORKER_TOKEN and start it again.",
+        lines=[token],
+        on_close=State.forget_token,
     )

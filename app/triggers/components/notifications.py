@@ -2,9 +2,10 @@
 
 import reflex as rx
 
+from app.shared.dialog import question
 from app.shared.elements import clock_seconds
 from app.shared.feedback import empty
-from app.shared.form.elements import check_field, field, problem_line, question, text_field
+from app.shared.form.elements import check_field, field, problem_line, text_field
 from app.shared.icons import icon
 from app.shared.panel import admin_button, item_table, menu, menu_item, settings_panel
 from app.shared.session import SessionState

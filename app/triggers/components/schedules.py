@@ -2,8 +2,9 @@
 
 import reflex as rx
 
+from app.shared.dialog import question
 from app.shared.feedback import empty
-from app.shared.form.elements import field, problem_line, question, text_field
+from app.shared.form.elements import field, problem_line, text_field
 from app.shared.icons import icon
 from app.shared.panel import item_table, menu, menu_item, settings_panel
 from app.shared.session import SessionState

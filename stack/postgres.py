@@ -92,7 +92,7 @@ class Cluster:
         self.wait_ready(process)
         return process
 
-    def wait_ready(self, process: subprocess.Popen[bytes] | None = None, timeout_seconds: float = 60) -> None:
+    def wait_ready(self, process: subprocess.Popen[bytes] | None = None, timeout_seconds: float = 180) -> None:
         """Return when the server answers a query."""
         deadline = time.monotonic() + timeout_seconds
         while not self.is_ready():

@@ -46,7 +46,7 @@ class Part:
     folder: Path = Path("/")
     stop_signal: signal.Signals = signal.SIGTERM
     stop_seconds: float = 20
-    start_seconds: float = 60
+    start_seconds: float = 180
 
 
 class PartRunner:

@@ -29,7 +29,8 @@ REMEDY = (
 )
 _KEEPER = Path(__file__).with_name("keeper.py")
 _PACKAGES = Path(__file__).parents[2]
-_PROBE_SECONDS = 20
+# A trial that takes longer says nothing about the way: the runner ends and is started again, rather than going on with less.
+_PROBE_SECONDS = 60
 # A way that leaves the runner's secrets in reach is none: as another user one reads what everybody may read.
 _KEPT = """for each in PLACE PLACE/*; do
   if [ -f "$each" ] && cat "$each" > /dev/null 2>&1; then echo "a job could read $each"; exit 1; fi

@@ -259,7 +259,10 @@ def test_another_organisation_is_a_click_away_and_nothing_of_the_first_stays(
     expect(here.or_(there)).to_be_visible()
     for wanted, shown, hidden in ((person.org_name, here, there), (slug, there, here)):
         page.locator(".ry-org").click()
-        page.get_by_role("menuitem", name=wanted).click()
+        # A switch loads the page anew, also the one to where one is.
+        with page.expect_event("domcontentloaded"):
+            page.get_by_role("menuitem", name=wanted).click()
+        expect(page.locator("[data-link=live]:visible")).to_be_visible()
         expect(page.locator(".ry-org")).to_contain_text(wanted)
         expect(shown).to_be_visible()
         expect(hidden).to_have_count(0)

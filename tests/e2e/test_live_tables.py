@@ -68,6 +68,7 @@ def test_new_runners_wait_while_the_keyboard_is_in_the_table(product: Product, p
 def test_a_runner_says_that_its_engine_is_being_prepared(product: Product, person: Person, sign_in: Open) -> None:
     runner = ScriptedRunner(product, person, "newcomer")
     page = sign_in(person)
+    runner.heartbeat()
     note = "update worker_instances set engines = %s, engine_note = %s where worker_id = %s"
     product.sql(note, "{}", "tofu is being prepared, 40 %", runner.worker["id"])
     expect(row(page, "newcomer")).to_contain_text("OpenTofu is being prepared, 40 %")

@@ -12,6 +12,7 @@ from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
 from tests.e2e.test_trust import APPLYING
 from tests.e2e.test_work_pages import enqueue, make_module, open_as, status
+from tests.support.waiting import wait_until
 
 __all__ = ["open_as"]
 pytestmark = pytest.mark.timeout(600)
@@ -50,9 +51,13 @@ def test_an_apply_out_of_contact_says_since_when_where_and_what_is_kept(
     silence(product, runner.worker["id"], 45)
     note = page.get_by_test_id("out-of-contact")
     expect(note).to_contain_text(WORDS)
+
+    def is_said() -> bool:
+        said = datetime.fromisoformat(str(note.locator("ry-ago").get_attribute("at")))
+        return abs((said - last_word(product, runner)).total_seconds()) < 1
+
     # The time is that of the runner's last word, not of when somebody noticed.
-    said = datetime.fromisoformat(str(note.locator("ry-ago").get_attribute("at")))
-    assert abs((said - last_word(product, runner)).total_seconds()) < 1
+    wait_until(is_said)
     expect(note).to_contain_text("goes on at build-host-01 as far as we know; its state is kept there.")
 
     silence(product, runner.worker["id"], 130)

@@ -327,6 +327,7 @@ def test_a_runner_is_added_without_a_token_and_its_commands_contain_no_secret(
     expect(sheet.get_by_text("issuer: https://oidc.example.com")).to_be_visible()
     for way in ("Shell", "Docker", "Compose", "systemd", "Kubernetes"):
         sheet.get_by_role("radio", name=way).click()
+        expect(sheet.get_by_role("radio", name=way)).to_be_checked()
         command = sheet.get_by_label("Start it", exact=True)
         expect(command).to_contain_text(client_id)
         expect(command).not_to_contain_text("ryw_")

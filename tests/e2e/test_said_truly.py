@@ -75,6 +75,7 @@ def test_a_runner_that_has_left_says_when_and_still_who_registered_it(
     )  # fmt: skip
     page = open_as(owner)
     page.goto(f"/dashboard/runners/{worker}")
+    runner.heartbeat()
     expect(page.locator(".ry-head [data-status=ONLINE]").first).to_be_visible()
     runner.leave()
     for _ in ("as it leaves", "after a reload"):
@@ -92,9 +93,11 @@ def test_versions_whose_outputs_differ_are_not_called_the_same(
         keep_state(product, module, serial, json.dumps({"url": {"value": f"https://{serial}.example"}}))
     page = open_as(owner)
     page.goto("/dashboard/modules?path=truth/outputs")
-    page.get_by_role("button", name="Compare serial 2 with the one before").click()
-    expect(page.get_by_role("dialog").or_(page.get_by_role("alertdialog"))).to_contain_text("output.url")
+    compare = page.get_by_role("button", name="Compare serial 2 with the one before")
+    expect(compare).to_be_visible()
     expect(page.get_by_role("button", name="Compare serial 1 with the one before")).to_have_count(0)
+    compare.click()
+    expect(page.get_by_role("dialog").or_(page.get_by_role("alertdialog"))).to_contain_text("output.url")
 
 
 HAS_FOCUS = "document.querySelector('[role=dialog], [role=alertdialog]')?.contains(document.activeElement)"

@@ -114,6 +114,9 @@ def test_a_running_job_does_not_push_its_log_down(
     place = page.locator("ry-log")
     page.get_by_test_id("timeline-steps").click()
     expect(page.locator("ry-timeline")).to_contain_text("Save plan")
+    # However long it took until here: that a runner is out of contact is said above the log.
+    runner.heartbeat()
+    expect(page.get_by_test_id("out-of-contact")).to_have_count(0)
     settled(page)
     before: Any = place.bounding_box()
     runner.report(job, "PLAN", steps)

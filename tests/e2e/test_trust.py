@@ -120,6 +120,9 @@ def test_revoking_a_token_asks_and_says_what_stops(product: Product, person: Per
     runner = ScriptedRunner(product, person, "build-1")
     page = sign_in(person)
     page.goto(f"/dashboard/runners/{runner.worker['id']}")
+    # However long it took until here: who is silent for a minute is not connected.
+    runner.heartbeat()
+    expect(page.locator(".ry-head [data-status=ONLINE]").first).to_be_visible()
     page.get_by_role("button", name=re.compile("Revoke the token")).click()
     question = page.get_by_role("alertdialog", name=re.compile("Revoke the token"))
     expect(question).to_contain_text("1 instance is connected with this token")
@@ -229,7 +232,10 @@ def test_what_is_typed_while_the_menu_closes_stays(product: Product, person: Per
     page.evaluate("for (const closing of document.querySelector('[role=menu]').getAnimations()) closing.finish()")
     # Now the menu gives the focus to its button, and the dialog takes it back.
     expect(page.locator("[role=menu]")).to_have_count(0)
-    page.evaluate("new Promise((done) => setTimeout(done, 100))")
+    page.evaluate(
+        "new Promise((done) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done)), 100))"
+    )
+    expect(question.get_by_role("textbox")).to_be_focused()
     page.keyboard.type("-us")
     expect(question.get_by_role("textbox")).to_have_value("prod-us")
     expect(question.get_by_role("button", name="Remove runner")).to_be_enabled()
@@ -246,6 +252,7 @@ def test_a_half_filled_sheet_is_left_by_its_own_button_only(person: Person, sign
         page.keyboard.press("Escape")
         expect(sheet).to_have_count(0)
         page.locator("[data-key=n]").click()
+        expect(sheet.get_by_label("Name", exact=True)).to_be_focused()
     sheet.get_by_label("Name", exact=True).fill("half")
     leave = sheet.get_by_role("button", name="Cancel")
     page.keyboard.press("Escape")

@@ -86,7 +86,7 @@ class RealApply:
 
     def check_whole(self) -> None:
         """State, outputs and every line of the log are there, and nothing of the executor is left."""
-        row = self.bench.wait_job(self.job, "SUCCEEDED", "FAILED", seconds=180)
+        row = self.bench.wait_job(self.job, "SUCCEEDED", "FAILED")
         assert (row["status"], row["attempt"], row["error"]) == ("SUCCEEDED", 1, None), row["error"]
         log = self.bench.log_of(self.job)
         assert [n for n in range(1, SECONDS + 1) if f"line-{n}." not in log] == []

@@ -69,7 +69,7 @@ def test_a_full_disk_costs_no_job_and_is_noticed_when_it_is_over(bench: Bench, d
         watch.note("there is room again")
         ballast.unlink()
         for job in jobs:
-            assert bench.wait_job(job, seconds=180)["status"] == "SUCCEEDED"
+            assert bench.wait_job(job)["status"] == "SUCCEEDED"
         watch.poll_once_more()
     close_ledger(bench, jobs).check()
 

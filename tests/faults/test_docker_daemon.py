@@ -61,7 +61,7 @@ def test_with_live_restore_an_apply_goes_on_while_its_daemon_is_gone(
         own.end(number)
         wait_until(lambda: apply.runner.said("docker_silent"), timeout_seconds=180)
         apply.wait_for_its_end()
-        bench.wait_job(apply.job, "SUCCEEDED", seconds=180)
+        bench.wait_job(apply.job, "SUCCEEDED")
         own.start(lambda: answers(daemon), LIVE_RESTORE)
         apply.check_whole()
 
@@ -74,7 +74,7 @@ def test_without_it_an_apply_is_told_to_stop_and_saves_its_state(
     """A daemon that leaves stops its containers in order; one that was killed does so when it comes back."""
     with applying(bench, daemon) as apply:
         restart(own, daemon, number=number)
-        ended = bench.wait_job(apply.job, seconds=180)
+        ended = bench.wait_job(apply.job)
         assert (ended["status"], ended["attempt"]) == ("FAILED", 1), ended["error"]
         assert "The executor was told to stop" in ended["error"]["message"]
         assert (state_of(apply)["lock"], state_of(apply)["serial"] is not None) == (None, True)

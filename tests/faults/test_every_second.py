@@ -69,7 +69,7 @@ def test_a_runner_killed_in_this_second_loses_nothing(bench: Bench, tmp_path: Pa
     runner.signal(signal.SIGKILL)
     runner.wait()
     bench.start_worker(worker, instance=runner.instance, home=runner.home, **engine.variables)
-    row = bench.wait_job(job, seconds=180)
+    row = bench.wait_job(job)
     made = set(words_in(engine.book / "created"))
     assert made <= names_in_state(bench, module), f"made {made}, killed in second {second}, phase {row['phase']}"
     if row["status"] == "NEEDS_ATTENTION":

@@ -172,7 +172,7 @@ def test_an_executor_that_died_with_its_state_undelivered_is_started_once_more_t
 
 def test_an_executor_killed_with_its_engine_is_told_at_once_and_keeps_the_lock(dispatched: Dispatched) -> None:
     dispatched.docker.boxes[dispatched.name].signal("SIGKILL")
-    row = dispatched.bench.wait_job(dispatched.job, "NEEDS_ATTENTION", "FAILED", "QUEUED", seconds=180)
+    row = dispatched.bench.wait_job(dispatched.job, "NEEDS_ATTENTION", "FAILED", "QUEUED")
     assert (row["status"], row["error"]["code"]) == ("NEEDS_ATTENTION", "RUNNER_LOST")
     assert dispatched.bench.rpc("state_info", p_module=dispatched.module)["lock"]["job_id"] == dispatched.job
     assert "The runner's process ended in the middle of the job" in dispatched.bench.log_of(dispatched.job)

@@ -62,7 +62,7 @@ def test_an_apply_goes_on_while_its_node_s_kubelet_and_containerd_are_restarted(
     with applying(bench, namespace) as apply:
         own.end(signal.SIGKILL)
         apply.wait_for_its_end()
-        bench.wait_job(apply.job, "SUCCEEDED", seconds=180)
+        bench.wait_job(apply.job, "SUCCEEDED")
         own.start(lambda: is_running(own))
         apply.check_whole()
 

@@ -71,7 +71,7 @@ def test_an_apply_goes_on_and_ends_while_a_part_is_away(
             apply.wait_ended_away()
             pass_seconds(seconds / 2)
             watch.note(f"{part} is killed, and started again")
-        row = apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED", seconds=180)
+        row = apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED")
         watch.poll_once_more()
     apply.check_whole(row)
 
@@ -87,6 +87,6 @@ def test_runner_and_project_die_together(apply: Apply, fresh_stack: RunningStack
             apply.runner.wait()
             watch.note("runner, PostgreSQL and gateway are killed, and started again")
         watch.runner = apply.start_again()
-        row = apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED", seconds=180)
+        row = apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED")
         watch.poll_once_more()
     apply.check_whole(row)

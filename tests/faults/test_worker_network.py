@@ -96,7 +96,7 @@ def test_a_replaced_runner_that_comes_back_can_write_nothing(bench: Bench, engin
     other = bench.register()
     bench.start_worker(other, **paths)
     forget_heartbeats(bench, worker[0])
-    ended = bench.wait_job(job, seconds=180)
+    ended = bench.wait_job(job)
     assert (ended["status"], ended["attempt"], ended["worker_id"]) == ("SUCCEEDED", 2, other[0])
     serial = bench.rpc("state_info", p_module=ended["module_id"])["serial"]
     gate.touch()
@@ -208,5 +208,5 @@ def test_a_restarted_database_and_a_killed_gateway_cost_time_only(fresh_stack: R
         for name, pid in killed.items():
             fresh_stack.wait_replaced(name, pid)
         for job in jobs:
-            assert bench.wait_job(job, seconds=180)["status"] == "SUCCEEDED"
+            assert bench.wait_job(job)["status"] == "SUCCEEDED"
         close_ledger(bench, jobs, engine.runs).check()

@@ -113,7 +113,7 @@ def test_a_runner_without_a_work_directory_gives_jobs_back_and_comes_back_by_its
     assert {bench.job(job)["status"] for job in jobs} == {"QUEUED"}
     blocked.unlink()
     for job in jobs:
-        assert bench.wait_job(job, seconds=180)["status"] == "SUCCEEDED"
+        assert bench.wait_job(job)["status"] == "SUCCEEDED"
     close_ledger(bench, jobs).check()
 
 

@@ -59,7 +59,7 @@ def test_a_pipeline_waits_until_somebody_has_confirmed_its_plan(terminal: Termin
     assert terminal.run("modules", "create", "apps/reviewed", "--from", str(code)).returncode == 0
     pipeline = process(terminal, "run", "apply", "apps/reviewed", "--review", "--wait")
     waiting = wait_until(
-        lambda: terminal.json("jobs", "list", "--status", "AWAITING_APPROVAL", "--module", "apps/reviewed"), 120
+        lambda: terminal.json("jobs", "list", "--status", "AWAITING_APPROVAL", "--module", "apps/reviewed"), 300
     )
     number = str(waiting[0]["id"])
     assert pipeline.stderr is not None

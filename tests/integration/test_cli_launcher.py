@@ -36,10 +36,10 @@ def test_another_terminal_sees_it_and_stops_it_a_taken_port_is_named_and_a_secon
     shared_tmp_path: Path,
 ) -> None:
     with start_stack(shared_tmp_path, *QUIET) as stack:
-        assert stack.is_healthy()
+        wait_until(stack.is_healthy)
         create_user(stack, "ada@example.org")
+        wait_until(lambda: stack.run("status").returncode == 0)
         status = stack.run("status", "--json")
-        assert status.returncode == 0, status.stdout
         assert json.loads(status.stdout)["health"] == {"gateway": True, "functions": True, "postgres": True}
         exports = stack.run("env").stdout
         assert f"export SUPABASE_URL={stack.url}" in exports

@@ -101,7 +101,7 @@ def test_a_cancelled_job_ends_cancelled_and_its_executor_is_gone(
     job = bench.enqueue("APPLY", bench.module(hooks={"before_plan": WAIT}))
     bench.wait_step(job, "before-plan")
     bench.rpc("cancel_job", p_job=job, p_kind=kind, p_reason="changed my mind")
-    ended = bench.wait_job(job, seconds=180)
+    ended = bench.wait_job(job)
     assert ended["status"] == "CANCELLED", ended["error"]
     wait_until(lambda: docker.boxes[box_name(runner, job)].exit_code() is not None, timeout_seconds=180)
     wait_until(lambda: box_name(runner, job) in docker.removed, timeout_seconds=180)
@@ -113,7 +113,7 @@ def test_an_executor_lost_before_it_changed_anything_fails_with_words(
     job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": WAIT}))
     bench.wait_step(job, "before-plan")
     docker.boxes[box_name(runner, job)].signal("SIGKILL")
-    ended = bench.wait_job(job, seconds=180)
+    ended = bench.wait_job(job)
     assert ended["status"] == "FAILED"
     assert ended["error"]["code"] == "executor_lost"
     assert "exit code 137" in ended["error"]["message"]
@@ -127,7 +127,7 @@ def test_an_executor_lost_in_the_middle_of_an_apply_needs_a_person(
     bench.wait_step(job, "apply")
     wait_until(lambda: BEGUN in bench.log_of(job), timeout_seconds=180)
     docker.boxes[box_name(runner, job)].signal("SIGKILL")
-    ended = bench.wait_job(job, seconds=180)
+    ended = bench.wait_job(job)
     assert ended["status"] == "NEEDS_ATTENTION"
 
 
@@ -157,7 +157,7 @@ def test_an_entry_point_that_hides_how_its_executor_ended_hands_no_apply_on(
     wait_until(lambda: BEGUN in bench.log_of(job), timeout_seconds=180)
     (executor,) = psutil.Process(docker.boxes[box_name(runner, job)].process.pid).children()
     executor.kill()
-    ended = bench.wait_job(job, seconds=180)
+    ended = bench.wait_job(job)
     assert (ended["status"], ended["attempt"]) == ("NEEDS_ATTENTION", 1)
     wait_until(lambda: runner.said("executor_lost"), timeout_seconds=180)
     told = next(each for each in runner.events() if each.get("id") == "executor_ended")

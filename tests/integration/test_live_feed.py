@@ -28,7 +28,7 @@ TOPICS = frozenset({"workers", "link"})
 RUNNERS = live_query("list_runners", ("workers", "worker_instances"), "workers")
 
 
-async def until(is_so: Callable[[], Any], seconds: float = 60.0) -> None:
+async def until(is_so: Callable[[], Any], seconds: float = 180.0) -> None:
     end = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < end, "it did not come to be"

@@ -109,7 +109,7 @@ def test_a_cancelled_job_ends_and_its_container_is_gone(
     job = bench.enqueue("APPLY", bench.module(hooks={"before_plan": script}))
     bench.wait_step(job, "before-plan", seconds=120)
     bench.rpc("cancel_job", p_job=job, p_kind=kind, p_reason="changed my mind")
-    assert bench.wait_job(job, seconds=180)["status"] == "CANCELLED"
+    assert bench.wait_job(job)["status"] == "CANCELLED"
     wait_until(lambda: not containers(bench, real_docker, job), timeout_seconds=180)
 
 
@@ -120,7 +120,7 @@ def test_a_container_killed_before_it_changed_anything_fails_its_job_in_words(
     job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": WAIT}))
     bench.wait_step(job, "before-plan", seconds=120)
     real_docker("kill", *containers(bench, real_docker, job))
-    ended = bench.wait_job(job, seconds=180)
+    ended = bench.wait_job(job)
     assert (ended["status"], ended["error"]["code"]) == ("FAILED", "executor_lost")
     assert "exit code 137" in ended["error"]["message"]
 
@@ -132,7 +132,7 @@ def test_a_container_killed_in_mid_apply_needs_a_person(
     bench.runner(**on_docker)
     job = begun(bench, slow_module(bench))
     real_docker("kill", *containers(bench, real_docker, job))
-    assert bench.wait_job(job, seconds=180)["status"] == "NEEDS_ATTENTION"
+    assert bench.wait_job(job)["status"] == "NEEDS_ATTENTION"
 
 
 def test_a_container_stopped_by_hand_in_mid_apply_saves_its_state(
@@ -142,7 +142,7 @@ def test_a_container_stopped_by_hand_in_mid_apply_saves_its_state(
     module = slow_module(bench)
     job = begun(bench, module)
     real_docker("stop", *containers(bench, real_docker, job))
-    ended = bench.wait_job(job, seconds=180)
+    ended = bench.wait_job(job)
     assert ended["status"] == "FAILED", ended["error"]
     with bench.database() as connection:
         locks = connection.execute("select 1 from private.state_locks where module_id = %s", [module]).fetchall()
@@ -152,7 +152,7 @@ def test_a_container_stopped_by_hand_in_mid_apply_saves_its_state(
 def test_a_job_over_its_memory_limit_says_so(bench: Bench, real_docker: RealDocker, on_docker: dict[str, Any]) -> None:
     bench.runner(**on_docker | {"RUNYARD_JOB_DISPATCHER_DATA_MEMORY_LIMIT": "256 MB"})
     job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": HUNGRY}))
-    ended = bench.wait_job(job, seconds=180)
+    ended = bench.wait_job(job)
     assert ended["status"] == "FAILED"
     assert "survived\n" not in bench.log_of(job)
     assert "It ran out of memory" in ended["error"]["message"]

@@ -80,7 +80,7 @@ def test_a_cancelled_job_ends_and_leaves_nothing(
     job = bench.enqueue("APPLY", bench.module(hooks={"before_plan": script}))
     bench.wait_step(job, "before-plan", seconds=120)
     bench.rpc("cancel_job", p_job=job, p_kind=kind, p_reason="changed my mind")
-    assert bench.wait_job(job, seconds=180)["status"] == "CANCELLED"
+    assert bench.wait_job(job)["status"] == "CANCELLED"
     wait_until(lambda: real_kubernetes.left() == [], timeout_seconds=180)
 
 
@@ -94,7 +94,7 @@ def test_a_pod_that_is_evicted_in_mid_apply_saves_its_state(
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
     path = f"/api/v1/namespaces/{real_kubernetes.namespace}/pods/{pod}/eviction"
     real_kubernetes("create", "--raw", path, "--filename", "-", stdin=json.dumps(eviction))
-    ended = bench.wait_job(job, seconds=180)
+    ended = bench.wait_job(job)
     assert ended["status"] == "FAILED", ended["error"]
     assert not is_locked(bench, module), "it stopped in order: its state is saved and free"
     assert "the executor was lost while it changed infrastructure" not in process.output

@@ -28,7 +28,7 @@ def test_two_runners_compete_and_every_job_is_applied_once(bench: Bench, tmp_pat
     # Held until each has one: the slower of them would find nothing left.
     wait_until(lambda: len({bench.job(job)["worker_id"] for job in jobs} - {None}) == 2)
     engine.release("plan")
-    ended = [bench.wait_job(job, seconds=180) for job in jobs]
+    ended = [bench.wait_job(job) for job in jobs]
     assert {row["status"] for row in ended} == {"SUCCEEDED"}
     assert {row["attempt"] for row in ended} == {1}
     applied = [line.split() for line in engine.runs.read_text().splitlines() if line.endswith(" apply")]
@@ -151,7 +151,10 @@ def test_daemons_of_a_job_do_not_outlive_it(bench: Bench) -> None:
     bench.runner()
     # A number that no other process sleeps for: in a sandbox a process has another number than outside.
     seconds = f"98765.{secrets.randbelow(10**9)}"
-    bench.finished("PLAN", bench.module(hooks={"before_init": f"setsid sleep {seconds} & echo started"}))
+    bench.finished(
+        "PLAN",
+        bench.module(hooks={"before_init": f"setsid sh -c 'echo > begun; exec sleep {seconds}' & {until('begun')}"}),
+    )
     wait_until(lambda: not is_asleep(seconds))
 
 

@@ -19,7 +19,7 @@ from cli.engines.cache import find
 from cli.engines.catalog import ENGINES, machine, system
 from stack.settings import PROJECT
 from tests.integration.test_worker_stopping import BEGUN, SLOW_APPLY
-from tests.integration.worker_bench import Bench, Refused, WorkerProcess, bench
+from tests.integration.worker_bench import Bench, Refused, WorkerProcess, bench, until
 from tests.support import looter
 from tests.support.extent import sampled
 from tests.support.providers import PROVIDER
@@ -236,7 +236,7 @@ def test_what_a_job_starts_ends_with_it_also_outside_of_its_session_and_environm
 ) -> None:
     bench = make_scene(way).bench
     mark = f"4{uuid.uuid4().int % 10**8:08}"
-    hook = f"env -i setsid sleep {mark} >/dev/null 2>&1 & sleep 0.3"
+    hook = f"env -i setsid sh -c 'echo > begun; exec sleep {mark}' >/dev/null 2>&1 & {until('begun')}"
     bench.finished("PLAN", bench.module(hooks={"before_init": hook}))
     wait_until(lambda: not running(mark))
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -16,7 +17,7 @@ from worker.api.transport import Transport
 from worker.clock import SystemClock
 from worker.doorbell import Doorbell
 from worker.enums import WorkerStatus
-from worker.errors import Fatal
+from worker.errors import Fatal, Retryable
 from worker.exit_codes import ExitCode
 from worker.session.credentials import Credentials
 from worker.session.identity import take_identity
@@ -50,7 +51,9 @@ async def test_a_session_is_renewed_without_the_token_and_goes_on(bench: Bench, 
         assert row == {"is_renewed": True}
         reply = await server.heartbeat(WorkerStatus.ONLINE, "0.1.0", [], None)
         assert reply.lease_seconds > 0
-        await server.close_session("the test is over")
+        # An answer that is late is asked for again, by a session that has ended.
+        with suppress(Retryable, Fatal):
+            await server.close_session("the test is over")
         with pytest.raises(Fatal) as caught:
             await server.heartbeat(WorkerStatus.ONLINE, "0.1.0", [], None)
         assert "the test is over" in caught.value.message
@@ -121,8 +124,7 @@ def test_metrics_are_there_when_asked_for(bench: Bench) -> None:
     def ended() -> float:
         text = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=60).text
         found = re.search(r'runyard_runner_jobs_total\{status="SUCCEEDED",type="PLAN"\} (\S+)', text)
-        assert "runyard_runner_connected 1.0" in text
-        return float(found.group(1)) if found else 0
+        return float(found.group(1)) if found and "runyard_runner_connected 1.0" in text else 0
 
     wait_until(lambda: ended() == 1)
 

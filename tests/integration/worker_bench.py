@@ -81,7 +81,7 @@ class WorkerProcess:
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
 
-    def wait(self, seconds: float = 180) -> int:
+    def wait(self, seconds: float = 300) -> int:
         return self.process.wait(seconds)
 
     def stop(self) -> None:
@@ -95,6 +95,8 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """End it and all that it started at once: nobody asks any more how it leaves."""
+        if self.process.poll() is not None:
+            return
         with suppress(psutil.NoSuchProcess):
             runner = psutil.Process(self.process.pid)
             for process in (runner, *runner.children(recursive=True)):
@@ -103,8 +105,8 @@ class WorkerProcess:
         self.process.wait(60)
 
 
-def until(gate: Path) -> str:
-    """What a hook does until its test opens the gate."""
+def until(gate: Path | str) -> str:
+    """What a hook does until something opens the gate."""
     return f"while [ ! -e {gate} ]; do sleep 0.1; done"
 
 

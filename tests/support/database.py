@@ -191,7 +191,7 @@ def _spawn(folder: Path, owner_pid: int) -> None:
             raise RuntimeError(f"the test server ended with {process.returncode}:\n{log.read_text()}")
         return (folder / READY_FILE).exists()
 
-    wait_until(is_ready, timeout_seconds=120)
+    wait_until(is_ready, timeout_seconds=300)
 
 
 def _fingerprint() -> str:

@@ -29,6 +29,9 @@ QUICK = {
     "RETRY_MAX_SECONDS": "0.4",
     "STREAM_RETRY_SECONDS": "0.2",
     "TOKEN_THROTTLE_SECONDS": "0",
+    # Far beyond what a test takes on a slow machine; those about these limits have their own.
+    "IDLE_SECONDS": "3600",
+    "POLICY_TIMEOUT_SECONDS": "30",
     # Every test publishes a table: whoever listens at the next look would be told once more that changes flow.
     "PUBLICATION_SECONDS": "3600",
 }

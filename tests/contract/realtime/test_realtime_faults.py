@@ -138,7 +138,7 @@ async def test_channels_survive_a_killed_postgres(own_postgres: OwnPostgres, tmp
     with psycopg.connect(own_postgres.url("postgres"), autocommit=True) as sql:
         sql.execute(setup)
     urls = [own_postgres.url(role) for role in ROLES]
-    with start_realtime(tmp_path, own_postgres.secrets, urls, DATABASE_TIMEOUT_SECONDS="1") as server:
+    with start_realtime(tmp_path, own_postgres.secrets, urls, DATABASE_TIMEOUT_SECONDS="10") as server:
         async with open_wire(server.url, server.publishable_key) as wire:
             await wire.live("room", [binding("notes")])
             own_postgres.kill()
@@ -246,7 +246,7 @@ async def test_one_subscribers_slow_policy_does_not_keep_the_others_from_their_r
         f" using (case when auth.uid() = '{slow}' then (select true from pg_sleep(60)) else true end)"
     )
     secrets = realtime_database.server.secrets
-    with start_realtime(tmp_path, secrets, addresses(realtime_database), POLICY_TIMEOUT_SECONDS="0.5") as server:
+    with start_realtime(tmp_path, secrets, addresses(realtime_database), POLICY_TIMEOUT_SECONDS="5") as server:
         async with (
             open_wire(server.url, server.publishable_key) as waiting,
             open_wire(server.url, server.publishable_key) as served,
@@ -281,6 +281,8 @@ def limited(realtime_database: Database, tmp_path_factory: pytest.TempPathFactor
         "MAX_MESSAGES_PER_SECOND": "2",
         "MAX_JOINS_PER_SECOND": "1",
         "MAX_CONNECTIONS": "2",
+        # Who sends too much has sent all of it before the socket ends.
+        "CHANNEL_ERROR_SECONDS": "3",
     }
     folder = tmp_path_factory.mktemp("limited")
     secrets = realtime_database.server.secrets

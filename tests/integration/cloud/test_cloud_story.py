@@ -61,7 +61,7 @@ def deploy(bench: Bench, **options: Any) -> tuple[dict[str, Any], dict[str, Any]
         p_region=REGION,
         p_options={"is_assigned_to_all_modules": True, "version": "9.0.0", "desired_count": 1, **options},
     )  # fmt: skip
-    return made["worker"], bench.wait_job(made["job"]["id"], seconds=180)
+    return made["worker"], bench.wait_job(made["job"]["id"])
 
 
 def row(bench: Bench, worker: dict[str, Any]) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def test_deployed_asleep_awake_and_removed_without_a_trace(bench: Bench, fargate
     assert "Scaled to zero" in row(bench, worker)["status_reason"]
 
     waiting = bench.enqueue("PLAN", bench.module())
-    done = bench.wait_job(waiting, seconds=180)
+    done = bench.wait_job(waiting)
     succeeded(bench, done)
     assert done["worker_id"] == worker["id"]
     reasons = [each["reason"] for each in bench.rows("scaling_decisions", worker_id=worker["id"], order="id.asc")]
@@ -94,7 +94,7 @@ def test_deployed_asleep_awake_and_removed_without_a_trace(bench: Bench, fargate
     assert reasons[1].startswith("1 job waiting")
 
     removal = bench.rpc("remove_cloud_worker", p_worker=worker["id"])
-    succeeded(bench, bench.wait_job(removal["id"], seconds=180))
+    succeeded(bench, bench.wait_job(removal["id"]))
     assert listing(REGION) == before
     assert bench.job(waiting)["worker_name"] == worker["name"]
 
@@ -108,7 +108,7 @@ def test_updated_with_a_drain_and_put_back_when_the_new_version_stays_silent(ben
 
     publish(bench, "9.1.0")
     update = bench.rpc("update_one_worker", p_worker=worker["id"])
-    succeeded(bench, bench.wait_job(update["id"], seconds=180))
+    succeeded(bench, bench.wait_job(update["id"]))
     assert wait_until(lambda: row(bench, worker)["version"] == "9.1.0", 180)
     assert row(bench, worker)["is_draining"] is False
 

@@ -70,7 +70,7 @@ def test_killed_at_every_step_the_deployment_is_finished_and_its_removal_leaves_
         deployer.start()
         worker, job = begin(bench)
         deployer.die_and_come_back(job, calls)
-        done = bench.wait_job(job, seconds=180)
+        done = bench.wait_job(job)
         succeeded(bench, done)
         assert done["attempt"] == len(calls) + 1
         assert row(bench, worker)["status"] == "ONLINE"
@@ -78,5 +78,5 @@ def test_killed_at_every_step_the_deployment_is_finished_and_its_removal_leaves_
         grown = {kind: len(after[kind]) - len(before[kind]) for kind in after}
         assert grown == dict.fromkeys(after, 1) | {"roles": 2, "groups": 2}
         removal = bench.rpc("remove_cloud_worker", p_worker=worker["id"])
-        succeeded(bench, bench.wait_job(removal["id"], seconds=180))
+        succeeded(bench, bench.wait_job(removal["id"]))
     assert listing(REGION) == before

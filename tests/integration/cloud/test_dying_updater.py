@@ -70,14 +70,14 @@ def test_killed_at_every_call_update_and_removal_are_finished_all_the_same(
         deployer = Mortal(bench, gate, FAST)
         deployer.start()
         worker, job = begin(bench)
-        succeeded(bench, bench.wait_job(job, seconds=180))
+        succeeded(bench, bench.wait_job(job))
 
         publish(bench, "9.5.0")
         deployer.die_at(updates[0])
         update = bench.rpc("update_one_worker", p_worker=worker["id"], p_version="9.5.0")["id"]
         last_long(bench, update)
         deployer.die_and_come_back(update, updates)
-        done = bench.wait_job(update, seconds=180)
+        done = bench.wait_job(update)
         succeeded(bench, done)
         assert done["attempt"] == len(updates) + 1
         wait_until(lambda: (row(bench, worker)["status"], row(bench, worker)["version"]) == ("ONLINE", "9.5.0"), 180)
@@ -89,7 +89,7 @@ def test_killed_at_every_call_update_and_removal_are_finished_all_the_same(
         removal = bench.rpc("remove_cloud_worker", p_worker=worker["id"])["id"]
         last_long(bench, removal)
         deployer.die_and_come_back(removal, removals)
-        done = bench.wait_job(removal, seconds=180)
+        done = bench.wait_job(removal)
         succeeded(bench, done)
         assert done["attempt"] == len(removals) + 1
     assert listing(REGION) == before

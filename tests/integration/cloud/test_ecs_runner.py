@@ -135,6 +135,6 @@ def test_a_task_that_stops_without_a_word_is_lost_with_ecs_s_words(
     bench.runner(**on_ecs | {f"{DATA}TASK_DEFINITION": "beside"})
     job = bench.enqueue("PLAN", bench.module())
     ecs.stop_task(cluster="jobs", task=task_of(ecs)["taskArn"], reason="Host was taken away")
-    ended = bench.wait_job(job, seconds=180)
+    ended = bench.wait_job(job)
     assert (ended["status"], ended["error"]["code"]) == ("FAILED", "executor_lost"), ended["error"]
     assert "Host was taken away" in ended["error"]["message"]

@@ -250,7 +250,11 @@ async def test_it_ends_neither_the_runner_nor_another_job(place: Place, way: str
 async def test_nothing_outlives_it_not_even_what_left_its_session_and_environment(place: Place, way: str) -> None:
     isolation = place.isolation(way)
     mark = f"2{uuid.uuid4().int % 10**8:08}"
-    code, _ = await run(isolation, place, f"env -i setsid sleep {mark} & env -i setsid setsid sleep {mark} & sleep 0.2")
+    escape = " ".join(
+        f"env -i {ways} sh -c 'echo > {name}; exec sleep {mark}' & until [ -e {name} ]; do sleep 0.1; done;"
+        for name, ways in (("once", "setsid"), ("twice", "setsid setsid"))
+    )
+    code, _ = await run(isolation, place, escape)
     assert code == 0
     wait_until(lambda: not _running(mark))
 

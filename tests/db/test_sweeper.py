@@ -64,7 +64,7 @@ def test_a_failing_sweep_is_written_down_once_and_tried_again(fresh_world: World
     owner.execute("delete from private.clocks where name = 'sweep'")
     sweeper.poll()
     assert fresh_world.status(job) == "QUEUED"
-    assert fresh_world.service.call("installation_health")["swept_seconds_ago"] is not None
+    assert fresh_world.service.call("installation_health")["swept_seconds_ago"] in range(60)
 
 
 def test_a_database_that_is_away_is_not_fatal(journal: Journal) -> None:

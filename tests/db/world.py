@@ -309,11 +309,11 @@ class World:
         return answer
 
     def during(self, by: Caller, change: Callable[[], Any], call: Callable[[], Any]) -> Future[Any]:
-        """What became of a call that came before somebody's change was committed, and may have waited for that."""
+        """What became of a call that came before somebody's change was committed, and waited for that."""
         with ThreadPoolExecutor(1) as pool, by.connection.transaction():
             change()
             answer = pool.submit(call)
-            wait_until(lambda: answer.done() or self.is_anybody_waiting())
+            wait_until(self.is_anybody_waiting)
         return answer
 
     # ------------------------------------------------------------------ looking

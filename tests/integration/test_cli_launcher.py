@@ -38,8 +38,7 @@ def test_another_terminal_sees_it_and_stops_it_a_taken_port_is_named_and_a_secon
     with start_stack(shared_tmp_path, *QUIET) as stack:
         wait_until(stack.is_healthy)
         create_user(stack, "ada@example.org")
-        wait_until(lambda: stack.run("status").returncode == 0)
-        status = stack.run("status", "--json")
+        status = wait_until(lambda: (said := stack.run("status", "--json")).returncode == 0 and said)
         assert json.loads(status.stdout)["health"] == {"gateway": True, "functions": True, "postgres": True}
         exports = stack.run("env").stdout
         assert f"export SUPABASE_URL={stack.url}" in exports

@@ -608,16 +608,31 @@ comment on function private.refresh_next(uuid) is
 create view private.job_states as
 select
   j.id as job_id,
+  j.org_id,
+  j.type,
   j.status,
   j.priority,
   j.attempt,
+  j.labels,
+  j.pinned_worker_id,
+  j.pinned_instance_name,
+  j.target_worker_id,
+  j.module_path,
+  j.group_path,
+  j.payload,
   -- A look at a state whose last job needs attention must be able to run while that job holds the state.
   case when j.payload #>> '{options,inspects}' is not null then md5('inspect:' || j.module_id)::uuid
     else coalesce(j.module_id, j.target_worker_id, j.target_identity_id)
   end as state_key
 from public.provision_jobs as j;
-comment on view private.job_states is 'What the queue of a state needs to know about a job.';
+comment on view private.job_states is 'What its state''s queue and its lane need to know about a job.';
 comment on column private.job_states.attempt is 'The number of its current or last try.';
+comment on column private.job_states.labels is 'Labels that the runner must have.';
+comment on column private.job_states.pinned_worker_id is 'Only this runner may run it.';
+comment on column private.job_states.pinned_instance_name is 'Only an instance of this name may run it.';
+comment on column private.job_states.target_worker_id is 'The runner that it is about.';
+comment on column private.job_states.module_path is 'Its module''s path when it was enqueued.';
+comment on column private.job_states.payload is 'Engine and cloud are in it.';
 comment on column private.job_states.state_key is 'What only one job at a time may act on.';
 
 create function private.lock_job_states(p_jobs bigint[])

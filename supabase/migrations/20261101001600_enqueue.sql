@@ -176,19 +176,24 @@ comment on function private.check_upload_apply(bigint) is
 
 -- ---------------------------------------------------------------------------------------------------------------- jobs
 
+create type private.placement as (job_id bigint, state_key uuid, priority smallint, attempt integer);
+comment on type private.placement is 'What the queue of a state needs to know about a job.';
+
 -- Jobs of a set are read by their numbers: "offset 0" makes it a look for each, and never a comparison of every row
 -- with every number; the end of this file, that it is a look into the index.
-create function private.lanes_of(p_jobs bigint[])
-returns table (job_id bigint, lane_id integer)
+create function private.placements(p_jobs bigint[])
+returns table (job_id bigint, state_key uuid, priority smallint, attempt integer, lane_id integer)
 language sql
 set search_path = ''
 as $$
   -- Modules of a group have the same lane, unless they want different runners or somebody is assigned to one of them
   -- alone.
   with alike as (
-    select min(j.id) as first_job, array_agg(j.id) as jobs
+    select min(j.job_id) as first_job,
+      array_agg(row(j.job_id, j.state_key, j.priority, j.attempt)::private.placement) as jobs
     from unnest(p_jobs) as p (id)
-    cross join lateral (select * from public.provision_jobs as j where j.id = p.id offset 0) as j
+    cross join lateral (select * from private.job_states as j where j.job_id = p.id offset 0) as j
+    where j.status = 'QUEUED'
     group by j.org_id, j.type, j.priority, j.labels, j.pinned_worker_id, j.pinned_instance_name, j.target_worker_id,
       j.payload #>> '{module,engine}', j.payload #>> '{module,engine_version}',
       j.payload #>> '{lifecycle,identity,provider}', case when exists (
@@ -197,13 +202,11 @@ as $$
   ), found as materialized (
     select private.lane_of(j) as lane_id, a.jobs from alike as a join public.provision_jobs as j on j.id = a.first_job
   )
-  select j, f.lane_id from found as f cross join lateral unnest(f.jobs) as j
+  select j.job_id, j.state_key, j.priority, j.attempt, f.lane_id
+  from found as f cross join lateral unnest(f.jobs) as j
 $$;
-comment on function private.lanes_of(bigint[]) is
-  'The lane of each of these jobs. Each lane is looked for once.';
-
-create type private.placement as (job_id bigint, state_key uuid, priority smallint, attempt integer);
-comment on type private.placement is 'What the queue of a state needs to know about a job.';
+comment on function private.placements(bigint[]) is
+  'Where those of these jobs that are QUEUED belong: state and lane. Each lane is looked for once.';
 
 create function private.queue_jobs(p_org uuid, p_jobs bigint[])
 returns void
@@ -211,24 +214,15 @@ language plpgsql
 set search_path = ''
 as $$
 declare
-  v_jobs private.placement[] := array(
-    select row(j.job_id, j.state_key, j.priority, j.attempt)::private.placement
-    from unnest(p_jobs) as p (id)
-    cross join lateral (select * from private.job_states as j where j.job_id = p.id offset 0) as j
-    where j.status = 'QUEUED' order by j.job_id);
   v_lanes integer[];
   v_waiting pg_catalog.uuid[];
 begin
-  if v_jobs = '{}' then
-    return;
-  end if;
   with queued as (
     insert into private.live_jobs (job_id, org_id, state_key, stage, priority, attempt, lane_id, ready_seq)
     select j.job_id, p_org, j.state_key, case when f.is_free then 'READY' else 'WAITING' end::private.job_stage,
-      j.priority, j.attempt, case when f.is_free then l.lane_id end,
+      j.priority, j.attempt, case when f.is_free then j.lane_id end,
       case when f.is_free then nextval('private.ready_seq') end
-    from unnest(v_jobs) as j
-    join private.lanes_of(p_jobs) as l on l.job_id = j.job_id
+    from private.placements(p_jobs) as j
     -- Free is what nobody uses and nobody has left locked. "offset 0": a look into the indexes for each, never a join.
     cross join lateral (
       select not exists (select from private.states_in_use as u where u.state_key = j.state_key offset 0)
@@ -522,6 +516,7 @@ declare
     'variables', 'created_by', 'created_by_label'];
   v_groups pg_catalog.jsonb := private.group_chains(p_org, p_modules);
   v_jobs bigint[];
+  v_pins pg_catalog.uuid[];
 begin
   with made as (
     insert into public.provision_jobs as j (
@@ -535,8 +530,7 @@ begin
       m.group_path,
       case when p_options ->> 'plan_job_id' is not null
         then private.planned_payload((p_options ->> 'plan_job_id')::bigint)
-      else jsonb_build_object('module', to_jsonb(frozen) || v_sent, 'group', v_groups -> m.group_path,
-        'options', v_options) end,
+      else to_jsonb(payload) end,
       coalesce((p_options ->> 'pinned_worker_id')::pg_catalog.uuid, m.pinned_worker_id),
       coalesce(p_options ->> 'pinned_instance_name', m.runner_instance_name),
       case when v_labels is null then m.labels else private.job_labels(m.labels, v_labels) end,
@@ -547,41 +541,31 @@ begin
       v_label, case when n.approvals = 0 then now() end
     from unnest(p_modules) with ordinality as p (id, place)
     cross join lateral (select * from public.modules as m where m.id = p.id offset 0) as m
-    cross join lateral (select m.id, m.name, m.path, m.group_path, m.engine, m.engine_version, m.source_kind, m.source,
+    cross join lateral (select m.id, m.name, m.path, m.group_path, m.engine::pg_catalog.text as engine,
+      m.engine_version, coalesce(v_sent ->> 'source_kind', m.source_kind::pg_catalog.text) as source_kind,
+      coalesce(v_sent -> 'source', m.source) as source,
       case when p_options ? 'variables' then m.inputs || (p_options -> 'variables') else m.inputs end as inputs,
       m.env, m.extra_files, m.hooks) as frozen
+    cross join lateral (select frozen as module, v_groups -> m.group_path as "group", v_options as options) as payload
     -- A request may ask for more approvals than the module does, never for fewer.
     cross join lateral (select case when v_approvals is null then 0
       else greatest(m.approvals_required, v_approvals) end as approvals) as n
     where m.org_id = p_org and m.deleted_at is null
     order by p.place
-    returning j.id
+    returning j.id, j.pinned_worker_id
   )
-  select array_agg(made.id) into v_jobs from made;
+  select array_agg(m.id), array_agg(m.pinned_worker_id) filter (where m.pinned_worker_id is not null)
+  into v_jobs, v_pins from made as m;
   if cardinality(v_jobs) is distinct from cardinality(p_modules) then
     perform private.refuse_missing_modules(p_org, p_modules);
   end if;
+  perform private.need_pinned_runner(w.id) from (select distinct p as id from unnest(v_pins) as p) as w;
   return v_jobs;
 end;
 $$;
 comment on function private.add_module_jobs(uuid, public.job_type, uuid[], text[], jsonb) is
   'Writes a job for each of these modules, with everything frozen that a runner needs to know about it as it is now; '
-  'their numbers, in the order of the modules.';
-
-create function private.need_pinned_runners(p_jobs bigint[])
-returns void
-language plpgsql stable
-set search_path = ''
-as $$
-begin
-  perform private.need_pinned_runner(j.pinned_worker_id)
-  from unnest(p_jobs) as p (id)
-  cross join lateral (select j.pinned_worker_id from public.provision_jobs as j where j.id = p.id offset 0) as j
-  where j.pinned_worker_id is not null;
-end;
-$$;
-comment on function private.need_pinned_runners(bigint[]) is
-  'Refuses jobs that would wait for ever for a runner that is gone.';
+  'their numbers, in the order of the modules. The caller holds the states'' locks, and places them.';
 
 create function private.number_ranges(p_numbers bigint[])
 returns text
@@ -619,7 +603,6 @@ begin
     perform private.take_upload(v_jobs[1], (p_options ->> 'upload_id')::pg_catalog.uuid);
   end if;
   perform private.place_jobs(p_org, v_jobs, p_options ->> 'reason');
-  perform private.need_pinned_runners(v_jobs);
   -- One act is one line in the log of acts, however many jobs it makes; each of them has its own first event.
   if cardinality(v_jobs) = 1 then
     perform private.audit(p_org, 'job.enqueued', 'job', j.id::pg_catalog.text, p_type || ' ' || j.module_path)
@@ -708,10 +691,12 @@ begin
     v_jobs := v_jobs || private.request_jobs(p_org, p_type, v_modules, v_keys, p_options);
   end if;
   return (
-    select json_agg(json_build_object('id', j.id, 'module_id', j.module_id, 'module_path', j.module_path, 'status',
-      j.status) order by j.id)
-    from unnest(v_jobs) as p (id)
-    cross join lateral (select * from public.provision_jobs as j where j.id = p.id offset 0) as j
+    select json_agg(made) from (
+      select j.id, j.module_id, j.module_path, j.status::pg_catalog.text as status
+      from unnest(v_jobs) as p (id)
+      cross join lateral (select * from public.provision_jobs as j where j.id = p.id offset 0) as j
+      order by j.id
+    ) as made
   );
 end;
 $$;
@@ -726,7 +711,7 @@ declare
 begin
   foreach v_function in array array['private.add_module_jobs(uuid, public.job_type, uuid[], text[], jsonb)',
     'private.place_jobs(uuid, bigint[], text)', 'private.queue_jobs(uuid, bigint[])',
-    'private.need_pinned_runners(bigint[])', 'private.lock_module_states(uuid, uuid[])',
+    'private.lock_module_states(uuid, uuid[])',
     'private.enqueue_jobs(uuid, public.job_type, uuid[], jsonb)']::pg_catalog.regprocedure[] loop
     execute format('alter function %s set enable_seqscan = off', v_function);
     execute format('alter function %s set jit = off', v_function);

@@ -66,10 +66,6 @@ comment on column public.rollouts.is_by_policy is
   'Whether the organisation''s update policy started it; its waves then begin only while that allows it.';
 create trigger touch before update on public.rollouts for each row execute function private.touch_updated_at();
 
--- squawk-ignore adding-foreign-key-constraint, constraint-missing-not-valid
-alter table public.provision_jobs add constraint
-  provision_jobs_rollout_id_fkey foreign key (rollout_id) references public.rollouts (id);
-
 create function private.latest_version()
 returns text
 language plpgsql stable

@@ -91,7 +91,6 @@ begin
     || case when p_like.schedule_id is null then '{}' else '{"is_by_schedule": true}' end::pg_catalog.jsonb);
   perform private.place_jobs(p_like.org_id, v_jobs, coalesce(p_like.options ->> 'reason',
     case when p_like.schedule_id is not null then 'By schedule' end));
-  perform private.need_pinned_runners(v_jobs);
   update private.set_members as m set job_id = p.job_id
   from unnest(p_sets, p_modules, v_jobs) as p (set_id, module_id, job_id)
   where m.set_id = p.set_id and m.module_id = p.module_id;

@@ -20,9 +20,9 @@ create type public.cancel_kind as enum ('AFTER_STEP', 'GRACEFUL', 'KILL');
 comment on type public.cancel_kind is
   'AFTER_STEP: stop after the current step · GRACEFUL: one SIGINT · KILL: at once, whatever it leaves behind.';
 
--- No foreign keys: the functions that write jobs read what those name, modules are kept when they are removed, and a
--- job goes only with its organisation. Each is a check for each row, also where it names nothing: two were a fifth of
--- what a thousand jobs cost, two more that are nearly always null a thirtieth.
+-- No foreign keys: the functions that write jobs read what those name, a module that was removed is kept unless it was
+-- temporary, and a job goes only with its organisation. Each is a check for each row, also where it names nothing: two
+-- were a fifth of what a thousand jobs cost, two more that are nearly always null a thirtieth.
 create table public.provision_jobs (
   id bigint generated always as identity primary key,
   org_id uuid not null,

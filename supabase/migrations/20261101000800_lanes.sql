@@ -702,7 +702,7 @@ set search_path = ''
 as $$
 begin
   perform private.fail('RY409', format('The runner that it is pinned to, "%s", was removed.', w.name),
-    'Nothing could run it. Enqueue a new job: it goes where the module''s jobs go now.')
+    'Nothing could run it. Enqueue a new job; a module that is pinned to it must be pinned to another one, or to none.')
   from public.workers as w where w.id = p_worker and w.removed_at is not null;
 end;
 $$;

@@ -93,6 +93,17 @@ $$;
 comment on function private.upload_source(uuid, text, text) is 'Body of public.upload_source.';
 grant execute on function private.upload_source(uuid, text, text) to authenticated;
 
+create function private.refuse_upload()
+returns void
+language plpgsql immutable
+set search_path = ''
+as $$
+begin
+  perform private.fail('RY404', 'There is no such upload for this module.', 'Uploads wait for an hour: send it again.');
+end;
+$$;
+comment on function private.refuse_upload() is 'Refuses an upload that is not there, or not there any more.';
+
 create function private.check_upload(p_org uuid, p_type public.job_type, p_module uuid, p_upload uuid)
 returns void
 language plpgsql stable
@@ -105,8 +116,7 @@ begin
   end if;
   if not exists (select from private.uploads as u where u.id = p_upload and u.org_id = p_org
     and u.module_id = p_module) then
-    perform private.fail('RY404', 'There is no such upload for this module.',
-      'Uploads wait for an hour: send it again.');
+    perform private.refuse_upload();
   end if;
 end;
 $$;
@@ -153,10 +163,14 @@ begin
   with taken as (delete from private.uploads where id = p_upload returning body, sha256)
   insert into private.artifacts (job_id, attempt, name, body, sha256)
   select p_job, 0, 'source', t.body, t.sha256 from taken as t;
+  -- Looked for before, and removed meanwhile because its hour was over.
+  if not found then
+    perform private.refuse_upload();
+  end if;
 end;
 $$;
 comment on function private.take_upload(bigint, uuid) is
-  'Makes an upload a file of the job that plans it.';
+  'Makes an upload a file of the job that plans it; refuses one that is gone.';
 
 create function private.check_upload_apply(p_plan bigint)
 returns void
@@ -565,7 +579,8 @@ end;
 $$;
 comment on function private.add_module_jobs(uuid, public.job_type, uuid[], text[], jsonb) is
   'Writes a job for each of these modules, with everything frozen that a runner needs to know about it as it is now; '
-  'their numbers, in the order of the modules. The caller holds the states'' locks, and places them.';
+  'their numbers, in the order of the modules. Refuses one whose pinned runner is gone. The caller holds the '
+  'modules'' locks, and places the jobs.';
 
 create function private.number_ranges(p_numbers bigint[])
 returns text

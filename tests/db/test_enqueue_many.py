@@ -273,6 +273,17 @@ def test_a_runner_that_is_being_removed_gets_no_job_pinned_to_it(world: World, o
     assert world.owner.one("select count(*) from public.provision_jobs where module_id = %s", module) == 0
 
 
+@pytest.mark.parametrize("call", ["enqueue_job", "enqueue_jobs"])
+def test_a_module_whose_pinned_runner_is_gone_gets_no_job(world: World, org: Organization, call: str) -> None:
+    gone, module = org.worker("gone"), org.module("a/b")
+    org.owner.call("remove_worker", p_worker=gone)
+    world.owner.connection.execute("update public.modules set pinned_worker_id = %s where id = %s", [gone, module])
+    named = {"p_module": module} if call == "enqueue_job" else {"p_modules": f"{{{module}}}"}
+    with refused("RY409", 'The runner that it is pinned to, "gone", was removed.'):
+        org.owner.call(call, p_org=org.id, p_type="PLAN", **named)
+    assert world.owner.one("select count(*) from public.provision_jobs where module_id = %s", module) == 0
+
+
 def test_viewers_may_not(org: Organization) -> None:
     with refused("RY403"):
         enqueue_many(org.member("viewer"), org, [org.module("a/b")])

@@ -123,18 +123,25 @@ def test_groups_are_deleted_when_nothing_needs_them(org: Organization) -> None:
 
 
 def test_the_payload_is_frozen_when_enqueued(world: World, org: Organization) -> None:
-    module = org.module("platform/eu/vpc", inputs={"size": 1}, env={"A": "module"})
+    module = org.module(
+        "platform/eu/vpc", inputs={"size": 1}, env={"A": "module"}, engine="terraform", engine_version=">=1.9",
+        hooks={"after_plan": "echo module"}, source_kind="inline", source={"files": {}},
+    )  # fmt: skip
     org.group("platform", p_env={"A": "top", "B": "top"}, p_hooks={"before_init": "echo top"})
     org.group("platform/eu", p_env={"B": "eu"})
-    job = org.enqueue("platform/eu/vpc")
+    job = org.enqueue("platform/eu/vpc", targets=["x.y"])
     org.owner.call("update_module", p_module=module, p_spec={"inputs": {"size": 2}})
     org.group("platform", p_env={"B": "changed"})
 
-    payload = world.job(job)["payload"]
-
-    assert payload["module"]["inputs"] == {"size": 1}
-    assert payload["module"]["env"] == {"A": "module"}
-    assert payload["group"] == {"env": {"A": "top", "B": "eu"}, "hooks": {"before_init": "echo top"}}
+    assert world.job(job)["payload"] == {
+        "module": {
+            "id": module, "name": "vpc", "path": "platform/eu/vpc", "group_path": "platform/eu", "engine": "terraform",
+            "engine_version": ">=1.9", "source_kind": "inline", "source": {"files": {}}, "inputs": {"size": 1},
+            "env": {"A": "module"}, "extra_files": [], "hooks": {"after_plan": "echo module"},
+        },
+        "group": {"env": {"A": "top", "B": "eu"}, "hooks": {"before_init": "echo top"}},
+        "options": {"targets": ["x.y"]},
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(("role", "may"), [("viewer", False), ("operator", True), ("admin", True)])

@@ -28,9 +28,9 @@ def planned(world: World, org: Organization, module: str = "a/b") -> dict[str, A
 
 def test_an_upload_is_the_source_of_one_plan(world: World, org: Organization) -> None:
     job = org.enqueue("a/b", upload_id=upload(org, "a/b"))
-    module = world.job(job)["payload"]["module"]
-    assert (module["source_kind"], module["source"]) == ("upload", {"bytes": 5, "sha256": sha256("hello")})
-    assert "upload_id" not in world.job(job)["payload"]["options"]
+    plain = world.job(org.enqueue("a/b"))["payload"]
+    sent_module = plain["module"] | {"source_kind": "upload", "source": {"bytes": 5, "sha256": sha256("hello")}}
+    assert world.job(job)["payload"] == plain | {"module": sent_module}
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     claimed = runner.claim_one()
     sent = runner.call("worker_get_artifact", p_job=job, p_attempt=claimed["attempt"], p_name="source")
@@ -42,6 +42,12 @@ def test_an_upload_is_taken_once(org: Organization) -> None:
     org.enqueue("a/b", upload_id=sent)
     with refused("RY404", "There is no such upload for this module."):
         org.enqueue("a/b", upload_id=sent)
+
+
+def test_an_upload_that_goes_while_its_job_is_made_is_refused(world: World, org: Organization) -> None:
+    """Otherwise the job would plan the module's own source."""
+    with refused("RY404", "There is no such upload for this module."):
+        world.owner.one("select private.take_upload(%s, gen_random_uuid())", org.enqueue("a/b"))
 
 
 def test_an_upload_belongs_to_its_module(org: Organization, other_org: Organization) -> None:

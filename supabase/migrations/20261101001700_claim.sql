@@ -269,7 +269,7 @@ begin
         select from private.live_jobs as q where q.lane_id = w.lane_id and q.stage = 'READY' limit 1
       ) as ready
       where w.worker_id = p_worker and (w.instance_name is null or w.instance_name = p_self.name)
-      -- First which lanes have work at all: the rules below are dearer, and a runner may serve hundreds of lanes.
+      -- First which lanes have work at all: the rules below cost more, and a runner may serve hundreds of lanes.
       offset 0
     ) as lw
     join private.lanes as l on l.id = lw.lane_id

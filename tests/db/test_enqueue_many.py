@@ -35,6 +35,11 @@ def listed(modules: Sequence[str | None]) -> str:
     return "{" + ",".join(module or "NULL" for module in modules) + "}"
 
 
+def one_module(call: str, module: str) -> dict[str, str]:
+    """How either call names a module."""
+    return {"p_module": module} if call == "enqueue_job" else {"p_modules": listed([module])}
+
+
 def enqueue_many(
     caller: Caller, org: Organization, modules: Sequence[str | None], job_type: str = "PLAN", **options: Any
 ) -> list[dict[str, Any]]:
@@ -262,11 +267,10 @@ def test_a_runner_that_is_being_removed_gets_no_job_pinned_to_it(world: World, o
     """The pin may have been looked at before the removal; the job would wait for ever."""
     worker, module, operator = org.worker("r1"), org.module("a/b"), org.member("operator")
     options = {"pinned_worker_id": worker}
-    named = {"p_module": module} if call == "enqueue_job" else {"p_modules": f"{{{module}}}"}
     asked = world.during(
         org.owner,
         lambda: org.owner.call("remove_worker", p_worker=worker),
-        lambda: operator.call(call, p_org=org.id, p_type="PLAN", p_options=options, **named),
+        lambda: operator.call(call, p_org=org.id, p_type="PLAN", p_options=options, **one_module(call, module)),
     )
     with refused("RY404"):
         asked.result()
@@ -278,9 +282,8 @@ def test_a_module_whose_pinned_runner_is_gone_gets_no_job(world: World, org: Org
     gone, module = org.worker("gone"), org.module("a/b")
     org.owner.call("remove_worker", p_worker=gone)
     world.owner.connection.execute("update public.modules set pinned_worker_id = %s where id = %s", [gone, module])
-    named = {"p_module": module} if call == "enqueue_job" else {"p_modules": f"{{{module}}}"}
     with refused("RY409", 'The runner that it is pinned to, "gone", was removed.'):
-        org.owner.call(call, p_org=org.id, p_type="PLAN", **named)
+        org.owner.call(call, p_org=org.id, p_type="PLAN", **one_module(call, module))
     assert world.owner.one("select count(*) from public.provision_jobs where module_id = %s", module) == 0
 
 

@@ -9,21 +9,21 @@ from worker.api.replies import ClaimedJob, JobRef, read_answer
 from worker.api.retrying import retry_for
 from worker.api.server import Server
 from worker.api.transport import Transport
+from worker.attempt.context import JobContext
+from worker.attempt.control import JobControl, Stop, StopCause
+from worker.attempt.isolating import settle_isolation
+from worker.attempt.lease import Lease
+from worker.attempt.saved_attempt import attempt_folder
 from worker.children.hardening import hide_from_children
 from worker.clock import Clock, SystemClock, backoff
 from worker.engines.finder import EngineFinder
 from worker.enums import CancelKind, JobStatus
 from worker.errors import Fatal, Retryable, WorkerError
 from worker.exit_codes import ExitCode
-from worker.job.context import JobContext
-from worker.job.control import JobControl, Stop, StopCause
-from worker.job.isolating import settle_isolation
-from worker.job.lease import Lease
-from worker.job.saved_attempt import attempt_folder
-from worker.jobs.attempt import Attempt
-from worker.jobs.recovery import deliver_left
-from worker.jobs.table import JobHandle, JobTable
 from worker.logs.redactor import Redactor
+from worker.running.attempt import Attempt
+from worker.running.recovery import deliver_left
+from worker.running.table import JobHandle, JobTable
 from worker.runtime_log import configure_logging, get_logger
 from worker.session.asking import ask
 from worker.settings import Settings

@@ -12,6 +12,9 @@ import sdnotify
 from worker.api.retrying import retry_for
 from worker.api.server import Server
 from worker.api.transport import Transport
+from worker.attempt.context import JobContext
+from worker.attempt.control import Stop, StopCause
+from worker.attempt.isolating import check_strangers, settle_isolation
 from worker.children.hardening import hide_from_children
 from worker.clock import Clock, SystemClock
 from worker.cloud.proof import watch_clouds
@@ -22,16 +25,13 @@ from worker.errors import Fatal, WorkerError
 from worker.exit_codes import ExitCode
 from worker.fitness import Fitness, Probe, probe_disk, probe_memory
 from worker.host_facts import HostFacts
-from worker.job.context import JobContext
-from worker.job.control import Stop, StopCause
-from worker.job.isolating import check_strangers, settle_isolation
-from worker.jobs.recovery import recover
-from worker.jobs.table import JobTable
 from worker.logs.redactor import Redactor
 from worker.loops.build import Loops, Parts, WakeUps, build_loops
 from worker.loops.signals import Signals
 from worker.process_status import ProcessStatus
 from worker.program import Handover, Program, obstacle
+from worker.running.recovery import recover
+from worker.running.table import JobTable
 from worker.runtime_log import configure_logging, get_logger
 from worker.session.credentials import Credentials
 from worker.session.identity import RunnerIdentity, take_identity

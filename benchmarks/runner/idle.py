@@ -19,10 +19,10 @@ from worker.api.replies import HeartbeatReply
 from worker.api.server import Server
 from worker.api.transport import Transport
 from worker.clock import SystemClock
-from worker.jobs.table import JobTable
 from worker.loops.claim import ClaimLoop
 from worker.loops.heartbeat import Heartbeat
 from worker.process_status import ProcessStatus
+from worker.running.table import JobTable
 from worker.session.credentials import Credentials
 from worker.session.identity import RunnerIdentity
 from worker.session.session import RunnerSession

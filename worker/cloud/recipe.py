@@ -3,14 +3,14 @@
 from collections.abc import Awaitable, Callable
 from typing import assert_never
 
+from worker.attempt.step import Step
+from worker.attempt.workspace import Workspace
 from worker.cloud.lifecycle import DEPLOY, REMOVE, UPDATE, LifecycleStep, Progress, begin
 from worker.cloud.target import Target
 from worker.cloud.target_store import POLL_SECONDS, ServerTargetStore
 from worker.cloud.verify import verify_recipe
 from worker.enums import JobPhase, JobType
 from worker.errors import JobFailed
-from worker.job.step import Step
-from worker.job.workspace import Workspace
 
 
 def lifecycle_recipe(kind: JobType) -> list[Step]:

@@ -3,13 +3,13 @@
 import asyncio
 from typing import Any
 
+from worker.attempt.step import Step
+from worker.attempt.workspace import Workspace
 from worker.cloud.lifecycle import call
 from worker.cloud.session import Cloud, open_cloud
 from worker.cloud.target import CLUSTER, Network, Target
 from worker.enums import JobPhase
 from worker.errors import JobFailed
-from worker.job.step import Step
-from worker.job.workspace import Workspace
 
 
 def targets(payload: dict[str, Any], url: str) -> list[Target]:

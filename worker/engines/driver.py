@@ -2,10 +2,10 @@
 
 from typing import Protocol, assert_never
 
+from worker.attempt.workspace import Workspace
 from worker.engines.hcl import HclDriver
 from worker.engines.pulumi import PulumiDriver
 from worker.enums import EngineName
-from worker.job.workspace import Workspace
 
 
 class Driver(Protocol):

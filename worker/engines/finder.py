@@ -8,10 +8,10 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from worker.attempt.context import FoundEngine
 from worker.children.environment import host_variables, search_path
 from worker.enums import EngineName
 from worker.errors import RunnerUnfit
-from worker.job.context import FoundEngine
 from worker.runtime_log import get_logger
 
 # Written by the stack beside an engine that it is still fetching or building.

@@ -8,6 +8,9 @@ from typing import Any
 
 from packaging.version import Version
 
+from worker.attempt.artifacts import fetch_artifact
+from worker.attempt.context import FoundEngine
+from worker.attempt.workspace import Workspace
 from worker.engines.apply_events import follow_apply
 from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_changes import CHANGES_ARTIFACT, changes_of
@@ -16,9 +19,6 @@ from worker.engines.rescue import errored_state, keep_errored_state
 from worker.enums import EngineName
 from worker.errors import JobFailed, WorkerError
 from worker.files.safe_writer import SafeWriter
-from worker.job.artifacts import fetch_artifact
-from worker.job.context import FoundEngine
-from worker.job.workspace import Workspace
 
 PLAN_ARTIFACT = "plan.tfplan"
 META_ARTIFACT = "plan.json"

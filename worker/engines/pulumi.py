@@ -7,15 +7,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from worker.attempt.artifacts import fetch_artifact
+from worker.attempt.context import FoundEngine
+from worker.attempt.workspace import Workspace
 from worker.engines.hcl import PLAN_ARTIFACT
 from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_changes import CHANGES_ARTIFACT
 from worker.engines.pulumi_events import read_changes, read_summary
 from worker.enums import JobType
 from worker.errors import EngineKilled
-from worker.job.artifacts import fetch_artifact
-from worker.job.context import FoundEngine
-from worker.job.workspace import Workspace
 
 STACK = "runyard"
 SETTINGS_FILE = f"Pulumi.{STACK}.yaml"

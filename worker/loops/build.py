@@ -3,20 +3,20 @@
 import asyncio
 from dataclasses import dataclass, field
 
+from worker.attempt.context import JobContext
 from worker.clock import Clock
 from worker.cloud.scaler import Scaler
 from worker.dispatch import Dispatcher
 from worker.doorbell import Doorbell
 from worker.fitness import Fitness
 from worker.host_facts import HostFacts
-from worker.job.context import JobContext
-from worker.jobs.starter import JobStarter
-from worker.jobs.table import JobTable
 from worker.loops.claim import ClaimLoop
 from worker.loops.directives import Directives
 from worker.loops.heartbeat import Heartbeat
 from worker.metrics import Metrics
 from worker.process_status import ProcessStatus
+from worker.running.starter import JobStarter
+from worker.running.table import JobTable
 from worker.session.identity import RunnerIdentity
 from worker.session.session import RunnerSession
 from worker.update.updater import Updater

@@ -9,9 +9,9 @@ from worker.api.replies import ClaimedJob
 from worker.api.server import Server
 from worker.clock import Clock, backoff, jittered
 from worker.errors import Rejected, Retryable
-from worker.jobs.table import JobTable
 from worker.loops.waiting import wait_for_wake_up
 from worker.process_status import ProcessStatus
+from worker.running.table import JobTable
 from worker.runtime_log import get_logger
 
 Start = Callable[[ClaimedJob, float], None]

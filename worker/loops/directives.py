@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from worker.api.replies import HeartbeatReply, JobRef
-from worker.jobs.table import JobTable
 from worker.process_status import ProcessStatus
+from worker.running.table import JobTable
 from worker.runtime_log import get_logger
 
 

@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Callable
 
+from worker.attempt.control import Stop, StopCause
 from worker.enums import CancelKind
-from worker.job.control import Stop, StopCause
-from worker.jobs.table import JobTable
 from worker.process_status import ProcessStatus
+from worker.running.table import JobTable
 from worker.runtime_log import get_logger
 from worker.signals import STOPPING
 

@@ -10,14 +10,14 @@ from typing import assert_never
 from urllib.parse import urlsplit
 
 from worker.api.retrying import retry_for
+from worker.attempt.artifacts import fetch_artifact
+from worker.attempt.workspace import Workspace
 from worker.download import download
 from worker.enums import SourceKind
 from worker.errors import JobFailed
 from worker.files.archive import MOST_BYTES, MOST_FILES, unpack
 from worker.files.safe_path import split_path
 from worker.files.safe_writer import SafeWriter
-from worker.job.artifacts import fetch_artifact
-from worker.job.workspace import Workspace
 from worker.steps.git import fetch_git
 
 _ARCHIVE_SECONDS = 120.0

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from worker.attempt.approval import check_approved, digest
+from worker.attempt.spec import Hook
+from worker.attempt.workspace import Workspace
 from worker.errors import JobFailed
-from worker.job.approval import check_approved, digest
-from worker.job.spec import Hook
-from worker.job.workspace import Workspace
 
 LONGEST_HOOK_SECONDS = 600.0
 

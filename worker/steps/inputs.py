@@ -1,8 +1,8 @@
 """Inputs and extra files, written beside the source."""
 
+from worker.attempt.workspace import Workspace
 from worker.engines.driver import driver_for
 from worker.files.safe_writer import SafeWriter
-from worker.job.workspace import Workspace
 
 MOST_EXTRA_BYTES = 16 * 1024 * 1024
 MOST_EXTRA_FILES = 200

@@ -4,12 +4,12 @@ import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from worker.attempt.workspace import Workspace
 from worker.children.environment import host_variables, job_variables, sensitive_values
 from worker.children.orphans import COOKIE_VARIABLE
 from worker.engines.versions import check_version
 from worker.errors import JobFailed, WorkerError
 from worker.fitness import no_directory
-from worker.job.workspace import Workspace
 from worker.settings import Settings
 
 

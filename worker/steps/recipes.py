@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import assert_never
 
+from worker.attempt.spec import Hook, JobSpec
+from worker.attempt.step import Act, Step
+from worker.attempt.workspace import Workspace
 from worker.engines.driver import driver_for
 from worker.enums import JobPhase, JobType
 from worker.errors import JobFailed
-from worker.job.spec import Hook, JobSpec
-from worker.job.step import Act, Step
-from worker.job.workspace import Workspace
 from worker.steps.fetch import fetch
 from worker.steps.hooks import run_hook
 from worker.steps.inputs import write_inputs

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from worker.api.replies import ClaimedJob
+from worker.attempt.step import Step
+from worker.attempt.workspace import Workspace
 from worker.enums import JobPhase, JobType
 from worker.errors import JobFailed, JobInterrupted
-from worker.job.step import Step
-from worker.job.workspace import Workspace
 from worker.program import Program, without_loader
 from worker.update.fetching import fetch_beside
 from worker.update.release import BY_HAND, Wanted, check_address, read_wanted

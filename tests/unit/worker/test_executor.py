@@ -9,16 +9,16 @@ import pytest
 from tests.support.waiting import eventually
 from tests.unit.worker.fakes import HandClock, Network, refusal
 from worker.api.replies import ClaimedJob
+from worker.attempt.control import JobControl
+from worker.attempt.lease import Lease
+from worker.attempt.outcome import Outcome, given_back
+from worker.attempt.saved_attempt import attempt_folder
 from worker.enums import JobStatus, JobType
 from worker.errors import RunnerUnfit
 from worker.executor import Executor
 from worker.exit_codes import ExitCode
-from worker.job.control import JobControl
-from worker.job.lease import Lease
-from worker.job.outcome import Outcome, given_back
-from worker.job.saved_attempt import attempt_folder
-from worker.jobs.table import JobHandle
 from worker.logs.redactor import Redactor
+from worker.running.table import JobHandle
 from worker.settings import load_settings
 
 pytestmark = pytest.mark.anyio

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.waiting import eventually, wait_until
+from worker.attempt.isolating import check_strangers
 from worker.children import keeper
 from worker.children.child import Child, Command, stop_with_grace
 from worker.children.isolation import Isolation, find_isolation
 from worker.children.orphans import COOKIE_VARIABLE
 from worker.errors import Fatal
-from worker.job.isolating import check_strangers
 from worker.settings import Settings, SettingsError, load_settings
 from worker.settings.isolation import IsolationWay
 

@@ -10,17 +10,17 @@ import pytest
 
 from tests.support.waiting import eventually
 from tests.unit.worker.fakes import Network
+from worker.attempt.control import JobControl, Stop, StopCause
 from worker.children.child import Command
 from worker.clock import SystemClock
 from worker.enums import CancelKind
 from worker.errors import JobCancelled
-from worker.job.control import JobControl, Stop, StopCause
-from worker.jobs.table import JobTable
 from worker.logs.job_log import JobLog
 from worker.logs.redactor import Redactor
 from worker.logs.spool import Spool
 from worker.loops.heartbeat import Heartbeat
 from worker.process_status import ProcessStatus
+from worker.running.table import JobTable
 
 pytestmark = pytest.mark.anyio
 # The shortest pause that a server may ask for.

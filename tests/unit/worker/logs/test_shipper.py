@@ -10,13 +10,13 @@ import pytest
 from tests.support.waiting import eventually
 from tests.unit.worker.fakes import HandClock, Network, refusal
 from worker.api.replies import JobRef
+from worker.attempt.outcome import Outcome
 from worker.clock import SystemClock
 from worker.enums import JobStatus
-from worker.job.outcome import Outcome
-from worker.jobs.finishing import finish_completely
 from worker.logs.batching import BatchRules
 from worker.logs.shipper import MOST_BYTES, Shipper
 from worker.logs.spool import Spool
+from worker.running.finishing import finish_completely
 
 pytestmark = pytest.mark.anyio
 REF = JobRef(job=1, attempt=1)

@@ -11,15 +11,15 @@ from structlog.testing import capture_logs
 from tests.support.waiting import eventually
 from tests.unit.worker.fakes import HandClock, Network, refusal
 from worker.api.replies import ClaimedJob, HeartbeatReply, JobRef
+from worker.attempt.control import JobControl, Stop, StopCause
+from worker.attempt.lease import Lease
 from worker.enums import CancelKind, JobType, WorkerStatus
 from worker.errors import Rejected, Retryable
-from worker.job.control import JobControl, Stop, StopCause
-from worker.job.lease import Lease
-from worker.jobs.table import JobHandle, JobTable
 from worker.loops.claim import ClaimLoop
 from worker.loops.directives import Directives
 from worker.loops.heartbeat import Heartbeat
 from worker.process_status import ProcessStatus
+from worker.running.table import JobHandle, JobTable
 
 pytestmark = pytest.mark.anyio
 

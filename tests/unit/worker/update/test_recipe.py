@@ -10,15 +10,15 @@ import pytest
 
 from tests.unit.worker.fakes import HandClock
 from worker.api.replies import ClaimedJob, JobRef
+from worker.attempt.control import JobControl
+from worker.attempt.lease import Lease
+from worker.attempt.workspace import Workspace
 from worker.enums import JobType
 from worker.errors import JobFailed, JobInterrupted
-from worker.job.control import JobControl
-from worker.job.lease import Lease
-from worker.job.workspace import Workspace
-from worker.jobs.table import JobHandle, JobTable
 from worker.logs.redactor import Redactor
 from worker.process_status import ProcessStatus
 from worker.program import Program
+from worker.running.table import JobHandle, JobTable
 from worker.settings.update import UpdateSettings
 from worker.update.notes import Note, leave_note
 from worker.update.recipe import is_own_update, update_recipe

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from worker.attempt.context import Engines
 from worker.children.isolation import REMEDY, Isolation, find_isolation
 from worker.errors import Fatal
 from worker.exit_codes import ExitCode
-from worker.job.context import Engines
 from worker.runtime_log import get_logger
 from worker.settings import Settings
 from worker.settings.isolation import IsolationMode

@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from worker.attempt.spec import JobSpec
 from worker.errors import JobFailed
-from worker.job.spec import JobSpec
 from worker.settings import Settings
 
 _LARGEST_HOOK = 1024 * 1024

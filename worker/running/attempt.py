@@ -7,27 +7,27 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
+from worker.attempt.context import JobContext
+from worker.attempt.control import Stop, StopCause
+from worker.attempt.outcome import Outcome, failure
+from worker.attempt.saved_attempt import SavedAttempt, attempt_folder, remove_attempt, save_attempt
+from worker.attempt.spec import read_spec
+from worker.attempt.step import Step
+from worker.attempt.workspace import Workspace
 from worker.children.orphans import kill_orphans
 from worker.clock import Clock
 from worker.enums import LIFECYCLE_TYPES, CancelKind, JobPhase, JobStatus, StepStatus
 from worker.errors import Fatal, Fenced, JobInterrupted, Rejected, Retryable, RunnerUnfit, WorkerError
 from worker.fitness import lacking
-from worker.job.context import JobContext
-from worker.job.control import Stop, StopCause
-from worker.job.outcome import Outcome, failure
-from worker.job.saved_attempt import SavedAttempt, attempt_folder, remove_attempt, save_attempt
-from worker.job.spec import read_spec
-from worker.job.step import Step
-from worker.job.workspace import Workspace
-from worker.jobs.finishing import finish_completely
-from worker.jobs.reporter import Reporter
-from worker.jobs.step_loop import StepLoop
-from worker.jobs.table import JobHandle
 from worker.logs.batching import BatchRules
 from worker.logs.job_log import JobLog
 from worker.logs.redactor import Redactor
 from worker.logs.shipper import Shipper
 from worker.logs.spool import Spool
+from worker.running.finishing import finish_completely
+from worker.running.reporter import Reporter
+from worker.running.step_loop import StepLoop
+from worker.running.table import JobHandle
 from worker.runtime_log import get_logger
 from worker.statebackend.backend import StateBackend
 from worker.statebackend.delivery import JournaledState

@@ -8,17 +8,17 @@ import pytest
 
 from tests.unit.worker.fakes import HandClock, Network
 from worker.api.replies import ClaimedJob
+from worker.attempt.context import JobContext
+from worker.attempt.control import JobControl
+from worker.attempt.lease import Lease
+from worker.attempt.saved_attempt import leftovers
 from worker.dispatch.base import Execution
 from worker.dispatch.order import Order
 from worker.engines.finder import EngineFinder
 from worker.enums import JobType
 from worker.errors import RunnerUnfit
-from worker.job.context import JobContext
-from worker.job.control import JobControl
-from worker.job.lease import Lease
-from worker.job.saved_attempt import leftovers
-from worker.jobs.remote import RemoteAttempt
-from worker.jobs.table import JobHandle
+from worker.running.remote import RemoteAttempt
+from worker.running.table import JobHandle
 from worker.settings import load_settings
 from worker.statebackend.sealing import take_seal
 

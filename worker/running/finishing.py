@@ -3,7 +3,7 @@
 from worker.api.replies import FinishReply, JobRef
 from worker.api.retrying import retry_for
 from worker.api.server import Server
-from worker.job.outcome import Outcome
+from worker.attempt.outcome import Outcome
 from worker.logs.shipper import Shipper
 from worker.logs.spool import Spool
 from worker.runtime_log import get_logger

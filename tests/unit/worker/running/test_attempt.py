@@ -8,19 +8,19 @@ import pytest
 
 from tests.unit.worker.fakes import HandClock, Network, refusal
 from worker.api.replies import ClaimedJob
+from worker.attempt.context import JobContext
+from worker.attempt.control import JobControl
+from worker.attempt.lease import Lease
+from worker.attempt.outcome import Outcome
+from worker.attempt.saved_attempt import load_attempt
+from worker.attempt.step import Act, Step
+from worker.attempt.workspace import Workspace
 from worker.engines.finder import EngineFinder
 from worker.enums import JobPhase, JobStatus, JobType
-from worker.job.context import JobContext
-from worker.job.control import JobControl
-from worker.job.lease import Lease
-from worker.job.outcome import Outcome
-from worker.job.saved_attempt import load_attempt
-from worker.job.step import Act, Step
-from worker.job.workspace import Workspace
-from worker.jobs.attempt import Attempt
-from worker.jobs.reporter import Reporter
-from worker.jobs.table import JobHandle
 from worker.logs.shipper import Shipper
+from worker.running.attempt import Attempt
+from worker.running.reporter import Reporter
+from worker.running.table import JobHandle
 from worker.settings import load_settings
 from worker.statebackend.delivery import JournaledState
 from worker.statebackend.journal import FOLDER

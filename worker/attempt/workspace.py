@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from worker.api.replies import ClaimedJob, JobRef
+from worker.attempt.context import JobContext
+from worker.attempt.control import JobControl
+from worker.attempt.spec import JobSpec
 from worker.children.child import Command
 from worker.children.memory import STARVED, memory_kills
 from worker.errors import EngineKilled, JobFailed, RunnerUnfit, WorkerError
 from worker.files.own_files import read_own, write_own
 from worker.fitness import lacking, no_directory
-from worker.job.context import JobContext
-from worker.job.control import JobControl
-from worker.job.spec import JobSpec
 from worker.logs.job_log import JobLog
 from worker.statebackend.backend import StateBackend
 

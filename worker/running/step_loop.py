@@ -2,12 +2,12 @@
 
 from collections.abc import Awaitable, Callable
 
+from worker.attempt.outcome import as_job_error
+from worker.attempt.step import Step
+from worker.attempt.workspace import Workspace
 from worker.enums import CHANGING_PHASES, JobPhase, StepStatus
 from worker.errors import JobCancelled, JobInterrupted
-from worker.job.outcome import as_job_error
-from worker.job.step import Step
-from worker.job.workspace import Workspace
-from worker.jobs.reporter import Reporter
+from worker.running.reporter import Reporter
 from worker.runtime_log import get_logger
 
 # After one of these has ended well the job has done what it was for, no matter who stops it then.

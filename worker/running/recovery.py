@@ -6,15 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from worker.api.replies import JobRef
-from worker.children.orphans import kill_orphans, wait_for_orphans
-from worker.children.users import end_processes, user_of
-from worker.clock import Clock
-from worker.engines.rescue import left_state
-from worker.enums import JobStatus
-from worker.errors import Fatal, Fenced, Rejected, Retryable
-from worker.job.context import JobContext
-from worker.job.outcome import Outcome
-from worker.job.saved_attempt import (
+from worker.attempt.context import JobContext
+from worker.attempt.outcome import Outcome
+from worker.attempt.saved_attempt import (
     SavedAttempt,
     attempt_folder,
     leftovers,
@@ -22,11 +16,17 @@ from worker.job.saved_attempt import (
     named_attempt,
     remove_attempt,
 )
-from worker.jobs.finishing import finish_completely
-from worker.jobs.table import JobTable
+from worker.children.orphans import kill_orphans, wait_for_orphans
+from worker.children.users import end_processes, user_of
+from worker.clock import Clock
+from worker.engines.rescue import left_state
+from worker.enums import JobStatus
+from worker.errors import Fatal, Fenced, Rejected, Retryable
 from worker.logs.batching import BatchRules
 from worker.logs.shipper import Shipper
 from worker.logs.spool import Spool
+from worker.running.finishing import finish_completely
+from worker.running.table import JobTable
 from worker.runtime_log import get_logger
 from worker.statebackend.delivery import JournaledState, hand_over
 from worker.statebackend.journal import FOLDER as JOURNAL_FOLDER

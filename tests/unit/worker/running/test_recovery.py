@@ -8,14 +8,14 @@ import pytest
 import stamina
 
 from tests.unit.worker.fakes import HandClock, Network
+from worker.attempt.context import JobContext
+from worker.attempt.outcome import Outcome, given_back
+from worker.attempt.saved_attempt import SavedAttempt, attempt_folder, leftovers, save_attempt
 from worker.engines.finder import EngineFinder
 from worker.enums import JobStatus
 from worker.errors import RunnerUnfit
-from worker.job.context import JobContext
-from worker.job.outcome import Outcome, given_back
-from worker.job.saved_attempt import SavedAttempt, attempt_folder, leftovers, save_attempt
-from worker.jobs.recovery import recover
-from worker.jobs.table import JobTable
+from worker.running.recovery import recover
+from worker.running.table import JobTable
 from worker.settings import load_settings
 from worker.statebackend.sealing import take_seal
 

@@ -11,14 +11,14 @@ import pytest
 from tests.support.waiting import eventually
 from tests.unit.worker.fakes import HandClock, Network, refusal
 from worker.api.replies import ClaimedJob, JobRef
+from worker.attempt.approval import approved_hooks, check_approved
+from worker.attempt.control import JobControl, Stop, StopCause
+from worker.attempt.outcome import failure
+from worker.attempt.spec import read_spec
 from worker.children.child import Command
 from worker.enums import CHANGING_PHASES, CancelKind, JobPhase, JobStatus, JobType
 from worker.errors import EngineKilled, Fenced, JobCancelled, JobFailed, JobInterrupted
-from worker.job.approval import approved_hooks, check_approved
-from worker.job.control import JobControl, Stop, StopCause
-from worker.job.outcome import failure
-from worker.job.spec import read_spec
-from worker.jobs.reporter import Reporter
+from worker.running.reporter import Reporter
 from worker.settings import Settings, load_settings
 from worker.steps.fetch import find_folder
 from worker.steps.recipes import recipe

@@ -4,10 +4,10 @@ import asyncio
 from dataclasses import dataclass, field
 
 from worker.api.replies import ClaimedJob, JobRef
+from worker.attempt.control import JobControl, Stop, StopCause
+from worker.attempt.lease import Lease
 from worker.clock import Clock
 from worker.enums import CancelKind
-from worker.job.control import JobControl, Stop, StopCause
-from worker.job.lease import Lease
 from worker.runtime_log import get_logger
 
 _LEASE_OVER = Stop(

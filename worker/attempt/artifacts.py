@@ -3,8 +3,8 @@
 import base64
 import hashlib
 
+from worker.attempt.workspace import Workspace
 from worker.errors import JobFailed
-from worker.job.workspace import Workspace
 
 
 async def fetch_artifact(space: Workspace, name: str) -> bytes:

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from worker.attempt.workspace import Workspace
 from worker.enums import JobPhase
-from worker.job.workspace import Workspace
 
 Act = Callable[[Workspace], Awaitable[None]]
 

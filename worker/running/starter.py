@@ -7,21 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from worker.api.replies import ClaimedJob
+from worker.attempt.context import JobContext
+from worker.attempt.control import JobControl, Stop, StopCause
+from worker.attempt.lease import Lease
+from worker.attempt.outcome import LACKS, Outcome, given_back
+from worker.attempt.saved_attempt import SavedAttempt
 from worker.clock import Clock
 from worker.dispatch.base import Dispatcher
 from worker.enums import CancelKind, JobStatus, JobType
 from worker.errors import RunnerUnfit, WorkerError
 from worker.fitness import Fitness, no_directory
-from worker.job.context import JobContext
-from worker.job.control import JobControl, Stop, StopCause
-from worker.job.lease import Lease
-from worker.job.outcome import LACKS, Outcome, given_back
-from worker.job.saved_attempt import SavedAttempt
-from worker.jobs.attempt import Attempt
-from worker.jobs.remote import LetGo, RemoteAttempt
-from worker.jobs.table import JobHandle, JobTable
 from worker.metrics import Metrics
 from worker.process_status import ProcessStatus
+from worker.running.attempt import Attempt
+from worker.running.remote import LetGo, RemoteAttempt
+from worker.running.table import JobHandle, JobTable
 from worker.runtime_log import get_logger
 from worker.update.recipe import is_own_update
 from worker.update.updater import Updater

@@ -1,0 +1,1 @@
+"""What the steps of a job share; what runs them is in `worker.running`."""

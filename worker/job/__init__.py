@@ -1,1 +1,0 @@
-"""What the steps of a job share; what runs them is in `worker.jobs`."""

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from app.shared.events import JOB_EVENTS, RUNNER_EVENTS, say_reason
 from app.shared.job.words import PHASE_WORDS
-from app.shared.words import capitalised
+from app.ui.words import capitalised
 
 Row = Mapping[str, Any]
 

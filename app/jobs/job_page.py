@@ -13,14 +13,14 @@ from app.jobs.components.review import comments, decision_bar, planned_from
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.state.kept_states import KeptStatesState
-from app.shared.elements import DOWNLOAD, since
-from app.shared.feedback import empty, failed
-from app.shared.icons import icon
 from app.shared.job.why import why_panel
 from app.shared.layout import page
 from app.shared.route import Route
 from app.shared.runner.actions import RunnerActionState
 from app.shared.session import SessionState
+from app.ui.elements import DOWNLOAD, since
+from app.ui.feedback import empty, failed
+from app.ui.icons import icon
 
 View = JobState.view
 

@@ -10,12 +10,12 @@ from app.modules.components.tree import module_picker, module_tree
 from app.modules.state.actions import ModuleActionState
 from app.modules.state.form import ModuleFormState
 from app.modules.state.modules import ModulesState
-from app.shared.feedback import empty, failed
 from app.shared.job.run_dialog import run_dialog
 from app.shared.job.run_state import RunState
 from app.shared.layout import new_button, page
 from app.shared.route import Route
 from app.shared.session import SessionState
+from app.ui.feedback import empty, failed
 
 
 def _nothing() -> rx.Component:

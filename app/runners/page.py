@@ -19,14 +19,14 @@ from app.runners.state.first_steps import FirstStepsState
 from app.runners.state.runners import RunnersState
 from app.shared.faults import PAGE as FAULTS_PAGE
 from app.shared.faults import FaultsOfferState
-from app.shared.icons import icon
 from app.shared.layout import head, new_button, page
 from app.shared.route import Route
 from app.shared.runner.actions import RunnerActionState
 from app.shared.runner.release_notes_state import ReleaseNotesState
 from app.shared.runner.token import doc_link
 from app.shared.session import SessionState
-from app.shared.table import search_box
+from app.ui.icons import icon
+from app.ui.table import search_box
 
 
 def _head() -> rx.Component:

@@ -10,13 +10,13 @@ from app.runners.components.rail import assignments, behaviour, tokens
 from app.runners.components.scaling import scaling_ledger, scaling_limits
 from app.runners.state.edit import RunnerEditState
 from app.runners.state.runner import RunnerState
-from app.shared.badges import runner_badge
-from app.shared.feedback import empty
-from app.shared.icons import icon
 from app.shared.layout import page
 from app.shared.route import Route
 from app.shared.runner.actions import RunnerActionState
 from app.shared.session import SessionState
+from app.ui.badges import runner_badge
+from app.ui.feedback import empty
+from app.ui.icons import icon
 
 State = RunnerState
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
-from app.shared.form.spec import Checked, texts
+from app.ui.form.spec import Checked, texts
 
 Row = Mapping[str, Any]
 

@@ -6,9 +6,9 @@ Two lines can break: the browser's to the dashboard, which only the browser know
 
 import reflex as rx
 
-from app.shared.elements import clock_seconds
-from app.shared.icons import icon
 from app.shared.session import SessionState
+from app.ui.elements import clock_seconds
+from app.ui.icons import icon
 
 KEPT = "Applies go on at their runners as far as we know, and their state is kept there."
 

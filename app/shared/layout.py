@@ -6,13 +6,13 @@ from typing import Any
 import reflex as rx
 
 from app.shared.connection import connection_banner, connection_mark
-from app.shared.icons import icon
 from app.shared.keyboard import keyboard_help
 from app.shared.palette.dialog import palette, palette_button
 from app.shared.runner.dialogs import confirmations
 from app.shared.runner.release_notes import release_notes
 from app.shared.session import SessionState
 from app.shared.sidebar import bottom_tabs, sidebar, small_menu
+from app.ui.icons import icon
 
 
 def _crumb(label: rx.Var[str] | str, href: str) -> rx.Component:
@@ -91,6 +91,12 @@ def new_button(icon_name: str, label: str, event: Any) -> rx.Component:
         high_contrast=True,
         custom_attrs={"data-key": "n"},
     )
+
+
+def admin_button(label: str, icon_name: str, event: Any) -> rx.Component:
+    """A panel's action, for those who may."""
+    button = rx.button(icon(icon_name), label, on_click=event, variant="surface", color_scheme="gray")
+    return rx.cond(SessionState.can_admin, button, rx.fragment())
 
 
 def head(

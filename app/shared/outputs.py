@@ -2,6 +2,11 @@
 
 from typing import TypedDict
 
+import reflex as rx
+
+from app.ui.copy import copy_icon
+from app.ui.icons import icon
+
 
 class OutputView(TypedDict):
     """One output of the state."""
@@ -9,3 +14,17 @@ class OutputView(TypedDict):
     name: str
     value: str
     is_secret: bool
+
+
+def output_item(output: rx.Var[OutputView], hidden: str) -> rx.Component:
+    """One output; of a sensitive one the name, and a word instead of the value."""
+    name = output["name"].to(str)
+    secret = rx.el.span(icon("eye-off"), hidden, class_name="ry-row c6 mut")
+    value = rx.el.span(output["value"], class_name="ry-mono ry-breaks")
+    copy = copy_icon(output["value"].to(str), "Copy the output " + name)
+    return rx.el.li(
+        rx.el.div(
+            rx.el.span(name, class_name="ry-mono"), rx.cond(output["is_secret"], secret, value), class_name="grow"
+        ),
+        rx.cond(output["is_secret"], rx.fragment(), copy),
+    )

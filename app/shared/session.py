@@ -12,7 +12,7 @@ from app.project.models import BrowserSession, Filter, Organisation, Page, Query
 from app.project.runtime import runtime
 from app.project.store import Link, OrgStore
 from app.shared.runner_versions import latest
-from app.shared.words import initials
+from app.ui.words import initials
 
 OPERATORS = frozenset({"owner", "admin", "operator"})
 ADMINS = frozenset({"owner", "admin"})

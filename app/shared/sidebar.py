@@ -2,9 +2,9 @@
 
 import reflex as rx
 
-from app.shared.icons import icon
 from app.shared.runner.release_notes_state import ReleaseNotesState
 from app.shared.session import OrgItem, SessionState
+from app.ui.icons import icon
 
 ENTRIES = (
     ("runners", "Runners", "server", "/dashboard/runners"),

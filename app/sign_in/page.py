@@ -8,9 +8,9 @@ import reflex as rx
 
 from app.shared.card import card, line_below
 from app.shared.card import submit as submit_button
-from app.shared.elements import LinkNoteElement
-from app.shared.icons import icon
 from app.shared.route import Route
+from app.ui.elements import LinkNoteElement
+from app.ui.icons import icon
 
 
 def _field(

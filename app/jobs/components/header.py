@@ -6,11 +6,11 @@ import reflex as rx
 
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
-from app.shared.badges import job_badge, tag
-from app.shared.elements import ago, clock_seconds, since
-from app.shared.icons import icon
 from app.shared.job.run_state import RunState
 from app.shared.session import SessionState
+from app.ui.badges import job_badge, tag
+from app.ui.elements import ago, clock_seconds, since
+from app.ui.icons import icon
 
 View = JobState.view
 

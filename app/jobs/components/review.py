@@ -7,10 +7,10 @@ import reflex as rx
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.view.reviews import Comment
-from app.shared.elements import clock_time, date
-from app.shared.icons import icon
 from app.shared.job.run_state import RunState
 from app.shared.session import SessionState
+from app.ui.elements import clock_time, date
+from app.ui.icons import icon
 
 View = JobState.view
 Planned = JobState.planned

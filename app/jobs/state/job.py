@@ -24,6 +24,7 @@ from app.shared.job import queue, words
 from app.shared.palette import view as palette
 from app.shared.palette.recent import note_visit
 from app.shared.session import say_error
+from app.ui.words import STATUS_WORDS
 
 FEW_RESOURCES = 7
 FEW_EVENTS = 8
@@ -276,7 +277,7 @@ class JobState(LivePage, rx.State):
         found = report if isinstance(report, dict) else {}
         self._assign("late", json.dumps(found, indent=2, ensure_ascii=False) if found else "")
         self._assign("late_at", str(found.get("at") or found.get("reported_at") or ""))
-        self._assign("late_status", words.STATUS_WORDS.get(str(found.get("status")), "").lower())
+        self._assign("late_status", STATUS_WORDS.get(str(found.get("status")), "").lower())
 
     def _lease_query(self) -> LiveQuery | None:
         """Ask for the heartbeats of the runner at work; nobody's while nobody is."""

@@ -9,7 +9,7 @@ from app.shared.events import JOB_EVENTS
 from app.shared.job import words
 from app.shared.job.rows import span, target
 from app.shared.outputs import OutputView
-from app.shared.words import as_sentence
+from app.ui.words import TYPE_WORDS, as_sentence
 
 Row = Mapping[str, Any]
 
@@ -118,7 +118,7 @@ def title(job: Row) -> str:
         found = next((name for option, name in names if _option(job, option)), "")
         if found:
             return found
-    return words.TYPE_WORDS.get(str(job["type"]), str(job["type"]))
+    return TYPE_WORDS.get(str(job["type"]), str(job["type"]))
 
 
 def _times(job: Row, events: Sequence[Row]) -> dict[str, Any]:

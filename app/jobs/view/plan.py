@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.shared.job.words import is_done
-from app.shared.words import count
+from app.ui.words import count
 
 Row = Mapping[str, Any]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from app.shared.job.words import ENGINE_WORDS
-from app.shared.words import count
+from app.ui.words import count
 
 Row = Mapping[str, Any]
 

@@ -6,8 +6,8 @@ import reflex as rx
 
 from app.runners.state.first_steps import FirstStepsState
 from app.runners.view.first_steps import Step
-from app.shared.icons import icon
 from app.shared.session import SessionState
+from app.ui.icons import icon
 
 
 def _act(step: rx.Var[Step], on_add: Any) -> rx.Component:

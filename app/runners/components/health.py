@@ -4,7 +4,7 @@ import reflex as rx
 
 from app.runners.state.runner import RunnerState
 from app.runners.view.health import Advice
-from app.shared.icons import icon
+from app.ui.icons import icon
 
 ICONS = ("circle-alert", "circle-pause", "clock-alert", "circle-arrow-up", "circle-dashed", "shield-off", "unplug")
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.shared.icons import icon
+from app.ui.icons import icon
 
 ICONS = {
     "outdated": ("circle-arrow-up", "t-amb"),

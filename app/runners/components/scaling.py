@@ -6,10 +6,10 @@ import reflex as rx
 
 from app.runners.state.runner import RunnerState
 from app.runners.state.scaling import RunnerScalingState
-from app.shared.elements import clock_time
-from app.shared.icons import icon
 from app.shared.runner.token import doc_link
 from app.shared.session import SessionState
+from app.ui.elements import clock_time
+from app.ui.icons import icon
 
 State = RunnerScalingState
 FIELDS = (

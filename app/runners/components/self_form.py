@@ -7,13 +7,13 @@ import reflex as rx
 from app.runners.components.edit import account_items
 from app.runners.state.add_runner import AddRunnerState
 from app.runners.view.form import NAME_RULE
-from app.shared.copy import code_block, copy_button
-from app.shared.elements import secret, timer
-from app.shared.form.elements import field
-from app.shared.icons import icon
 from app.shared.runner.commands import WAYS
 from app.shared.runner.file_list import file_list
 from app.shared.runner.token import doc_link, token_warning
+from app.ui.copy import code_block, copy_button
+from app.ui.elements import secret, timer
+from app.ui.form.elements import field
+from app.ui.icons import icon
 
 State = AddRunnerState
 

@@ -17,7 +17,7 @@ from app.shared.runner.files import NO_FILE, RunnerFile, newest_files
 from app.shared.runner.tokens import make_token
 from app.shared.runner_versions import latest
 from app.shared.session import say_error
-from app.shared.words import parse_time
+from app.ui.words import parse_time
 
 TOKEN = "%TOKEN%"  # noqa: S105 - the browser puts the token here; no state ever holds it
 LATE_SECONDS = 120

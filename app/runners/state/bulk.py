@@ -9,7 +9,7 @@ from app.project.errors import AppError
 from app.runners.state.runners import RunnersState
 from app.shared.patches import shown
 from app.shared.session import AppState, say_error
-from app.shared.words import count
+from app.ui.words import count
 
 KINDS = ("drain", "disable", "update", "label")
 # What the database changes at a time, and what a list answers at a time.

@@ -33,7 +33,7 @@ from app.shared.job import words as job_words
 from app.shared.palette import view as palette
 from app.shared.palette.recent import note_visit
 from app.shared.session import say_error
-from app.shared.words import parse_time
+from app.ui.words import parse_time
 
 JOBS_SHOWN = 8
 INSTANCES_SHOWN = 50

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from app.shared.events import say_reason
-from app.shared.words import capitalised, count, duration
+from app.ui.words import capitalised, count, duration
 
 Row = Mapping[str, Any]
 ENGINES = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi"}

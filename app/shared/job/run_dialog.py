@@ -2,10 +2,10 @@
 
 import reflex as rx
 
-from app.shared.dialog import act_button, cancel, dialog_acts
-from app.shared.icons import icon
 from app.shared.job.run_state import PRIORITIES, TYPES, ModuleChoice, RunnerChoice, RunState
-from app.shared.job.words import TYPE_WORDS
+from app.ui.dialog import act_button, cancel, dialog_acts
+from app.ui.icons import icon
+from app.ui.words import TYPE_WORDS
 
 
 def _field(label: str, control: rx.Component, hint: rx.Component | rx.Var[str] | str = "") -> rx.Component:

@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.shared.badges import job_badge, tag
+from app.ui.badges import job_badge, tag
 
 
 def job_link(job: Any) -> rx.Component:

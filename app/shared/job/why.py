@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import reflex as rx
 
-from app.shared.elements import ago
-from app.shared.icons import icon
 from app.shared.job.queue import Runner, Why
+from app.ui.elements import ago
+from app.ui.icons import icon
 
 Enable = Callable[[rx.Var[str]], rx.event.EventType[()]]
 

@@ -5,27 +5,6 @@ from typing import Any
 
 Row = Mapping[str, Any]
 
-TYPE_WORDS = {
-    "PLAN": "Plan",
-    "APPLY": "Apply",
-    "DESTROY": "Destroy",
-    "OUTPUT": "Output",
-    "DRIFT": "Drift check",
-    "DEPLOY_WORKER": "Deploy runner",
-    "UPDATE_WORKER": "Update runner",
-    "REMOVE_WORKER": "Remove runner",
-    "VERIFY_IDENTITY": "Test identity",
-}
-STATUS_WORDS = {
-    "AWAITING_APPROVAL": "Awaiting approval",
-    "QUEUED": "Queued",
-    "CLAIMED": "Claimed",
-    "PROCESSING": "Processing",
-    "SUCCEEDED": "Succeeded",
-    "FAILED": "Failed",
-    "CANCELLED": "Cancelled",
-    "NEEDS_ATTENTION": "Needs attention",
-}
 PHASE_WORDS = {
     "PREPARE": "Prepare",
     "FETCH": "Fetch source",

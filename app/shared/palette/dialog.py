@@ -2,9 +2,9 @@
 
 import reflex as rx
 
-from app.shared.icons import icon
 from app.shared.palette.state import PaletteState
 from app.shared.palette.view import Group, Item
+from app.ui.icons import icon
 
 ICONS = (
     "box",

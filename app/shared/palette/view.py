@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
 from urllib.parse import quote
 
-from app.shared.job.words import STATUS_WORDS, TYPE_WORDS
+from app.ui.words import STATUS_WORDS, TYPE_WORDS
 
 Row = Mapping[str, Any]
 # Typed first, it leaves only actions.

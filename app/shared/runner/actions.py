@@ -14,7 +14,7 @@ from app.shared.runner.reach import reach_of, say_reach
 from app.shared.runner.tokens import make_token
 from app.shared.runner_versions import breaking_ahead, latest, update_kind
 from app.shared.session import AppState, say_error
-from app.shared.words import count
+from app.ui.words import count
 
 KINDS = ("drain", "disable", "remove", "rotate", "update", "update_all", "update_by_hand", "deploy")
 UPDATES = ("update", "update_all", "update_by_hand")

@@ -4,14 +4,14 @@ from typing import Any
 
 import reflex as rx
 
-from app.shared.copy import code_block, copy_button
-from app.shared.dialog import act_button, alert, dialog_acts, question, secret_dialog
-from app.shared.elements import secret
-from app.shared.form.elements import check_field
-from app.shared.icons import icon
 from app.shared.runner.actions import OVERLAPS, RunnerActionState
 from app.shared.runner.release_notes_state import ReleaseNotesState
 from app.shared.runner.token import token_warning
+from app.ui.copy import code_block, copy_button
+from app.ui.dialog import act_button, alert, dialog_acts, question, secret_dialog
+from app.ui.elements import secret
+from app.ui.form.elements import check_field
+from app.ui.icons import icon
 
 State = RunnerActionState
 UPDATE_WAYS = ("systemd", "Compose", "Kubernetes")

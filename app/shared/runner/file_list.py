@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.shared.copy import copy_icon
+from app.ui.copy import copy_icon
 
 
 def _file(file: Any) -> rx.Component:

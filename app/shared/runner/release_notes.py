@@ -4,13 +4,13 @@ from typing import Any
 
 import reflex as rx
 
-from app.shared.elements import ago
-from app.shared.icons import icon
 from app.shared.runner.actions import RunnerActionState
 from app.shared.runner.file_list import file_list
 from app.shared.runner.files import RunnerFile
 from app.shared.runner.release_notes_state import ReleaseNotesState
 from app.shared.session import SessionState
+from app.ui.elements import ago
+from app.ui.icons import icon
 
 State = ReleaseNotesState
 

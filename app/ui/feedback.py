@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import reflex as rx
 
-from app.shared.icons import icon
+from app.ui.icons import icon
 
 
 def empty(

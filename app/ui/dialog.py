@@ -5,7 +5,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.shared.icons import icon
+from app.ui.icons import icon
 
 
 def cancel(on_cancel: Any, label: str = "Cancel") -> rx.Component:

@@ -4,8 +4,8 @@ from typing import Any
 
 import reflex as rx
 
-from app.shared.elements import secret
-from app.shared.icons import icon
+from app.ui.elements import secret
+from app.ui.icons import icon
 
 
 def _what(text: rx.Var[str] | str, owner: rx.Var[str] | str) -> dict[str, Any]:

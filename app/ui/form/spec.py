@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from app.shared.form import fields
-from app.shared.form.fields import Wrong
+from app.ui.form import fields
+from app.ui.form.fields import Wrong
 
 Form = Mapping[str, str]
 T = TypeVar("T")

@@ -1,11 +1,13 @@
 """What tables share: heads, cells, the frame that becomes cards on a narrow screen, pages, and the search beside them."""
 
+from collections.abc import Callable
 from typing import Any
 
 import reflex as rx
 
-from app.shared.icons import icon
+from app.ui.icons import icon
 
+Hold = Callable[[bool], rx.event.EventType[()]]
 TURN: dict[str, Any] = {"variant": "surface", "color_scheme": "gray", "size": "1"}
 
 
@@ -90,3 +92,21 @@ def search_box(
         custom_attrs={"data-search": "", "spellCheck": "false"},
         **{"placeholder": label, **props},
     )
+
+
+def _switch(name: str, event: rx.event.EventType[()]) -> rx.Component:
+    return rx.el.button(type="button", hidden=True, on_click=event, custom_attrs={"data-hold": name})
+
+
+def holding(table: rx.Component, on_hold: Hold, is_held: rx.Var[bool]) -> rx.Component:
+    """Hold new rows back while somebody is at the table: assets/runyard.js calls `on_hold`, `is_held` confirms it."""
+    switches = (_switch("on", on_hold(True)), _switch("off", on_hold(False)))
+    return rx.el.div(table, *switches, class_name="ry-tw", custom_attrs={"data-held": is_held})
+
+
+def fresh_button(count: rx.Var[int], on_show: rx.event.EventType[()]) -> rx.Component:
+    """Say how many rows wait, and let them in."""
+    button = rx.button(
+        icon("arrow-up"), count, " new", on_click=on_show, variant="surface", color_scheme="gray", size="1"
+    )
+    return rx.cond(count > 0, button, rx.fragment())

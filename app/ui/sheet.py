@@ -2,7 +2,7 @@
 
 import reflex as rx
 
-from app.shared.icons import icon
+from app.ui.icons import icon
 
 
 def sheet_head(title: rx.Var[str] | str, about: rx.Var[str] | str, on_close: rx.event.EventType[()]) -> rx.Component:

@@ -5,12 +5,9 @@ from typing import Any
 
 import reflex as rx
 
-from app.shared.copy import copy_icon
-from app.shared.feedback import failed, skeleton_rows
-from app.shared.icons import icon
-from app.shared.outputs import OutputView
-from app.shared.session import SessionState
-from app.shared.table import heads, table
+from app.ui.feedback import failed, skeleton_rows
+from app.ui.icons import icon
+from app.ui.table import heads, table
 
 
 def settings_panel(title: str, text: str, aside: rx.Component, *children: rx.Component) -> rx.Component:
@@ -31,20 +28,6 @@ def titled_panel(title: str, aside: Any, *children: Any, **props: Any) -> rx.Com
     return rx.el.section(head, *children, class_name="ry-panel", aria_label=title, **props)
 
 
-def output_item(output: rx.Var[OutputView], hidden: str) -> rx.Component:
-    """One output; of a sensitive one the name, and a word instead of the value."""
-    name = output["name"].to(str)
-    secret = rx.el.span(icon("eye-off"), hidden, class_name="ry-row c6 mut")
-    value = rx.el.span(output["value"], class_name="ry-mono ry-breaks")
-    copy = copy_icon(output["value"].to(str), "Copy the output " + name)
-    return rx.el.li(
-        rx.el.div(
-            rx.el.span(name, class_name="ry-mono"), rx.cond(output["is_secret"], secret, value), class_name="grow"
-        ),
-        rx.cond(output["is_secret"], rx.fragment(), copy),
-    )
-
-
 def item_table(state: Any, title: str, labels: Sequence[tuple[str, str]], row: Any, none: rx.Component) -> rx.Component:
     """The table of a page's items, or what stands for it while it loads, is empty or failed."""
     waiting = state.is_loading & (state.rows.length() == 0)
@@ -60,12 +43,6 @@ def or_problem(state: Any, what: str, body: rx.Component) -> rx.Component:
         failed(f"{what} could not be loaded", state.problem, state.problem_hint, state.load),
         body,
     )
-
-
-def admin_button(label: str, icon_name: str, event: Any) -> rx.Component:
-    """A panel's action, for those who may."""
-    button = rx.button(icon(icon_name), label, on_click=event, variant="surface", color_scheme="gray")
-    return rx.cond(SessionState.can_admin, button, rx.fragment())
 
 
 def link_button(*children: Any, href: Any, size: str, attrs: Mapping[str, Any]) -> rx.Component:

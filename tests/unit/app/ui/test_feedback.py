@@ -1,7 +1,7 @@
 """What stands in for a table while it loads."""
 
 from app.runners.components.table import HEADS
-from app.shared.feedback import skeleton_rows
+from app.ui.feedback import skeleton_rows
 
 
 def test_what_stands_in_for_rows_has_the_columns_of_the_heads() -> None:

@@ -1,6 +1,28 @@
-"""Small phrases that several pages use."""
+"""The words that several pages use: of a job's type and status, of numbers, times and names."""
 
 from datetime import UTC, datetime
+
+TYPE_WORDS = {
+    "PLAN": "Plan",
+    "APPLY": "Apply",
+    "DESTROY": "Destroy",
+    "OUTPUT": "Output",
+    "DRIFT": "Drift check",
+    "DEPLOY_WORKER": "Deploy runner",
+    "UPDATE_WORKER": "Update runner",
+    "REMOVE_WORKER": "Remove runner",
+    "VERIFY_IDENTITY": "Test identity",
+}
+STATUS_WORDS = {
+    "AWAITING_APPROVAL": "Awaiting approval",
+    "QUEUED": "Queued",
+    "CLAIMED": "Claimed",
+    "PROCESSING": "Processing",
+    "SUCCEEDED": "Succeeded",
+    "FAILED": "Failed",
+    "CANCELLED": "Cancelled",
+    "NEEDS_ATTENTION": "Needs attention",
+}
 
 
 def initials(name: str) -> str:

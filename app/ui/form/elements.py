@@ -5,8 +5,8 @@ from typing import Any
 
 import reflex as rx
 
-from app.shared.dialog import act_button, cancel, dialog_acts
-from app.shared.icons import icon
+from app.ui.dialog import act_button, cancel, dialog_acts
+from app.ui.icons import icon
 
 
 def problem_line(key: Any, words: Any) -> rx.Component:

@@ -10,10 +10,10 @@ from app.jobs.components.log import log, scripts, short_timeline, timeline
 from app.jobs.components.plan import plan_panel
 from app.jobs.components.rail import approvals, events, outputs, state
 from app.jobs.components.review import comments, decision_bar, planned_from
+from app.jobs.components.why import why_panel
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.state.kept_states import KeptStatesState
-from app.shared.job.why import why_panel
 from app.shared.layout import page
 from app.shared.route import Route
 from app.shared.runner.actions import RunnerActionState

@@ -4,11 +4,11 @@ from typing import Any
 
 import reflex as rx
 
+from app.jobs.components.run_dialog import run_dialog
+from app.jobs.components.table import job_link, job_status
 from app.jobs.state.jobs import PAGE_SIZE, JobsState
-from app.shared.job.rows import JobRow
-from app.shared.job.run_dialog import run_dialog
-from app.shared.job.run_state import RunState
-from app.shared.job.table import job_link, job_status
+from app.jobs.state.run import RunState
+from app.jobs.view.rows import JobRow
 from app.shared.layout import head, new_button, page
 from app.shared.route import Route
 from app.shared.session import SessionState

@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
-from app.shared.job.run_state import RunState
+from app.jobs.state.run import RunState
 from app.shared.session import SessionState
 from app.ui.badges import job_badge, tag
 from app.ui.elements import ago, clock_seconds, since

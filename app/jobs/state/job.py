@@ -10,8 +10,9 @@ from typing import ClassVar
 import reflex as rx
 
 from app.jobs.state import related
-from app.jobs.view import detail, kept_states, reviews, timeline
+from app.jobs.view import detail, kept_states, queue, reviews, timeline, words
 from app.jobs.view import plan as plans
+from app.jobs.view import state_versions as module_states
 from app.jobs.view.detail import EMPTY_VIEW, EventView, JobView, OutputView
 from app.live.page import LivePage
 from app.project.errors import AppError, NotThere
@@ -19,8 +20,6 @@ from app.project.live_queries import LiveQuery, live_query
 from app.project.models import BrowserSession, Filter, Query, Row
 from app.project.runtime import runtime
 from app.project.store import AGAIN, EVERYTHING, Changed, OrgStore
-from app.shared import state_versions as module_states
-from app.shared.job import queue, words
 from app.shared.palette import view as palette
 from app.shared.palette.recent import note_visit
 from app.shared.session import say_error

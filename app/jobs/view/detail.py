@@ -4,11 +4,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict, cast
 
-from app.jobs.view import timeline
-from app.shared.events import JOB_EVENTS
-from app.shared.job import words
-from app.shared.job.rows import span, target
-from app.shared.outputs import OutputView
+from app.jobs.view import timeline, words
+from app.jobs.view.events import JOB_EVENTS
+from app.jobs.view.rows import span, target
 from app.ui.words import TYPE_WORDS, as_sentence
 
 Row = Mapping[str, Any]
@@ -63,6 +61,14 @@ class JobView(TypedDict):
     was_killed: bool
     is_kill: bool
     is_waiting: bool
+
+
+class OutputView(TypedDict):
+    """One output of the state."""
+
+    name: str
+    value: str
+    is_secret: bool
 
 
 class EventView(TypedDict):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from app.shared.job.words import FINISHED, PHASE_WORDS
+from app.jobs.view.words import FINISHED, PHASE_WORDS
 from app.ui.words import STATUS_WORDS
 
 Row = Mapping[str, Any]

@@ -2,11 +2,11 @@
 
 import reflex as rx
 
+from app.jobs.components.outputs import output_item
 from app.modules.state.actions import ModuleActionState
 from app.modules.state.contents import ModuleContentsState
 from app.modules.state.modules import ModulesState
 from app.modules.view.contents import DRIFTED, Bar, Evidence, ResourceRow, SourceFile, TypeCount
-from app.shared.outputs import output_item
 from app.shared.session import SessionState
 from app.ui.elements import ago
 from app.ui.icons import icon

@@ -8,7 +8,7 @@ from math import ceil
 from statistics import median
 from typing import Any, TypedDict
 
-from app.shared.outputs import OutputView
+from app.jobs.view.detail import OutputView
 from app.ui.words import STATUS_WORDS, count
 
 Row = Mapping[str, Any]

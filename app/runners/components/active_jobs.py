@@ -4,8 +4,8 @@ from typing import Any
 
 import reflex as rx
 
+from app.jobs.components.why import why_row
 from app.runners.state.runners import FEW_JOBS, RunnersState
-from app.shared.job.why import why_row
 from app.shared.runner.actions import RunnerActionState
 from app.shared.session import SessionState
 from app.ui.badges import job_badge, tag

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import reflex as rx
 
+from app.jobs.view import queue
 from app.live.page import LivePage
 from app.project.errors import AppError
 from app.project.live_queries import Held, LiveQuery, live_query
@@ -28,7 +29,6 @@ from app.runners.view.rows import (
     read_pulses,
 )
 from app.runners.view.tiles import Tile, tiles_of
-from app.shared.job import queue
 from app.shared.patches import shown
 from app.shared.route import say_in_address
 from app.shared.session import say_error

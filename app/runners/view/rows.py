@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
-from app.shared.events import say_reason
+from app.runners.view.events import say_reason
 from app.ui.words import capitalised, count, duration
 
 Row = Mapping[str, Any]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.shared.job.words import size
+from app.jobs.view.words import size
 
 Row = Mapping[str, Any]
 

@@ -1,19 +1,10 @@
 """An output, as the pages of a job and of a module show it."""
 
-from typing import TypedDict
-
 import reflex as rx
 
+from app.jobs.view.detail import OutputView
 from app.ui.copy import copy_icon
 from app.ui.icons import icon
-
-
-class OutputView(TypedDict):
-    """One output of the state."""
-
-    name: str
-    value: str
-    is_secret: bool
 
 
 def output_item(output: rx.Var[OutputView], hidden: str) -> rx.Component:

@@ -2,7 +2,7 @@
 
 import reflex as rx
 
-from app.shared.job.run_state import PRIORITIES, TYPES, ModuleChoice, RunnerChoice, RunState
+from app.jobs.state.run import PRIORITIES, TYPES, ModuleChoice, RunnerChoice, RunState
 from app.ui.dialog import act_button, cancel, dialog_acts
 from app.ui.icons import icon
 from app.ui.words import TYPE_WORDS

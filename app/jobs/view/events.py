@@ -1,4 +1,4 @@
-"""What is said of events: an icon and a word for each that the database records."""
+"""An icon and a word for each event of a job that the database records."""
 
 JOB_EVENTS: dict[str, tuple[str, str]] = {
     "enqueued": ("plus", "Requested"),
@@ -29,27 +29,3 @@ JOB_EVENTS: dict[str, tuple[str, str]] = {
     "state_kept": ("history", "A state was not stored"),
     "resumed": ("play", "The runner is back"),
 }
-RUNNER_EVENTS: dict[str, tuple[str, str]] = {
-    "registered": ("plus", "Registered"),
-    "connected": ("plug", "connected"),
-    "disconnected": ("unplug", "disconnected"),
-    "online": ("wifi", "Online"),
-    "offline": ("wifi-off", "Offline"),
-    "draining": ("log-out", "Draining"),
-    "drained": ("log-out", "Drain requested"),
-    "resumed": ("play", "Takes jobs again"),
-    "disabled": ("circle-pause", "Disabled"),
-    "enabled": ("circle-play", "Enabled"),
-    "sessions_ended": ("unplug", "Disconnected by the administrator"),
-    "token_rotated": ("key-round", "Token rotated"),
-    "token_revoked": ("key-round", "Token revoked"),
-    "removed": ("trash-2", "Removed"),
-    "updated": ("circle-arrow-up", "Updated"),
-    "assigned": ("folder-tree", "Assigned"),
-    "unassigned": ("folder-tree", "No longer assigned"),
-}
-
-
-def say_reason(reason: str) -> str:
-    """Say why a runner is away without saying twice that it is."""
-    return reason.removeprefix("Stopped: ")

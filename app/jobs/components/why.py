@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import reflex as rx
 
-from app.shared.job.queue import Runner, Why
+from app.jobs.view.queue import Runner, Why
 from app.ui.elements import ago
 from app.ui.icons import icon
 

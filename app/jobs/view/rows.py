@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from app.shared.job import words
+from app.jobs.view import words
 
 Row = Mapping[str, Any]
 

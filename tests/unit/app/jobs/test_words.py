@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.shared.job.words import changes, progress, reason, size
+from app.jobs.view.words import changes, progress, reason, size
 
 
 @pytest.mark.parametrize(("count", "words"), [(12, "12 B"), (61_400, "61 KB"), (104_857_600, "104.9 MB")])

@@ -6,8 +6,8 @@ import reflex as rx
 
 from app.events.state import PAGE_SIZE, EventsState
 from app.events.view import KINDS, NAMES, SPANS, EventRow
-from app.shared.layout import head, page
-from app.shared.route import Route
+from app.frame.layout import head, page
+from app.frame.route import Route
 from app.ui.elements import DOWNLOAD, clock_seconds
 from app.ui.feedback import empty, skeleton_rows
 from app.ui.icons import icon

@@ -4,9 +4,9 @@ import reflex as rx
 
 from app.faults.state import FaultsState
 from app.faults.view import KINDS, Count, Step
+from app.frame.layout import head, page
+from app.frame.route import Route
 from app.shared.faults import PAGE
-from app.shared.layout import head, page
-from app.shared.route import Route
 from app.shared.runner.token import doc_link
 from app.ui.feedback import empty
 from app.ui.icons import icon

@@ -7,8 +7,8 @@ import reflex as rx
 from app.figures.components.charts import share_chart, throughput_chart, wait_chart
 from app.figures.state.figures import FiguresState
 from app.figures.view.figures import FEW_PARTS, RANGES, Part, Said
-from app.shared.layout import head, page
-from app.shared.route import Route
+from app.frame.layout import head, page
+from app.frame.route import Route
 from app.ui.elements import DOWNLOAD
 from app.ui.feedback import empty, failed
 from app.ui.icons import icon

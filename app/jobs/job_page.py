@@ -2,6 +2,9 @@
 
 import reflex as rx
 
+from app.frame.layout import page
+from app.frame.route import Route
+from app.frame.session import SessionState
 from app.jobs.components.attention import attention, check_note, failure, late_report, out_of_contact
 from app.jobs.components.dialogs import job_dialogs
 from app.jobs.components.header import job_facts, job_head
@@ -14,10 +17,7 @@ from app.jobs.components.why import why_panel
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.state.kept_states import KeptStatesState
-from app.shared.layout import page
-from app.shared.route import Route
 from app.shared.runner.actions import RunnerActionState
-from app.shared.session import SessionState
 from app.ui.elements import DOWNLOAD, since
 from app.ui.feedback import empty, failed
 from app.ui.icons import icon

@@ -4,14 +4,14 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.layout import head, new_button, page
+from app.frame.route import Route
+from app.frame.session import SessionState
 from app.jobs.components.run_dialog import run_dialog
 from app.jobs.components.table import job_link, job_status
 from app.jobs.state.jobs import PAGE_SIZE, JobsState
 from app.jobs.state.run import RunState
 from app.jobs.view.rows import JobRow
-from app.shared.layout import head, new_button, page
-from app.shared.route import Route
-from app.shared.session import SessionState
 from app.ui.elements import DOWNLOAD, clock_time, since
 from app.ui.feedback import empty, failed, skeleton_rows
 from app.ui.icons import icon

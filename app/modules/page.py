@@ -2,6 +2,9 @@
 
 import reflex as rx
 
+from app.frame.layout import new_button, page
+from app.frame.route import Route
+from app.frame.session import SessionState
 from app.jobs.components.run_dialog import run_dialog
 from app.jobs.state.run import RunState
 from app.modules.components.detail import module_detail
@@ -12,9 +15,6 @@ from app.modules.components.tree import module_picker, module_tree
 from app.modules.state.actions import ModuleActionState
 from app.modules.state.form import ModuleFormState
 from app.modules.state.modules import ModulesState
-from app.shared.layout import new_button, page
-from app.shared.route import Route
-from app.shared.session import SessionState
 from app.ui.feedback import empty, failed
 
 

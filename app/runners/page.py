@@ -4,6 +4,10 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.layout import head, new_button, page
+from app.frame.releases.state import ReleaseNotesState
+from app.frame.route import Route
+from app.frame.session import SessionState
 from app.runners.components.active_jobs import active_jobs
 from app.runners.components.bulk import bulk_question
 from app.runners.components.edit import edit_dialog
@@ -19,12 +23,8 @@ from app.runners.state.first_steps import FirstStepsState
 from app.runners.state.runners import RunnersState
 from app.shared.faults import PAGE as FAULTS_PAGE
 from app.shared.faults import FaultsOfferState
-from app.shared.layout import head, new_button, page
-from app.shared.route import Route
 from app.shared.runner.actions import RunnerActionState
-from app.shared.runner.release_notes_state import ReleaseNotesState
 from app.shared.runner.token import doc_link
-from app.shared.session import SessionState
 from app.ui.icons import icon
 from app.ui.table import search_box
 

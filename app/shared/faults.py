@@ -4,10 +4,10 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import AppState
 from app.project.errors import AppError
 from app.project.launcher import ask
 from app.project.runtime import runtime
-from app.shared.session import AppState
 
 PAGE = "/dashboard/break-something"
 

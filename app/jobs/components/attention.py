@@ -4,9 +4,9 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
-from app.shared.session import SessionState
 from app.ui.dialog import dialog_acts
 from app.ui.elements import clock_seconds
 from app.ui.icons import icon

@@ -4,10 +4,10 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.state.run import RunState
-from app.shared.session import SessionState
 from app.ui.badges import job_badge, tag
 from app.ui.elements import ago, clock_seconds, since
 from app.ui.icons import icon

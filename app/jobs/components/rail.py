@@ -4,13 +4,13 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.jobs.components.outputs import output_item
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.view.detail import EventView
 from app.jobs.view.events import JOB_EVENTS
 from app.jobs.view.reviews import ApprovalView
-from app.shared.session import SessionState
 from app.ui.elements import ago, clock_seconds, clock_time
 from app.ui.icons import icon
 from app.ui.panel import titled_panel

@@ -9,6 +9,9 @@ from typing import ClassVar
 
 import reflex as rx
 
+from app.frame.palette import view as palette
+from app.frame.palette.recent import note_visit
+from app.frame.session import say_error
 from app.jobs.state import related
 from app.jobs.view import detail, kept_states, queue, reviews, timeline, words
 from app.jobs.view import plan as plans
@@ -20,9 +23,6 @@ from app.project.live_queries import LiveQuery, live_query
 from app.project.models import BrowserSession, Filter, Query, Row
 from app.project.runtime import runtime
 from app.project.store import AGAIN, EVERYTHING, Changed, OrgStore
-from app.shared.palette import view as palette
-from app.shared.palette.recent import note_visit
-from app.shared.session import say_error
 from app.ui.words import STATUS_WORDS
 
 FEW_RESOURCES = 7

@@ -4,9 +4,9 @@ from typing import Any, TypedDict
 
 import reflex as rx
 
+from app.frame.session import AppState, say_error
 from app.project.errors import AppError
 from app.project.models import Filter, Query
-from app.shared.session import AppState, say_error
 
 TYPES = ("PLAN", "APPLY", "DESTROY", "DRIFT", "OUTPUT")
 EFFECTS = {

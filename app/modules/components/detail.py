@@ -4,6 +4,7 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.jobs.components.table import job_link, plan_counts
 from app.jobs.state.run import RunState
 from app.jobs.view.state_versions import Version
@@ -15,7 +16,6 @@ from app.modules.state.contents import ModuleContentsState
 from app.modules.state.form import ModuleFormState
 from app.modules.state.modules import HistoryRow, ModulesState
 from app.modules.view.module import InputView, Pair
-from app.shared.session import SessionState
 from app.triggers.components.work import follow, path_schedules
 from app.ui.badges import job_badge
 from app.ui.elements import DOWNLOAD, ago, clock_time, date, since

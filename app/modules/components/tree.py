@@ -2,10 +2,10 @@
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.modules.state.form import ModuleFormState
 from app.modules.state.modules import ModulesState
 from app.modules.view.tree import Node
-from app.shared.session import SessionState
 from app.ui.icons import icon
 from app.ui.table import search_box
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.jobs.components.table import job_link
 from app.runners.components.charts import area_chart
 from app.runners.state.runner import RunnerState
 from app.runners.view.curves import Curve
-from app.shared.session import SessionState
 from app.ui.badges import job_badge, runner_badge, tag
 from app.ui.elements import ago, clock_time, date, load, since
 from app.ui.icons import icon

@@ -4,9 +4,9 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.runners.state.first_steps import FirstStepsState
 from app.runners.view.first_steps import Step
-from app.shared.session import SessionState
 from app.ui.icons import icon
 
 

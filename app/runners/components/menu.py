@@ -4,9 +4,9 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.runners.state.edit import RunnerEditState
 from app.shared.runner.actions import RunnerActionState
-from app.shared.session import SessionState
 from app.ui.icons import icon
 from app.ui.panel import menu_item
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.runners.components.bulk import bulk_bar
 from app.runners.components.health_mark import health_mark
 from app.runners.components.menu import row_actions
@@ -11,7 +12,6 @@ from app.runners.state.add_runner import AddRunnerState
 from app.runners.state.bulk import BulkState
 from app.runners.state.runners import PAGE_SIZE, RunnersState
 from app.runners.view.rows import Condition, Pulse, RunnerRow
-from app.shared.session import SessionState
 from app.ui.badges import runner_badge, tag
 from app.ui.elements import ago, date, load, since
 from app.ui.feedback import empty, failed, skeleton_rows

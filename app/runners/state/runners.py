@@ -6,6 +6,8 @@ from typing import ClassVar
 
 import reflex as rx
 
+from app.frame.route import say_in_address
+from app.frame.session import say_error
 from app.jobs.view import queue
 from app.live.page import LivePage
 from app.project.errors import AppError
@@ -30,8 +32,6 @@ from app.runners.view.rows import (
 )
 from app.runners.view.tiles import Tile, tiles_of
 from app.shared.patches import shown
-from app.shared.route import say_in_address
-from app.shared.session import say_error
 
 PAGE_SIZE = 50
 FEW_JOBS = 6

@@ -5,8 +5,8 @@ from typing import Any
 
 import reflex as rx
 
-from app.shared.layout import admin_button, page
-from app.shared.session import SessionState
+from app.frame.layout import admin_button, page
+from app.frame.session import SessionState
 from app.ui.feedback import empty
 from app.ui.panel import item_table, menu, menu_item, or_problem, settings_panel
 

@@ -2,10 +2,10 @@
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.settings.components.frame import admin_button, item_table, menu, menu_item, settings_page, settings_panel
 from app.settings.state.identities import IdentitiesState
 from app.shared.cloud_identities import IdentityView
-from app.shared.session import SessionState
 from app.ui.copy import code_block
 from app.ui.dialog import question
 from app.ui.elements import ago

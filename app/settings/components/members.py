@@ -4,10 +4,10 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.settings.components.frame import admin_button, menu, menu_item, or_problem, settings_page, settings_panel
 from app.settings.state.members import MembersState
 from app.settings.view.members import ROLE_WORDS, ROLES, MemberRow
-from app.shared.session import SessionState
 from app.ui.copy import copy_button
 from app.ui.dialog import dialog_acts, question
 from app.ui.elements import ago, secret

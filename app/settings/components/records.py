@@ -2,13 +2,13 @@
 
 import reflex as rx
 
+from app.frame.releases.state import ReleaseNotesState
+from app.frame.session import SessionState
 from app.settings.components.frame import admins_only, or_problem, settings_page, settings_panel
 from app.settings.state.audit import KINDS, PAGE_SIZE, AuditState
 from app.settings.state.organisation import OrganisationState
 from app.settings.state.releases import ReleaseRow, ReleasesState
 from app.settings.view.audit import AuditRow, Change
-from app.shared.runner.release_notes_state import ReleaseNotesState
-from app.shared.session import SessionState
 from app.ui.elements import DOWNLOAD, ago, clock_seconds, date
 from app.ui.feedback import empty, skeleton_rows
 from app.ui.form.elements import check_field, text_field

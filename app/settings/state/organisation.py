@@ -4,11 +4,11 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.frame.session import say_error
 from app.live.page import LivePage
 from app.project.errors import AppError
 from app.project.models import Filter, Query
 from app.project.store import Changed, OrgStore
-from app.shared.session import say_error
 from app.ui.form.fields import Wrong, whole_number
 
 

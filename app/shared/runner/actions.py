@@ -4,16 +4,16 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.releases.files import newest_files
+from app.frame.session import AppState, say_error
+from app.frame.versions import breaking_ahead, latest, update_kind
 from app.project.errors import AppError
 from app.project.models import Filter, Query, Row
 from app.project.runtime import runtime
 from app.project.store import OrgStore
 from app.shared.runner import commands
-from app.shared.runner.files import newest_files
 from app.shared.runner.reach import reach_of, say_reach
 from app.shared.runner.tokens import make_token
-from app.shared.runner_versions import breaking_ahead, latest, update_kind
-from app.shared.session import AppState, say_error
 from app.ui.words import count
 
 KINDS = ("drain", "disable", "remove", "rotate", "update", "update_all", "update_by_hand", "deploy")
@@ -130,8 +130,9 @@ class RunnerActionState(AppState, rx.State):
         """Name the page, and its load: each has a socket of its own."""
         return self.router.url.path, self.router.session.session_id
 
-    def _leave(self) -> rx.event.EventSpec | None:
-        """Ask nothing any more on another page than the one it was asked on, nor after a reload."""
+    @rx.event
+    def leave(self) -> rx.event.EventSpec | None:
+        """Close what was asked on another page or before a reload; what was opened here, before the page was loaded, stays."""
         if self.kind and self._asked_on != self._here():
             self._close()
         if not self.rotated_id:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from app.shared.runner.files import BINARY, BUILD, RunnerFile
+from app.frame.releases.files import BINARY, BUILD, RunnerFile
 from app.shared.runner.launch import (
     CONTAINER_HOST,
     IMAGE_USER,

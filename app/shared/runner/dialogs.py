@@ -4,8 +4,8 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.releases.state import ReleaseNotesState
 from app.shared.runner.actions import OVERLAPS, RunnerActionState
-from app.shared.runner.release_notes_state import ReleaseNotesState
 from app.shared.runner.token import token_warning
 from app.ui.copy import code_block, copy_button
 from app.ui.dialog import act_button, alert, dialog_acts, question, secret_dialog

@@ -2,8 +2,8 @@
 
 import reflex as rx
 
-from app.shared.layout import admin_button
-from app.shared.session import SessionState
+from app.frame.layout import admin_button
+from app.frame.session import SessionState
 from app.triggers.components.marks import delivery_mark
 from app.triggers.components.sheets import choice, form_sheet
 from app.triggers.state.notifications import NotificationsState

@@ -2,7 +2,7 @@
 
 import reflex as rx
 
-from app.shared.session import SessionState
+from app.frame.session import SessionState
 from app.triggers.components.marks import run_mark
 from app.triggers.components.sheets import choice, form_sheet
 from app.triggers.state.schedules import SchedulesState

@@ -2,7 +2,7 @@
 
 import reflex as rx
 
-from app.shared.session import SessionState
+from app.frame.session import SessionState
 from app.triggers.state.updates import UpdatesState
 from app.triggers.view.updates import DAYS
 from app.ui.elements import date

@@ -2,7 +2,7 @@
 
 import reflex as rx
 
-from app.shared.session import SessionState
+from app.frame.session import SessionState
 from app.triggers.state.work import WorkState
 from app.triggers.view.schedules import ScheduleView
 from app.triggers.view.sets import FailureView, KeyView, SetView

@@ -24,5 +24,5 @@ def test_a_question_stays_on_its_page_until_that_is_left_or_loaded_again(address
     load(root, HERE, "first")
     state.kind, state._asked_on = "drain", state._here()
     load(root, address, socket)
-    state._leave()
+    state.leave()
     assert state.kind == kind

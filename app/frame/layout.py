@@ -5,13 +5,11 @@ from typing import Any
 
 import reflex as rx
 
-from app.shared.connection import connection_banner, connection_mark
-from app.shared.keyboard import keyboard_help
-from app.shared.palette.dialog import palette, palette_button
-from app.shared.runner.dialogs import confirmations
-from app.shared.runner.release_notes import release_notes
-from app.shared.session import SessionState
-from app.shared.sidebar import bottom_tabs, sidebar, small_menu
+from app.frame.connection import connection_banner, connection_mark
+from app.frame.keyboard import keyboard_help
+from app.frame.palette.dialog import palette, palette_button
+from app.frame.session import SessionState
+from app.frame.sidebar import bottom_tabs, sidebar, small_menu
 from app.ui.icons import icon
 
 
@@ -74,8 +72,6 @@ def page(
         bottom_tabs(active),
         keyboard_help(),
         palette(),
-        release_notes(),
-        *confirmations(SessionState.outdated_by_job, SessionState.latest_version),
         *dialogs,
         class_name="ry-shell",
     )

@@ -4,11 +4,10 @@ from typing import Any
 
 import reflex as rx
 
-from app.shared.runner.actions import RunnerActionState
-from app.shared.runner.file_list import file_list
-from app.shared.runner.files import RunnerFile
-from app.shared.runner.release_notes_state import ReleaseNotesState
-from app.shared.session import SessionState
+from app.frame.releases.file_list import file_list
+from app.frame.releases.files import RunnerFile
+from app.frame.releases.state import ReleaseNotesState
+from app.frame.session import SessionState
 from app.ui.elements import ago
 from app.ui.icons import icon
 
@@ -67,11 +66,11 @@ def _files() -> rx.Component:
     return rx.cond(files.length() > 0, listed, rx.fragment())
 
 
-def _chosen() -> rx.Component:
+def _chosen(on_update: rx.event.EventSpec) -> rx.Component:
     chosen = State.chosen
     update = rx.button(
         "Update the outdated runners",
-        on_click=[State.set_open(False), RunnerActionState.ask("update_all", "")],
+        on_click=[State.set_open(False), on_update],
         variant="surface",
         color_scheme="gray",
         size="1",
@@ -97,8 +96,8 @@ def _chosen() -> rx.Component:
     )
 
 
-def release_notes() -> rx.Component:
-    """The dialog: versions on the left, notes on the right."""
+def release_notes(on_update: rx.event.EventSpec) -> rx.Component:
+    """The dialog: versions on the left, notes on the right; `on_update` asks whether to update the outdated runners."""
     close = rx.dialog.close(
         rx.icon_button(icon("x"), variant="ghost", color_scheme="gray", size="1", aria_label="Close", title="Close")
     )
@@ -111,7 +110,7 @@ def release_notes() -> rx.Component:
             ),
             rx.el.div(
                 rx.el.div(rx.foreach(State.releases, _version), class_name="ry-note-list"),
-                _chosen(),
+                _chosen(on_update),
                 class_name="ry-note-grid",
             ),
             max_width="640px",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 from urllib.parse import urlsplit
 
-from app.shared.runner_versions import latest
+from app.frame.versions import latest
 
 Row = Mapping[str, Any]
 BINARY = "/usr/local/bin/runyard-worker"

@@ -2,8 +2,8 @@
 
 import reflex as rx
 
-from app.shared.runner.release_notes_state import ReleaseNotesState
-from app.shared.session import OrgItem, SessionState
+from app.frame.releases.state import ReleaseNotesState
+from app.frame.session import OrgItem, SessionState
 from app.ui.icons import icon
 
 ENTRIES = (

@@ -6,12 +6,12 @@ from typing import Any, TypedDict
 
 import reflex as rx
 
+from app.frame.versions import latest
 from app.http.cookies import read_sid
 from app.project.errors import AppError, NotThere, SignedOut
 from app.project.models import BrowserSession, Filter, Organisation, Page, Query, Row
 from app.project.runtime import runtime
 from app.project.store import Link, OrgStore
-from app.shared.runner_versions import latest
 from app.ui.words import initials
 
 OPERATORS = frozenset({"owner", "admin", "operator"})

@@ -1,6 +1,6 @@
 """What the palette offers: what this person may do, and what was found."""
 
-from app.shared.palette import view
+from app.frame.palette import view
 
 
 def texts(text: str, *, can_operate: bool = True, can_admin: bool = True) -> list[str]:

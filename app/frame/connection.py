@@ -6,7 +6,7 @@ Two lines can break: the browser's to the dashboard, which only the browser know
 
 import reflex as rx
 
-from app.shared.session import SessionState
+from app.frame.session import SessionState
 from app.ui.elements import clock_seconds
 from app.ui.icons import icon
 

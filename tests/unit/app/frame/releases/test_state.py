@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from app.frame.releases.state import ReleaseNotesState, releases_of
 from app.project.store import OrgStore
-from app.shared.runner.release_notes_state import ReleaseNotesState, releases_of
 
 
 def release(version: str, **changes: Any) -> dict[str, Any]:

@@ -4,11 +4,11 @@ import asyncio
 
 import reflex as rx
 
+from app.frame.palette import view
+from app.frame.palette.recent import RecentState
+from app.frame.palette.view import Group
+from app.frame.session import AppState
 from app.project.errors import AppError
-from app.shared.palette import view
-from app.shared.palette.recent import RecentState
-from app.shared.palette.view import Group
-from app.shared.session import AppState
 
 
 class PaletteState(AppState, rx.State):
@@ -26,7 +26,8 @@ class PaletteState(AppState, rx.State):
         self.is_open, self._opened_by = True, self.router.session.session_id
         await self._find("")
 
-    def _leave(self) -> None:
+    @rx.event
+    def leave(self) -> None:
         """Close it when the page that opened it is gone: states outlive a reload, and each load has a socket of its own."""
         if self._opened_by != self.router.session.session_id:
             self.is_open = False

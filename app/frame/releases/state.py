@@ -4,12 +4,12 @@ from typing import TypedDict
 
 import reflex as rx
 
+from app.frame.releases.files import RunnerFile, files_of
+from app.frame.session import AppState, say_error
+from app.frame.versions import latest, published
 from app.project.errors import AppError
 from app.project.runtime import runtime
 from app.project.store import OrgStore
-from app.shared.runner.files import RunnerFile, files_of
-from app.shared.runner_versions import latest, published
-from app.shared.session import AppState, say_error
 
 
 class ReleaseItem(TypedDict):

@@ -2,8 +2,8 @@
 
 import reflex as rx
 
-from app.shared.palette.state import PaletteState
-from app.shared.palette.view import Group, Item
+from app.frame.palette.state import PaletteState
+from app.frame.palette.view import Group, Item
 from app.ui.icons import icon
 
 ICONS = (

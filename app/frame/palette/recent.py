@@ -2,8 +2,8 @@
 
 import reflex as rx
 
-from app.shared.palette.view import Item
-from app.shared.session import AppState, SessionState
+from app.frame.palette.view import Item
+from app.frame.session import AppState, SessionState
 
 KEPT = 20
 SHOWN = 5

@@ -2,10 +2,10 @@
 
 import reflex as rx
 
-from app.shared.card import card
-from app.shared.layout import head, page
-from app.shared.route import Route
-from app.shared.session import SessionState
+from app.frame.card import card
+from app.frame.layout import head, page
+from app.frame.route import Route
+from app.frame.session import SessionState
 
 TITLE, TEXT = "Page not found", "The link may be wrong, or the item was removed."
 

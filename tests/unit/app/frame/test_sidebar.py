@@ -2,9 +2,9 @@
 
 import pytest
 
+from app.frame.session import SessionState
+from app.frame.sidebar import _count
 from app.project.store import OrgStore
-from app.shared.session import SessionState
-from app.shared.sidebar import _count
 
 
 @pytest.mark.parametrize("key", ["runners", "modules"])

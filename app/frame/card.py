@@ -1,4 +1,4 @@
-"""The mark, and the tracks behind the sign-in card: the product's only ornament."""
+"""The card of the pages outside the frame, the mark above it, and the tracks behind it: the product's only ornament."""
 
 import reflex as rx
 
@@ -64,3 +64,33 @@ def yard() -> rx.Component:
         preserve_aspect_ratio="xMidYMax slice",
         aria_hidden="true",
     )
+
+
+def card(
+    title: str, text: rx.Var[str] | str, *content: rx.Component, below: rx.Component | None = None
+) -> rx.Component:
+    """Put one form on the page, and at most one line below it."""
+    return rx.el.main(
+        yard(),
+        rx.el.div(
+            rx.el.div(logo(), class_name="ry-brand"),
+            rx.el.section(
+                rx.el.div(rx.el.h1(title, class_name="ry-h1"), rx.el.p(text, class_name="mut")),
+                *content,
+                class_name="ry-panel ry-card",
+            ),
+            below or rx.fragment(),
+            class_name="ry-lc",
+        ),
+        class_name="ry-login",
+    )
+
+
+def line_below(text: str, link: rx.Component) -> rx.Component:
+    """One sentence with one link."""
+    return rx.el.p(text, " ", link, class_name="mut ry-under")
+
+
+def submit(label: str, **props: object) -> rx.Component:
+    """The card's one ink button."""
+    return rx.button(label, type="submit", color_scheme="gray", high_contrast=True, width="100%", **props)

@@ -26,9 +26,9 @@ from app.modules import page as modules
 from app.project.runtime import runtime
 from app.runners import page as runners
 from app.runners import runner_page
+from app.runners.components.dialogs import confirmations
+from app.runners.state.actions import RunnerActionState
 from app.settings import page as settings
-from app.shared.runner.actions import RunnerActionState
-from app.shared.runner.dialogs import confirmations
 from app.sign_in import device_page, welcome_page
 from app.sign_in import page as sign_in
 
@@ -37,7 +37,7 @@ FRAMED = (
     *runners.ROUTES,
     *runner_page.ROUTES,
     *jobs.ROUTES,
-    *job_page.ROUTES,
+    *job_page.routes(RunnerActionState.enable),
     *modules.ROUTES,
     *figures.ROUTES,
     *events.ROUTES,

@@ -2,12 +2,12 @@
 
 import reflex as rx
 
+from app.faults.offer import PAGE
 from app.faults.state import FaultsState
 from app.faults.view import KINDS, Count, Step
 from app.frame.layout import head, page
 from app.frame.route import Route
-from app.shared.faults import PAGE
-from app.shared.runner.token import doc_link
+from app.ui.elements import doc_link
 from app.ui.feedback import empty
 from app.ui.icons import icon
 from app.ui.panel import or_problem

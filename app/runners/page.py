@@ -4,6 +4,8 @@ from typing import Any
 
 import reflex as rx
 
+from app.faults.offer import PAGE as FAULTS_PAGE
+from app.faults.offer import FaultsOfferState
 from app.frame.layout import head, new_button, page
 from app.frame.releases.state import ReleaseNotesState
 from app.frame.route import Route
@@ -17,14 +19,12 @@ from app.runners.components.rollout import abort_question, rollout_panel
 from app.runners.components.sheet import add_runner_sheet
 from app.runners.components.table import runners_table
 from app.runners.components.tiles import tiles
+from app.runners.state.actions import RunnerActionState
 from app.runners.state.add_runner import AddRunnerState
 from app.runners.state.bulk import BulkState
 from app.runners.state.first_steps import FirstStepsState
 from app.runners.state.runners import RunnersState
-from app.shared.faults import PAGE as FAULTS_PAGE
-from app.shared.faults import FaultsOfferState
-from app.shared.runner.actions import RunnerActionState
-from app.shared.runner.token import doc_link
+from app.ui.elements import doc_link
 from app.ui.icons import icon
 from app.ui.table import search_box
 

@@ -11,9 +11,9 @@ from app.runners.components.health import health_notes
 from app.runners.components.menu import menu_items
 from app.runners.components.rail import assignments, behaviour, tokens
 from app.runners.components.scaling import scaling_ledger, scaling_limits
+from app.runners.state.actions import RunnerActionState
 from app.runners.state.edit import RunnerEditState
 from app.runners.state.runner import RunnerState
-from app.shared.runner.actions import RunnerActionState
 from app.ui.badges import runner_badge
 from app.ui.feedback import empty
 from app.ui.icons import icon

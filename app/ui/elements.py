@@ -101,3 +101,8 @@ def hour_of_day(at: rx.Var[str] | str, **props: object) -> rx.Component:
 def clock_seconds(at: rx.Var[str] | str, **props: object) -> rx.Component:
     """Show the time of day to the second, on later days the date and the minute."""
     return AgoElement.create(at=at, mode="clock", **props)
+
+
+def doc_link(label: str, path: str) -> rx.Component:
+    """Link to a page of the documentation, which the product serves itself."""
+    return rx.el.a(label, href=f"/docs/{path}/", target="_blank", class_name="ry-link")

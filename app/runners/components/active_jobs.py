@@ -6,8 +6,8 @@ import reflex as rx
 
 from app.frame.session import SessionState
 from app.jobs.components.why import why_row
+from app.runners.state.actions import RunnerActionState
 from app.runners.state.runners import FEW_JOBS, RunnersState
-from app.shared.runner.actions import RunnerActionState
 from app.ui.badges import job_badge, tag
 from app.ui.elements import since
 from app.ui.feedback import empty, skeleton_rows

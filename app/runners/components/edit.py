@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.runners.state.edit import RunnerEditState
 from app.runners.view.form import NO_ACCOUNT
-from app.shared.runner.token import doc_link
+from app.ui.elements import doc_link
 from app.ui.form.elements import check_field, field, form_dialog, problem_line, text_field
 from app.ui.icons import icon
 from app.ui.words import TYPE_WORDS

@@ -4,7 +4,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.runners.components.health_mark import health_mark
+from app.runners.components.health import health_mark
 from app.runners.state.runners import RunnersState
 from app.runners.view.filters import Choice
 from app.ui.icons import icon

@@ -5,8 +5,8 @@ from typing import Any
 import reflex as rx
 
 from app.frame.session import SessionState
+from app.runners.state.actions import RunnerActionState
 from app.runners.state.edit import RunnerEditState
-from app.shared.runner.actions import RunnerActionState
 from app.ui.icons import icon
 from app.ui.panel import menu_item
 

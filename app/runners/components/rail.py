@@ -5,8 +5,8 @@ from typing import Any
 import reflex as rx
 
 from app.frame.session import SessionState
+from app.runners.state.actions import RunnerActionState
 from app.runners.state.runner import RunnerState
-from app.shared.runner.actions import RunnerActionState
 from app.ui.dialog import act_button, cancel, dialog_acts, question
 from app.ui.elements import ago, date
 from app.ui.icons import icon

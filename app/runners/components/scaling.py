@@ -7,8 +7,7 @@ import reflex as rx
 from app.frame.session import SessionState
 from app.runners.state.runner import RunnerState
 from app.runners.state.scaling import RunnerScalingState
-from app.shared.runner.token import doc_link
-from app.ui.elements import clock_time
+from app.ui.elements import clock_time, doc_link
 from app.ui.icons import icon
 
 State = RunnerScalingState

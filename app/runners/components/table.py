@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.frame.session import SessionState
 from app.runners.components.bulk import bulk_bar
-from app.runners.components.health_mark import health_mark
+from app.runners.components.health import health_mark
 from app.runners.components.menu import row_actions
 from app.runners.state.add_runner import AddRunnerState
 from app.runners.state.bulk import BulkState

@@ -6,9 +6,9 @@ from typing import Any, TypedDict
 import reflex as rx
 
 from app.frame.session import AppState, say_error
+from app.live.patches import shown
 from app.project.errors import AppError
 from app.runners.state.runners import RunnersState
-from app.shared.patches import shown
 from app.ui.words import count
 
 KINDS = ("drain", "disable", "update", "label")

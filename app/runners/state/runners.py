@@ -10,6 +10,7 @@ from app.frame.route import say_in_address
 from app.frame.session import say_error
 from app.jobs.view import queue
 from app.live.page import LivePage
+from app.live.patches import shown
 from app.project.errors import AppError
 from app.project.live_queries import Held, LiveQuery, live_query
 from app.project.models import BrowserSession
@@ -31,7 +32,6 @@ from app.runners.view.rows import (
     read_pulses,
 )
 from app.runners.view.tiles import Tile, tiles_of
-from app.shared.patches import shown
 
 PAGE_SIZE = 50
 FEW_JOBS = 6

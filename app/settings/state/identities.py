@@ -9,7 +9,7 @@ from app.live.item_form import Items
 from app.project.errors import AppError
 from app.project.models import BrowserSession, Filter, Query
 from app.project.store import AGAIN, Changed, OrgStore
-from app.shared.cloud_identities import IdentityView, build_view, check_form, trust_policy
+from app.runners.view.cloud_identities import IdentityView, build_view, check_form, trust_policy
 
 NO_IDENTITY: IdentityView = build_view({"id": "", "name": ""}, ())
 

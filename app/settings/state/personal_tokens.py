@@ -7,7 +7,7 @@ import reflex as rx
 
 from app.frame.session import AppState, say_error
 from app.project.errors import AppError
-from app.shared.runner.tokens import HINT_LENGTH, PERSONAL_PREFIX, make_text
+from app.runners.view.tokens import HINT_LENGTH, PERSONAL_PREFIX, make_text
 
 DAYS = ("30", "90", "365")
 

@@ -11,9 +11,9 @@ from app.project.errors import AppError
 from app.project.models import Filter, Query, Row
 from app.project.runtime import runtime
 from app.project.store import OrgStore
-from app.shared.runner import commands
-from app.shared.runner.reach import reach_of, say_reach
-from app.shared.runner.tokens import make_token
+from app.runners.view import commands
+from app.runners.view.reach import reach_of, say_reach
+from app.runners.view.tokens import make_token
 from app.ui.words import count
 
 KINDS = ("drain", "disable", "remove", "rotate", "update", "update_all", "update_by_hand", "deploy")

@@ -9,7 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from app.frame.releases.files import BINARY, BUILD, RunnerFile
-from app.shared.runner.launch import (
+from app.runners.view.launch import (
+    AUDIENCE,
     CONTAINER_HOST,
     IMAGE_USER,
     LOCAL_IMAGE,
@@ -18,7 +19,6 @@ from app.shared.runner.launch import (
     image_here,
     in_container,
 )
-from app.shared.runner.trusts import AUDIENCE
 
 __all__ = ["WAYS", "Launch", "commands", "update"]
 

@@ -4,7 +4,7 @@ import pytest
 import reflex as rx
 from reflex.istate.data import ReflexURL, SessionData, URLData
 
-from app.shared.runner.actions import RunnerActionState
+from app.runners.state.actions import RunnerActionState
 
 HERE, THERE = "http://localhost/dashboard/runners", "http://localhost/dashboard/jobs"
 

@@ -5,16 +5,29 @@ from typing import Any
 import reflex as rx
 
 from app.frame.releases.state import ReleaseNotesState
-from app.shared.runner.actions import OVERLAPS, RunnerActionState
-from app.shared.runner.token import token_warning
+from app.runners.state.actions import OVERLAPS, RunnerActionState
 from app.ui.copy import code_block, copy_button
 from app.ui.dialog import act_button, alert, dialog_acts, question, secret_dialog
-from app.ui.elements import secret
+from app.ui.elements import doc_link, secret
 from app.ui.form.elements import check_field
 from app.ui.icons import icon
 
 State = RunnerActionState
 UPDATE_WAYS = ("systemd", "Compose", "Kubernetes")
+
+
+def token_warning() -> rx.Component:
+    """Say that it is shown once, and what to do when it is lost."""
+    return rx.el.p(
+        rx.el.span(icon("triangle-alert"), class_name="t-amb", style={"display": "flex"}),
+        rx.el.span(
+            "It is shown once and stored only as a hash. If you lose it, create a new one with Rotate token. ",
+            doc_link("How tokens are checked", "authentication"),
+        ),
+        class_name="ry-hint",
+        style={"display": "flex", "gap": "6px"},
+        custom_attrs={"data-testid": "token-warning"},
+    )
 
 
 def _input(label: Any, value: Any, on_change: Any, hint: str = "") -> rx.Component:

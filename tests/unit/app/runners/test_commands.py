@@ -7,7 +7,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from app.frame.releases import files
-from app.shared.runner import commands
+from app.runners.view import commands
 
 # Three ways to prove who a runner is; what holds for one command holds for it with each of them.
 TOKEN = commands.Launch("https://p.example.com", "an-id", "%TOKEN%", "r", "1.8.2")

@@ -9,6 +9,8 @@ LOCAL_IMAGE = "runyard-worker"
 # An address of this machine is another machine's own, and a container's own, there.
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 CONTAINER_HOST = "host.docker.internal"
+# Who a workload's identity token is meant for.
+AUDIENCE = "runyard"
 
 
 @dataclass(frozen=True)

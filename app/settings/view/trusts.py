@@ -4,8 +4,6 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-AUDIENCE = "runyard"
-
 
 @dataclass(frozen=True)
 class Platform:

@@ -7,31 +7,46 @@ import reflex as rx
 from starlette.types import ASGIApp
 
 from app.events import page as events
+from app.events import routes as event_routes
 from app.faults import page as faults
 from app.figures import page as figures
+from app.figures import routes as figure_routes
 from app.frame import not_found
 from app.frame.palette.state import PaletteState
 from app.frame.releases.dialog import release_notes
 from app.frame.route import Route
 from app.frame.session import SessionState
 from app.guard.events import DenyByDefault
+from app.http.api import build_api
 from app.http.headers import with_headers
 from app.http.origins import with_origin_advice
-from app.http.routes import build_api
 from app.jobs import job_page
 from app.jobs import page as jobs
+from app.jobs import routes as job_routes
 from app.live.fan_out import fan_out
 from app.live.members import check_members
 from app.modules import page as modules
+from app.modules import routes as module_routes
 from app.project.runtime import runtime
 from app.runners import page as runners
 from app.runners import runner_page
 from app.runners.components.dialogs import confirmations
 from app.runners.state.actions import RunnerActionState
 from app.settings import page as settings
+from app.settings import routes as audit_routes
 from app.sign_in import device_page, welcome_page
 from app.sign_in import page as sign_in
+from app.sign_in import routes as sign_in_routes
 
+# What the browser reads and sends without the websocket.
+API = (
+    sign_in_routes.build_routes,
+    job_routes.build_routes,
+    module_routes.build_routes,
+    event_routes.build_routes,
+    figure_routes.build_routes,
+    audit_routes.build_routes,
+)
 OUTSIDE = (*sign_in.ROUTES, *welcome_page.ROUTES, *device_page.ROUTES)
 FRAMED = (
     *runners.ROUTES,
@@ -106,7 +121,7 @@ app = rx.App(
     ],
     head_components=_head(),
     html_lang="en-GB",
-    api_transformer=[build_api(runtime()), _with_headers, _with_advice],
+    api_transformer=[build_api(runtime(), API), _with_headers, _with_advice],
     toaster=rx.toast.provider(position="top-right", close_button=True, visible_toasts=3, rich_colors=False),
 )
 # The mark in the top bar says the same in our words, and stays true while the server is away.

@@ -11,11 +11,11 @@ from app.jobs.components.attention import attention, check_note, failure, late_r
 from app.jobs.components.dialogs import job_dialogs
 from app.jobs.components.header import job_facts, job_head
 from app.jobs.components.kept_states import kept_dialogs, kept_states
-from app.jobs.components.log import log, scripts, short_timeline, timeline
 from app.jobs.components.plan import plan_panel
 from app.jobs.components.rail import approvals, events, outputs, state
 from app.jobs.components.review import comments, decision_bar, planned_from
 from app.jobs.components.why import Enable, why_panel
+from app.jobs.log.panel import log, scripts, short_timeline, timeline
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.state.kept_states import KeptStatesState
@@ -163,6 +163,6 @@ def job(on_enable: Enable) -> rx.Component:
 
 
 def routes(on_enable: Enable) -> tuple[Route, ...]:
-    """The page\'s address; what enables a runner is passed in, because runners are above jobs."""
+    """The page's address; what enables a runner is passed in, because runners are above jobs."""
     loads = [JobActionState.close, KeptStatesState.close, JobState.load]
     return (Route("/dashboard/jobs/[job_id]", "Job", partial(job, on_enable), loads),)

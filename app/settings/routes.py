@@ -1,5 +1,6 @@
 """The audit log as a file: CSV for spreadsheets, JSON lines for programs."""
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from functools import partial
 
@@ -7,16 +8,26 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from app.http.audit.export import csv_lines, header, json_lines
-from app.http.audit.query import AuditFilter
+from app.http import csv_file
 from app.http.guard import guarded
 from app.project.errors import NotThere
 from app.project.models import BrowserSession, Filter, Query, Row
 from app.project.runtime import Runtime
+from app.settings.view.audit import AuditFilter
 
 PAGE = 500
+COLUMNS = ("at", "actor_kind", "actor_label", "action", "target_kind", "target_id", "target_label", "address", "detail")
+
+
+def json_lines(rows: Iterable[Row]) -> str:
+    """Return events as one JSON object per line."""
+    return "".join(
+        json.dumps({column: row.get(column) for column in COLUMNS}, ensure_ascii=False) + "\n" for row in rows
+    )
+
+
 FORMATS: dict[str, tuple[str, str, Callable[[Iterable[Row]], str]]] = {
-    "csv": ("text/csv; charset=utf-8", header(), csv_lines),
+    "csv": ("text/csv; charset=utf-8", csv_file.header(COLUMNS), partial(csv_file.lines, COLUMNS)),
     "jsonl": ("application/x-ndjson", "", json_lines),
 }
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.http.logs.sgr import Line, Parser, strip
+from app.jobs.log.sgr import Line, Parser, strip
 
 Row = Mapping[str, Any]
 Encoded = str | list[str]

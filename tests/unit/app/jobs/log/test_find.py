@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.http.logs.find import pattern
-from app.http.logs.sgr import strip
+from app.jobs.log.find import pattern
+from app.jobs.log.sgr import strip
 
 
 @pytest.mark.parametrize(

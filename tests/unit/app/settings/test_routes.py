@@ -6,7 +6,9 @@ import json
 
 import pytest
 
-from app.http.audit.export import COLUMNS, csv_lines, header, json_lines
+from app.settings.routes import COLUMNS, FORMATS, json_lines
+
+_, HEADER, csv_lines = FORMATS["csv"]
 
 EVENT = {
     "at": "2026-11-15T14:02:09+00:00",
@@ -20,7 +22,7 @@ EVENT = {
 
 
 def test_csv_reads_back() -> None:
-    [names, cells] = csv.reader(io.StringIO(header() + csv_lines([EVENT]), newline=""))
+    [names, cells] = csv.reader(io.StringIO(HEADER + csv_lines([EVENT]), newline=""))
     read = dict(zip(names, cells, strict=True))
     assert tuple(names) == COLUMNS
     assert (read["action"], read["address"]) == ("job.approve", "203.0.113.9")

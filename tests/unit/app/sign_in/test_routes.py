@@ -3,7 +3,7 @@
 import pytest
 from starlette.requests import Request
 
-from app.http.routes import browser_address
+from app.sign_in.routes import browser_address
 
 
 def request(sent: str | None) -> Request:

@@ -7,7 +7,7 @@ left is meant for text nodes: nothing here knows about HTML, so nothing here can
 import re
 from dataclasses import dataclass, field
 
-from app.http.logs.style import PLAIN, Style
+from app.jobs.log.style import PLAIN, Style
 
 # A line longer than this is cut on screen, and says so; a terminal program that never ends its line must not stall the page.
 MAX_LINE = 4_000

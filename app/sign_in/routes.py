@@ -1,19 +1,16 @@
 """Sign-in and its neighbours as plain routes: only they can set a cookie that scripts cannot read."""
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from typing import Any
-from urllib.parse import urlsplit
 
 import structlog
-from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
 from supabase_auth.types import Session as AuthSession
 
-from app.http.api import build_routes
 from app.http.cookies import NAME, clear_sid, set_sid
+from app.http.origins import is_same_origin
 from app.project.client import Client
 from app.project.errors import AppError, Refused, SignedOut, Unreachable
 from app.project.invitations import hash_of
@@ -27,15 +24,6 @@ MAX_FIELD = 1024
 log = structlog.get_logger(__name__)
 
 Action = Callable[[Runtime, Request, dict[str, str]], Awaitable[Response]]
-
-
-def is_same_origin(request: Request, origins: Collection[str] = ()) -> bool:
-    """Say whether the request comes from our own page; a form on another site does not.
-
-    A proxy may give the request another Host than the one people opened: then the address must be a known one.
-    """
-    origin = request.headers.get("origin")
-    return origin is not None and (urlsplit(origin).netloc == request.headers.get("host") or origin in origins)
 
 
 async def _read(request: Request) -> dict[str, str]:
@@ -205,35 +193,6 @@ ACTIONS: dict[str, Action] = {
 }
 
 
-async def alive(request: Request) -> Response:
-    """Answer that the process serves; says nothing about the project."""
-    return JSONResponse({"status": "ok"})
-
-
-def clock(runtime: Runtime) -> Callable[[Request], Awaitable[Response]]:
-    """Say what time it is for the project, in milliseconds, so that a page can count from it."""
-
-    async def answer(request: Request) -> Response:
-        now = {"now": round(runtime.authorized.project_clock.now() * 1000)}
-        return JSONResponse(now, headers={"Cache-Control": "no-store"})
-
-    return answer
-
-
-async def home(request: Request) -> Response:
-    """Send people who ask for the bare address to the fleet."""
-    return RedirectResponse("/dashboard/runners")
-
-
-def build_api(runtime: Runtime) -> Starlette:
-    """Build the routes that stand before Reflex's own."""
-    routes: list[Any] = [
-        Route(f"/auth/{name}", _answer(runtime, action), methods=["POST"]) for name, action in ACTIONS.items()
-    ]
-    routes += build_routes(runtime)
-    routes += [Route("/clock", clock(runtime))]
-    routes += [Route("/healthz", alive), Route("/", home), Route("/dashboard", home)]
-    docs = runtime.settings.docs_directory
-    # check_dir is off: the site may be built after the dashboard started.
-    routes.append(Mount("/docs", StaticFiles(directory=docs, html=True, check_dir=False)))
-    return Starlette(routes=routes)
+def build_routes(runtime: Runtime) -> list[BaseRoute]:
+    """Name the routes of signing in and out."""
+    return [Route(f"/auth/{name}", _answer(runtime, action), methods=["POST"]) for name, action in ACTIONS.items()]

@@ -1,7 +1,7 @@
 """The browser gets an index first and lines when it needs them."""
 
-from app.http.logs.pages import index, page, text
-from app.http.logs.sgr import MAX_LINE
+from app.jobs.log.pages import index, page, text
+from app.jobs.log.sgr import MAX_LINE
 
 ROWS = [
     {

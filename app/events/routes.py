@@ -11,8 +11,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from app.http import csv_file
-from app.http.guard import guarded, org_of
-from app.http.jobs import wanted
+from app.http.guard import guarded, org_of, wanted
 from app.project.errors import NotThere
 from app.project.models import BrowserSession, Row
 from app.project.runtime import Runtime

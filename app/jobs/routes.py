@@ -1,6 +1,5 @@
 """The jobs of a list as a file: what the page filters, newest first."""
 
-import json
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
@@ -10,7 +9,9 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from app.http import csv_file
-from app.http.guard import BadQuery, guarded, org_of
+from app.http.guard import guarded, org_of, wanted
+from app.jobs import record
+from app.jobs.log import routes as log
 from app.project.models import BrowserSession, Row
 from app.project.runtime import Runtime
 
@@ -37,8 +38,9 @@ COLUMNS = (
 
 
 def build_routes(runtime: Runtime) -> list[BaseRoute]:
-    """Name the export's route."""
-    return [Route("/api/jobs.csv", guarded(runtime, export))]
+    """Name the routes of the jobs: the list as a file, a job's record, and its log."""
+    own = [Route("/api/jobs.csv", guarded(runtime, export))]
+    return [*own, *record.build_routes(runtime), *log.build_routes(runtime)]
 
 
 async def export(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
@@ -48,17 +50,6 @@ async def export(runtime: Runtime, session: BrowserSession, request: Request) ->
     first = await read(None)
     headers = {"Content-Disposition": 'attachment; filename="runyard-jobs.csv"'}
     return StreamingResponse(_write(read, first), media_type="text/csv; charset=utf-8", headers=headers)
-
-
-def wanted(request: Request) -> dict[str, Any]:
-    """Read what a list's address asks for: words, and filters as JSON."""
-    try:
-        filters = json.loads(request.query_params.get("filters", "{}"))
-    except ValueError as error:
-        raise BadQuery from error
-    if not isinstance(filters, dict):
-        raise BadQuery
-    return {"p_search": request.query_params.get("search", "")[:100], "p_filters": filters}
 
 
 async def _write(read: Any, page: list[Row]) -> AsyncIterator[str]:

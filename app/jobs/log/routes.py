@@ -8,8 +8,8 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from app.http.guard import BadQuery, guarded, number
-from app.http.logs import pages
-from app.http.logs.find import pattern
+from app.jobs.log import pages
+from app.jobs.log.find import pattern
 from app.project.errors import NotThere
 from app.project.models import BrowserSession, Filter, Query, Row
 from app.project.runtime import Runtime

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from app.http.logs import palette
+from app.jobs.log import palette
 
 _MAX_PARAMETERS = 32
 _MAX_DIGITS = 4

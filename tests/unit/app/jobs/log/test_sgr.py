@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.http.logs.sgr import MAX_LINE, MAX_SEGMENTS, Line, Parser, strip
+from app.jobs.log.sgr import MAX_LINE, MAX_SEGMENTS, Line, Parser, strip
 
 CLASS_NAME = re.compile(r"(?:a-x?[krgyumcwbdinsv]|a-o[krgyumcw])(?: (?:a-x?[krgyumcwbdinsv]|a-o[krgyumcw]))*")
 

@@ -244,9 +244,7 @@ PEOPLE: dict[str, tuple[str, str, Ask]] = {
     "tasks for a runner at home": (
         "RY422",
         "A decision needs a cloud-hosted runner and a count from 0 to 1,000.",
-        lambda org: org.world.service.call(
-            "record_scaling_decision", p_worker=org.worker("r1"), p_to_count=1, p_reason="x"
-        ),
+        lambda org: org.world.decide_scaling(org.worker("r1"), 1, "x"),
     ),
     "an identity of nobody": (
         "RY422",

@@ -1788,7 +1788,7 @@ create policy "Members see their organisation's groups" on public.groups
 create table public.modules (
   id uuid primary key default gen_random_uuid(),
   org_id uuid not null references public.organizations (id) on delete cascade,
-  group_id uuid not null references public.groups (id),
+  group_id uuid references public.groups (id) on delete set null,
   group_path text not null,
   name text not null,
   path text not null,
@@ -1814,11 +1814,14 @@ create table public.modules (
   deleted_at timestamptz,
   drift_since timestamptz,
   drift_resources integer,
-  drift_checked_at timestamptz
+  drift_checked_at timestamptz,
+  unique (org_id, id),
+  -- A removed module outlives its group.
+  constraint modules_group_check check (group_id is not null or deleted_at is not null)
 ) with (fillfactor = 80);
 create unique index modules_path_idx on public.modules (org_id, path) where deleted_at is null;
 create index modules_group_id_idx on public.modules (group_id);
-create index modules_is_temporary_idx on public.modules (updated_at) where is_temporary;
+create index modules_is_temporary_idx on public.modules (updated_at) where is_temporary and deleted_at is null;
 create index modules_pinned_worker_id_idx on public.modules (pinned_worker_id) where pinned_worker_id is not null;
 create index modules_drift_idx on public.modules (org_id, path) where drift_since is not null and deleted_at is null;
 alter table public.modules enable row level security;
@@ -2062,10 +2065,6 @@ begin
   if exists (select from public.worker_assignments where org_id = v_group.org_id and path = v_group.path) then
     perform private.fail('RY409', format('Runners are assigned to "%s".', v_group.path),
       'Take those assignments away first.');
-  end if;
-  if exists (select from public.modules where group_id = p_group) then
-    perform private.fail('RY409', format('Removed modules of "%s" still have a history.', v_group.path),
-      'The group can stay; it costs nothing.');
   end if;
   delete from public.groups where id = p_group;
   perform private.audit(v_group.org_id, 'group.deleted', 'group', p_group::pg_catalog.text, v_group.path);
@@ -3234,22 +3233,20 @@ create type public.cancel_kind as enum ('AFTER_STEP', 'GRACEFUL', 'KILL');
 comment on type public.cancel_kind is
   'AFTER_STEP: stop after the current step · GRACEFUL: one SIGINT · KILL: at once, whatever it leaves behind.';
 
--- No foreign keys: the functions that write jobs read what those name, a module that was removed is kept unless it was
--- temporary, and a job goes only with its organisation. Each is a check for each row, also where it names nothing: two
--- were a fifth of what a thousand jobs cost, two more that are nearly always null a thirtieth.
+-- worker_id and instance_id have no foreign keys: a claim writes its own caller's, which it has just read.
 create table public.provision_jobs (
   id bigint generated always as identity primary key,
-  org_id uuid not null,
+  org_id uuid not null references public.organizations (id) on delete cascade,
   type public.job_type not null,
   status public.job_status not null default 'QUEUED',
   phase public.job_phase,
   module_id uuid,
   module_path text,
   group_path text,
-  target_worker_id uuid,
-  target_identity_id uuid,
+  target_worker_id uuid references public.workers (id),
+  target_identity_id uuid references public.cloud_identities (id),
   payload jsonb not null default '{}',
-  pinned_worker_id uuid,
+  pinned_worker_id uuid references public.workers (id),
   pinned_instance_name text,
   labels text[] not null default '{}',
   priority smallint not null default 100,
@@ -3272,8 +3269,8 @@ create table public.provision_jobs (
   approval_deadline_at timestamptz,
   needs_confirmation boolean not null default false,
   planned_serial bigint,
-  plan_job_id bigint,
-  retry_of bigint,
+  plan_job_id bigint references public.provision_jobs (id) on delete set null,
+  retry_of bigint references public.provision_jobs (id) on delete set null,
   rollout_id uuid,
   idempotency_key text,
   is_quarantined boolean not null default false,
@@ -3287,7 +3284,9 @@ create table public.provision_jobs (
   claimed_at timestamptz,
   started_at timestamptz,
   finished_at timestamptz,
-  updated_at timestamptz not null default now()
+  updated_at timestamptz not null default now(),
+  constraint provision_jobs_module_fkey foreign key (org_id, module_id) references public.modules (org_id, id),
+  constraint provision_jobs_one_target check (num_nonnulls(module_id, target_worker_id, target_identity_id) = 1)
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
   -- Counts by status come from an index alone only where vacuum has been.
   autovacuum_vacuum_insert_scale_factor = 0.02);
@@ -3298,6 +3297,11 @@ create index provision_jobs_org_id_idx on public.provision_jobs (org_id, id desc
 create index provision_jobs_module_id_idx on public.provision_jobs (module_id, id desc) where module_id is not null;
 create index provision_jobs_target_identity_id_idx on public.provision_jobs (target_identity_id, id desc)
   where target_identity_id is not null;
+create index provision_jobs_target_worker_id_idx on public.provision_jobs (target_worker_id)
+  where target_worker_id is not null;
+create index provision_jobs_pinned_worker_id_idx on public.provision_jobs (pinned_worker_id)
+  where pinned_worker_id is not null;
+create index provision_jobs_retry_of_idx on public.provision_jobs (retry_of) where retry_of is not null;
 create index provision_jobs_worker_id_idx on public.provision_jobs (worker_id, id desc) where worker_id is not null;
 create index provision_jobs_finished_at_idx on public.provision_jobs (org_id, finished_at)
   where finished_at is not null;
@@ -3357,22 +3361,6 @@ comment on column public.provision_jobs.created_by_label is 'Their name at that 
 comment on column public.provision_jobs.queued_at is 'When it last became QUEUED.';
 comment on column public.provision_jobs.claimed_at is 'When its current or last attempt was claimed.';
 comment on column public.provision_jobs.started_at is 'When that attempt reported its first phase.';
-
--- Not a check constraint: each of those is parsed again by every statement that writes to the table, and a job's claim
--- and end change none of these three (a fiftieth of what they cost).
--- Refuses a job about nothing, or about two things.
-create function private.refuse_targets() returns trigger
-language plpgsql set search_path = '' as $$
-begin
-  perform private.fail('RY422', 'A job is about one module, one runner or one cloud identity.',
-    'Name one of them.');
-  return null;
-end;
-$$;
-create trigger one_target before insert or update of module_id, target_worker_id, target_identity_id
-  on public.provision_jobs for each row
-  when (num_nonnulls(new.module_id, new.target_worker_id, new.target_identity_id) <> 1)
-  execute function private.refuse_targets();
 
 create view public.last_jobs with (security_invoker = true) as
 select
@@ -3593,13 +3581,13 @@ comment on column public.job_events.from_status is 'Status before; null when the
 comment on column public.job_events.to_status is 'Status after; null when the status stayed.';
 comment on column public.job_events.detail is 'More, for programs.';
 
--- What the foreign keys would do: an organisation's jobs and their events go with it.
+-- Rows without a foreign key go with their organisation: a key would lock the organisation's row for each event.
 create function private.remove_jobs_of_organization() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   delete from private.live_jobs where org_id = old.id;
   delete from public.job_events where org_id = old.id;
-  delete from public.provision_jobs where org_id = old.id;
+  delete from public.job_log_chunks where org_id = old.id;
   return old;
 end;
 $$;
@@ -8342,17 +8330,25 @@ grant execute on function private.resolve_attention to authenticated;
 
 -- ## deciding
 
+-- Whether somebody requested a job: by themselves, or by running a schedule of which it or its plan is part.
+create function private.is_requester(p_job public.provision_jobs, p_user uuid) returns boolean
+language sql stable set search_path = '' as $$
+  select coalesce(p_job.created_by = p_user, false) or exists (
+    select from private.set_members as m join public.job_sets as s on s.id = m.set_id
+    where m.job_id in (p_job.id, p_job.plan_job_id) and s.started_by = p_user)
+$$;
+
 -- Refuses the approval of somebody who asked for the job; an owner whom nobody else could approve for says why, and
 -- may.
 create function private.check_own_approval(p_job public.provision_jobs, p_override_reason text) returns void
 language plpgsql stable set search_path = '' as $$
 declare
-  -- An organisation has an owner: who is alone is one.
+  -- An organisation has an owner, so its only member is one.
   v_is_alone boolean := not exists (
     select from public.memberships as m where m.org_id = p_job.org_id and m.user_id <> private.caller_id()
       and m.role <= 'operator');
-  -- A confirmation is no approval: where no approval is asked for, who asked may give it.
-  v_is_own boolean := p_job.approvals_required > 0 and p_job.created_by = private.caller_id() and not (
+  -- A confirmation is no approval: where no approval is required, the requester may confirm.
+  v_is_own boolean := p_job.approvals_required > 0 and private.is_requester(p_job, private.caller_id()) and not (
     select o.can_approve_own_jobs from public.organizations as o where o.id = p_job.org_id);
 begin
   if not coalesce(v_is_own, false) then
@@ -8561,6 +8557,8 @@ create table public.rollouts (
   updated_at timestamptz not null default now(),
   finished_at timestamptz
 );
+alter table public.provision_jobs add constraint provision_jobs_rollout_fkey
+  foreign key (rollout_id) references public.rollouts (id) on delete set null;
 create index rollouts_org_id_idx on public.rollouts (org_id, created_at desc);
 create unique index rollouts_running_idx on public.rollouts (org_id) where status in ('RUNNING', 'PAUSED');
 alter table public.rollouts enable row level security;
@@ -9855,6 +9853,7 @@ create table public.job_sets (
   schedule_id uuid,
   idempotency_key text check (length(idempotency_key) between 1 and 200),
   created_by uuid,
+  started_by uuid,
   created_by_label text not null,
   created_at timestamptz not null default now(),
   cancelled_at timestamptz,
@@ -9875,6 +9874,7 @@ comment on table public.job_sets is
 comment on column public.job_sets.path is 'The module or group whose modules it has; "" is all modules.';
 comment on column public.job_sets.schedule_id is 'The schedule that it is a run of.';
 comment on column public.job_sets.idempotency_key is 'The caller''s own key: asking again with it returns this set.';
+comment on column public.job_sets.started_by is 'The member who ran a schedule now; a requester beside its owner.';
 comment on column public.job_sets.created_by_label is 'Their name at that time, or the schedule in words.';
 comment on column public.job_sets.finished_at is 'When none of its jobs was left to run.';
 create trigger wake after insert or update on public.job_sets for each row execute function private.wake_for_row();
@@ -10725,7 +10725,7 @@ grant execute on function private.list_schedules to authenticated;
 -- ## runs
 
 -- Makes a run of a schedule: a set of its modules, without those whose job of the run before is not finished.
-create function private.fire_schedule(p_schedule public.schedules) returns public.job_sets
+create function private.fire_schedule(p_schedule public.schedules, p_started_by uuid default null) returns public.job_sets
 language plpgsql set search_path = '' as $$
 declare
   v_modules pg_catalog.uuid[];
@@ -10739,12 +10739,12 @@ begin
         and m.module_id = b and m.left_out is null
         and (j.id is null or j.status not in ('SUCCEEDED', 'FAILED', 'CANCELLED'))));
   if v_modules <> '{}' then
-    insert into public.job_sets (org_id, type, path, options, schedule_id, created_by, created_by_label)
+    insert into public.job_sets (org_id, type, path, options, schedule_id, created_by, started_by, created_by_label)
     values (p_schedule.org_id, p_schedule.type, p_schedule.path, '{"priority": 200}', p_schedule.id,
-      p_schedule.created_by,
-      format('schedule (%s)', private.cron_words(p_schedule.cron))) returning * into v_set;
-    insert into private.set_members (set_id, module_id, org_id) select v_set.id, m, v_set.org_id from unnest(v_modules)
-      as m;
+      p_schedule.created_by, p_started_by, format('schedule (%s)', private.cron_words(p_schedule.cron)))
+    returning * into v_set;
+    insert into private.set_members (set_id, module_id, org_id)
+    select v_set.id, m, v_set.org_id from unnest(v_modules) as m;
   end if;
   update public.schedules set last_set_id = coalesce(v_set.id, last_set_id), last_note = case when v_set.id is not null
     then null
@@ -10759,7 +10759,7 @@ create function private.run_schedule(p_schedule uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_schedule public.schedules := private.my_schedule(p_schedule);
-  v_set public.job_sets := private.fire_schedule(v_schedule);
+  v_set public.job_sets := private.fire_schedule(v_schedule, private.caller_id());
 begin
   if v_set.id is null then
     perform private.fail('RY409', 'There is nothing to run: no module is there, or the run before is not finished.',
@@ -13150,9 +13150,9 @@ begin
         and j.status = 'AWAITING_APPROVAL')
       or exists (select from private.states as s where s.module_id = v_module.id)
       or exists (select from private.kept_states as k where k.module_id = v_module.id);
-    delete from public.modules where id = v_module.id;
+    update public.modules set deleted_at = now() where id = v_module.id;
     delete from public.groups as g where g.id = v_module.group_id and g.description = '' and g.hooks = '{}'
-      and g.env = '{}' and not exists (select from public.modules as m where m.group_id = g.id)
+      and g.env = '{}' and not exists (select from public.modules as m where m.group_id = g.id and m.deleted_at is null)
       and not exists (select from public.groups as c where c.org_id = g.org_id and starts_with(c.path, g.path || '/'))
       and not exists (select from public.worker_assignments as a where a.org_id = g.org_id and a.path = g.path);
     perform private.audit(v_module.org_id, 'module.deleted', 'module', v_module.id::pg_catalog.text, v_module.path,

@@ -366,17 +366,25 @@ grant execute on function private.resolve_attention to authenticated;
 
 -- ## deciding
 
+-- Whether somebody requested a job: by themselves, or by running a schedule of which it or its plan is part.
+create function private.is_requester(p_job public.provision_jobs, p_user uuid) returns boolean
+language sql stable set search_path = '' as $$
+  select coalesce(p_job.created_by = p_user, false) or exists (
+    select from private.set_members as m join public.job_sets as s on s.id = m.set_id
+    where m.job_id in (p_job.id, p_job.plan_job_id) and s.started_by = p_user)
+$$;
+
 -- Refuses the approval of somebody who asked for the job; an owner whom nobody else could approve for says why, and
 -- may.
 create function private.check_own_approval(p_job public.provision_jobs, p_override_reason text) returns void
 language plpgsql stable set search_path = '' as $$
 declare
-  -- An organisation has an owner: who is alone is one.
+  -- An organisation has an owner, so its only member is one.
   v_is_alone boolean := not exists (
     select from public.memberships as m where m.org_id = p_job.org_id and m.user_id <> private.caller_id()
       and m.role <= 'operator');
-  -- A confirmation is no approval: where no approval is asked for, who asked may give it.
-  v_is_own boolean := p_job.approvals_required > 0 and p_job.created_by = private.caller_id() and not (
+  -- A confirmation is no approval: where no approval is required, the requester may confirm.
+  v_is_own boolean := p_job.approvals_required > 0 and private.is_requester(p_job, private.caller_id()) and not (
     select o.can_approve_own_jobs from public.organizations as o where o.id = p_job.org_id);
 begin
   if not coalesce(v_is_own, false) then

@@ -37,7 +37,7 @@ create policy "Members see their organisation's groups" on public.groups
 create table public.modules (
   id uuid primary key default gen_random_uuid(),
   org_id uuid not null references public.organizations (id) on delete cascade,
-  group_id uuid not null references public.groups (id),
+  group_id uuid references public.groups (id) on delete set null,
   group_path text not null,
   name text not null,
   path text not null,
@@ -63,11 +63,14 @@ create table public.modules (
   deleted_at timestamptz,
   drift_since timestamptz,
   drift_resources integer,
-  drift_checked_at timestamptz
+  drift_checked_at timestamptz,
+  unique (org_id, id),
+  -- A removed module outlives its group.
+  constraint modules_group_check check (group_id is not null or deleted_at is not null)
 ) with (fillfactor = 80);
 create unique index modules_path_idx on public.modules (org_id, path) where deleted_at is null;
 create index modules_group_id_idx on public.modules (group_id);
-create index modules_is_temporary_idx on public.modules (updated_at) where is_temporary;
+create index modules_is_temporary_idx on public.modules (updated_at) where is_temporary and deleted_at is null;
 create index modules_pinned_worker_id_idx on public.modules (pinned_worker_id) where pinned_worker_id is not null;
 create index modules_drift_idx on public.modules (org_id, path) where drift_since is not null and deleted_at is null;
 alter table public.modules enable row level security;
@@ -311,10 +314,6 @@ begin
   if exists (select from public.worker_assignments where org_id = v_group.org_id and path = v_group.path) then
     perform private.fail('RY409', format('Runners are assigned to "%s".', v_group.path),
       'Take those assignments away first.');
-  end if;
-  if exists (select from public.modules where group_id = p_group) then
-    perform private.fail('RY409', format('Removed modules of "%s" still have a history.', v_group.path),
-      'The group can stay; it costs nothing.');
   end if;
   delete from public.groups where id = p_group;
   perform private.audit(v_group.org_id, 'group.deleted', 'group', p_group::pg_catalog.text, v_group.path);

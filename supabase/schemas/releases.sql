@@ -45,6 +45,8 @@ create table public.rollouts (
   updated_at timestamptz not null default now(),
   finished_at timestamptz
 );
+alter table public.provision_jobs add constraint provision_jobs_rollout_fkey
+  foreign key (rollout_id) references public.rollouts (id) on delete set null;
 create index rollouts_org_id_idx on public.rollouts (org_id, created_at desc);
 create unique index rollouts_running_idx on public.rollouts (org_id) where status in ('RUNNING', 'PAUSED');
 alter table public.rollouts enable row level security;

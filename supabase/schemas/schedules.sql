@@ -402,7 +402,7 @@ grant execute on function private.list_schedules to authenticated;
 -- ## runs
 
 -- Makes a run of a schedule: a set of its modules, without those whose job of the run before is not finished.
-create function private.fire_schedule(p_schedule public.schedules) returns public.job_sets
+create function private.fire_schedule(p_schedule public.schedules, p_started_by uuid default null) returns public.job_sets
 language plpgsql set search_path = '' as $$
 declare
   v_modules pg_catalog.uuid[];
@@ -416,12 +416,12 @@ begin
         and m.module_id = b and m.left_out is null
         and (j.id is null or j.status not in ('SUCCEEDED', 'FAILED', 'CANCELLED'))));
   if v_modules <> '{}' then
-    insert into public.job_sets (org_id, type, path, options, schedule_id, created_by, created_by_label)
+    insert into public.job_sets (org_id, type, path, options, schedule_id, created_by, started_by, created_by_label)
     values (p_schedule.org_id, p_schedule.type, p_schedule.path, '{"priority": 200}', p_schedule.id,
-      p_schedule.created_by,
-      format('schedule (%s)', private.cron_words(p_schedule.cron))) returning * into v_set;
-    insert into private.set_members (set_id, module_id, org_id) select v_set.id, m, v_set.org_id from unnest(v_modules)
-      as m;
+      p_schedule.created_by, p_started_by, format('schedule (%s)', private.cron_words(p_schedule.cron)))
+    returning * into v_set;
+    insert into private.set_members (set_id, module_id, org_id)
+    select v_set.id, m, v_set.org_id from unnest(v_modules) as m;
   end if;
   update public.schedules set last_set_id = coalesce(v_set.id, last_set_id), last_note = case when v_set.id is not null
     then null
@@ -436,7 +436,7 @@ create function private.run_schedule(p_schedule uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_schedule public.schedules := private.my_schedule(p_schedule);
-  v_set public.job_sets := private.fire_schedule(v_schedule);
+  v_set public.job_sets := private.fire_schedule(v_schedule, private.caller_id());
 begin
   if v_set.id is null then
     perform private.fail('RY409', 'There is nothing to run: no module is there, or the run before is not finished.',

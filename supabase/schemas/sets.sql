@@ -12,6 +12,7 @@ create table public.job_sets (
   schedule_id uuid,
   idempotency_key text check (length(idempotency_key) between 1 and 200),
   created_by uuid,
+  started_by uuid,
   created_by_label text not null,
   created_at timestamptz not null default now(),
   cancelled_at timestamptz,
@@ -32,6 +33,7 @@ comment on table public.job_sets is
 comment on column public.job_sets.path is 'The module or group whose modules it has; "" is all modules.';
 comment on column public.job_sets.schedule_id is 'The schedule that it is a run of.';
 comment on column public.job_sets.idempotency_key is 'The caller''s own key: asking again with it returns this set.';
+comment on column public.job_sets.started_by is 'The member who ran a schedule now; a requester beside its owner.';
 comment on column public.job_sets.created_by_label is 'Their name at that time, or the schedule in words.';
 comment on column public.job_sets.finished_at is 'When none of its jobs was left to run.';
 create trigger wake after insert or update on public.job_sets for each row execute function private.wake_for_row();

@@ -3288,6 +3288,8 @@ create table public.provision_jobs (
   approval_deadline_at timestamptz,
   needs_confirmation boolean not null default false,
   planned_serial bigint,
+  plan_sha256 text check (plan_sha256 ~ '^[0-9a-f]{64}$'),
+  message text check (length(message) <= 2000),
   plan_job_id bigint references public.provision_jobs (id) on delete set null,
   retry_of bigint references public.provision_jobs (id) on delete set null,
   rollout_id uuid,
@@ -3364,6 +3366,9 @@ comment on column public.provision_jobs.needs_confirmation is
   'Whether it waits for a member to confirm its plan, where no approval is asked for either.';
 comment on column public.provision_jobs.planned_serial is
   'Of a finished plan: the serial of the state that it was made against, 0 for none. It is applied only to that.';
+comment on column public.provision_jobs.plan_sha256 is
+  'Digest of the plan file: of a finished plan, the one that its runner sealed; of an apply, the one that it applies.';
+comment on column public.provision_jobs.message is 'Why it was requested; an apply has its plan''s.';
 comment on column public.provision_jobs.plan_job_id is 'The plan whose saved result it applies.';
 comment on column public.provision_jobs.retry_of is 'The job that it repeats.';
 comment on column public.provision_jobs.idempotency_key is
@@ -6650,7 +6655,7 @@ begin
       pinned_instance_name,
     labels, priority, max_attempts, approvals_required, approval_deadline_at, plan_job_id, retry_of, rollout_id,
       idempotency_key,
-    created_by, created_by_label, queued_at, needs_confirmation
+    created_by, created_by_label, queued_at, needs_confirmation, message, plan_sha256
   ) values (
     p_job.org_id, p_job.type, case when v_waits then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status,
       p_job.module_id,
@@ -6661,7 +6666,8 @@ begin
       coalesce(p_job.approvals_required, 0),
     p_job.approval_deadline_at, p_job.plan_job_id, p_job.retry_of, p_job.rollout_id, p_job.idempotency_key,
     p_job.created_by, coalesce(p_job.created_by_label, 'system'), case when not v_waits then now() end,
-    coalesce(p_job.needs_confirmation, false)
+    coalesce(p_job.needs_confirmation, false), p_job.message,
+    case when p_job.plan_job_id is not null then p_job.plan_sha256 end
   ) returning * into v_job;
   perform private.lock_state(v_job.org_id, s.state_key) from private.job_states as s where s.job_id = v_job.id;
   perform private.place_jobs(v_job.org_id, array[v_job.id], p_reason);
@@ -6860,8 +6866,8 @@ begin
     insert into public.provision_jobs as j (
       org_id, type, status, module_id, module_path, group_path, payload, pinned_worker_id, pinned_instance_name,
         labels, priority,
-      max_attempts, approvals_required, approval_deadline_at, plan_job_id, idempotency_key, created_by,
-        created_by_label, queued_at
+      max_attempts, approvals_required, approval_deadline_at, plan_job_id, plan_sha256, message, idempotency_key,
+      created_by, created_by_label, queued_at
     )
     select p_org, p_type, case when n.approvals > 0 then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status,
       m.id, m.path,
@@ -6875,7 +6881,8 @@ begin
       coalesce((p_options ->> 'priority')::smallint, 100), coalesce((p_options ->> 'max_attempts')::integer, 3),
         n.approvals,
       case when n.approvals > 0 then now() + make_interval(secs => m.approval_timeout_seconds) end,
-      (p_options ->> 'plan_job_id')::bigint, p_keys[p.place], v_by,
+      (p_options ->> 'plan_job_id')::bigint, (select a.plan_sha256 from public.provision_jobs as a
+        where a.id = (p_options ->> 'plan_job_id')::bigint), p_options ->> 'reason', p_keys[p.place], v_by,
       v_label, case when n.approvals = 0 then now() end
     from unnest(p_modules) with ordinality as p (id, place)
     cross join lateral (select * from public.modules as m where m.id = p.id offset 0) as m
@@ -7233,7 +7240,7 @@ begin
       'org_slug', p_org_slug,
     'module_id', p_job.module_id, 'module_path', p_job.module_path, 'group_path', p_job.group_path, 'target_worker_id',
       p_job.target_worker_id,
-    'payload', p_job.payload, 'plan_job_id', p_job.plan_job_id, 'labels', p_job.labels, 'max_attempts',
+    'payload', p_job.payload, 'plan_job_id', p_job.plan_job_id, 'plan_sha256', p_job.plan_sha256, 'labels', p_job.labels, 'max_attempts',
       p_job.max_attempts,
     'created_by_label', p_job.created_by_label);
 end;
@@ -7516,7 +7523,9 @@ begin
       status = p_status, finished_at = now(), lease_until = null, error = coalesce(p_error, j.error),
       result = coalesce(p_result, j.result), plan_summary = coalesce(p_plan_summary, j.plan_summary),
       is_quarantined = j.is_quarantined or p_event = 'quarantined',
-      planned_serial = case when j.type = 'PLAN' and p_status = 'SUCCEEDED' then private.state_serial(j.module_id) end
+      planned_serial = case when j.type = 'PLAN' and p_status = 'SUCCEEDED' then private.state_serial(j.module_id) end,
+      plan_sha256 = case when j.type <> 'PLAN' then j.plan_sha256
+        when p_status = 'SUCCEEDED' then substring(p_result ->> 'plan_sha256' from '^[0-9a-f]{64}$') end
     from public.provision_jobs as old
     where j.id = p_job and old.id = p_job
     returning j.org_id, j.attempt, j.type, j.module_id, old.status
@@ -7993,6 +8002,7 @@ create table public.approvals (
   decision text not null check (decision in ('approve', 'reject')),
   comment text not null default '' check (length(comment) <= 2000),
   is_override boolean not null default false,
+  plan_sha256 text,
   created_at timestamptz not null default now(),
   unique (job_id, user_id)
 );
@@ -8005,6 +8015,7 @@ comment on table public.approvals is
   'What members decided about jobs that need approval; one decision per member and job.';
 comment on column public.approvals.user_label is 'Their name at that time.';
 comment on column public.approvals.decision is 'approve or reject.';
+comment on column public.approvals.plan_sha256 is 'Digest of the plan that they decided about.';
 comment on column public.approvals.is_override is
   'Whether an owner who is alone approved a job of their own; the comment is why.';
 create trigger wake after insert on public.approvals for each row execute function private.wake_for_row();
@@ -8436,12 +8447,13 @@ begin
     perform private.check_state_is_planned(v_job.plan_job_id);
     perform private.refuse_locked_modules(array[v_job.module_id]);
   end if;
-  insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, is_override)
-  values (v_job.org_id, p_job, private.caller_id(), v_label, p_decision, v_comment, v_is_override);
+  insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, is_override, plan_sha256)
+  values (v_job.org_id, p_job, private.caller_id(), v_label, p_decision, v_comment, v_is_override, v_job.plan_sha256);
   perform private.audit(v_job.org_id, 'job.' || case when v_is_override then 'approval_overridden'
     when p_decision = 'approve' and v_job.approvals_required = 0 then 'confirmed' else p_decision end,
     'job', p_job::pg_catalog.text, v_job.type || ' ' || coalesce(v_job.module_path, ''),
-    jsonb_build_object(case when v_is_override then 'reason' else 'comment' end, v_comment));
+    jsonb_strip_nulls(jsonb_build_object(case when v_is_override then 'reason' else 'comment' end, v_comment,
+      'plan_sha256', v_job.plan_sha256)));
   if p_decision = 'reject' then
     perform private.end_job(p_job, 'CANCELLED', 'rejected', private.caller_kind(), private.caller_id(), v_label,
       v_comment);

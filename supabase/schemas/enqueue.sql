@@ -142,7 +142,7 @@ begin
       pinned_instance_name,
     labels, priority, max_attempts, approvals_required, approval_deadline_at, plan_job_id, retry_of, rollout_id,
       idempotency_key,
-    created_by, created_by_label, queued_at, needs_confirmation
+    created_by, created_by_label, queued_at, needs_confirmation, message, plan_sha256
   ) values (
     p_job.org_id, p_job.type, case when v_waits then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status,
       p_job.module_id,
@@ -153,7 +153,8 @@ begin
       coalesce(p_job.approvals_required, 0),
     p_job.approval_deadline_at, p_job.plan_job_id, p_job.retry_of, p_job.rollout_id, p_job.idempotency_key,
     p_job.created_by, coalesce(p_job.created_by_label, 'system'), case when not v_waits then now() end,
-    coalesce(p_job.needs_confirmation, false)
+    coalesce(p_job.needs_confirmation, false), p_job.message,
+    case when p_job.plan_job_id is not null then p_job.plan_sha256 end
   ) returning * into v_job;
   perform private.lock_state(v_job.org_id, s.state_key) from private.job_states as s where s.job_id = v_job.id;
   perform private.place_jobs(v_job.org_id, array[v_job.id], p_reason);
@@ -352,8 +353,8 @@ begin
     insert into public.provision_jobs as j (
       org_id, type, status, module_id, module_path, group_path, payload, pinned_worker_id, pinned_instance_name,
         labels, priority,
-      max_attempts, approvals_required, approval_deadline_at, plan_job_id, idempotency_key, created_by,
-        created_by_label, queued_at
+      max_attempts, approvals_required, approval_deadline_at, plan_job_id, plan_sha256, message, idempotency_key,
+      created_by, created_by_label, queued_at
     )
     select p_org, p_type, case when n.approvals > 0 then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status,
       m.id, m.path,
@@ -367,7 +368,8 @@ begin
       coalesce((p_options ->> 'priority')::smallint, 100), coalesce((p_options ->> 'max_attempts')::integer, 3),
         n.approvals,
       case when n.approvals > 0 then now() + make_interval(secs => m.approval_timeout_seconds) end,
-      (p_options ->> 'plan_job_id')::bigint, p_keys[p.place], v_by,
+      (p_options ->> 'plan_job_id')::bigint, (select a.plan_sha256 from public.provision_jobs as a
+        where a.id = (p_options ->> 'plan_job_id')::bigint), p_options ->> 'reason', p_keys[p.place], v_by,
       v_label, case when n.approvals = 0 then now() end
     from unnest(p_modules) with ordinality as p (id, place)
     cross join lateral (select * from public.modules as m where m.id = p.id offset 0) as m

@@ -150,7 +150,9 @@ begin
       status = p_status, finished_at = now(), lease_until = null, error = coalesce(p_error, j.error),
       result = coalesce(p_result, j.result), plan_summary = coalesce(p_plan_summary, j.plan_summary),
       is_quarantined = j.is_quarantined or p_event = 'quarantined',
-      planned_serial = case when j.type = 'PLAN' and p_status = 'SUCCEEDED' then private.state_serial(j.module_id) end
+      planned_serial = case when j.type = 'PLAN' and p_status = 'SUCCEEDED' then private.state_serial(j.module_id) end,
+      plan_sha256 = case when j.type <> 'PLAN' then j.plan_sha256
+        when p_status = 'SUCCEEDED' then substring(p_result ->> 'plan_sha256' from '^[0-9a-f]{64}$') end
     from public.provision_jobs as old
     where j.id = p_job and old.id = p_job
     returning j.org_id, j.attempt, j.type, j.module_id, old.status

@@ -52,6 +52,8 @@ create table public.provision_jobs (
   approval_deadline_at timestamptz,
   needs_confirmation boolean not null default false,
   planned_serial bigint,
+  plan_sha256 text check (plan_sha256 ~ '^[0-9a-f]{64}$'),
+  message text check (length(message) <= 2000),
   plan_job_id bigint references public.provision_jobs (id) on delete set null,
   retry_of bigint references public.provision_jobs (id) on delete set null,
   rollout_id uuid,
@@ -128,6 +130,9 @@ comment on column public.provision_jobs.needs_confirmation is
   'Whether it waits for a member to confirm its plan, where no approval is asked for either.';
 comment on column public.provision_jobs.planned_serial is
   'Of a finished plan: the serial of the state that it was made against, 0 for none. It is applied only to that.';
+comment on column public.provision_jobs.plan_sha256 is
+  'Digest of the plan file: of a finished plan, the one that its runner sealed; of an apply, the one that it applies.';
+comment on column public.provision_jobs.message is 'Why it was requested; an apply has its plan''s.';
 comment on column public.provision_jobs.plan_job_id is 'The plan whose saved result it applies.';
 comment on column public.provision_jobs.retry_of is 'The job that it repeats.';
 comment on column public.provision_jobs.idempotency_key is

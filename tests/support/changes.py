@@ -1,6 +1,7 @@
 """What the person at work has changed, as git sees it."""
 
 import subprocess
+import sys
 from pathlib import PurePosixPath
 
 from stack.settings import PROJECT
@@ -40,4 +41,4 @@ def quick_tests(changed: set[str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    print(*quick_tests(changed_files() or set()))
+    sys.stdout.write(" ".join(quick_tests(changed_files() or set())))

@@ -68,6 +68,8 @@
     if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
       if (!document.querySelector("[data-palette]")) return;
       event.preventDefault();
+      // A modal dialog of the browser would stand over it.
+      document.querySelector("dialog[open]")?.close();
       if (!input() && !early) { wait(""); open(early); }
       return;
     }
@@ -92,8 +94,8 @@
     if (!key) return;
     sessionStorage.setItem(THEN, key);
     const until = Date.now() + 10_000;
-    const there = new URL(item.href, location.href).pathname;
-    const button = () => document.querySelector(`.ry-page [data-key="${CSS.escape(key)}"]`);
+    const there = item.href ? new URL(item.href, location.href).pathname : location.pathname;
+    const button = () => document.querySelector(`[data-key="${CSS.escape(key)}"]`);
     const left = isAt(there) ? null : button();
     const press = () => {
       const target = !input() && isAt(there) && button();

@@ -39,8 +39,9 @@ def _top(title: rx.Var[str] | str, crumbs: Sequence[tuple[rx.Var[str] | str, str
             size="1",
             aria_label="Switch between light and dark",
             title="Switch between light and dark",
-            custom_attrs={"data-local": ""},
+            custom_attrs={"data-local": "", "data-key": "theme"},
         ),
+        page_key("sign-out", rx.call_script("window.runyard.signOut()")),
         class_name="ry-top",
     )
 
@@ -75,6 +76,11 @@ def page(
         *dialogs,
         class_name="ry-shell",
     )
+
+
+def page_key(key: Any, event: Any) -> rx.Component:
+    """A command of the page that only the palette presses; what people press stands in a menu."""
+    return rx.el.button(type="button", hidden=True, on_click=event, custom_attrs={"data-key": key})
 
 
 def new_button(icon_name: str, label: str, event: Any) -> rx.Component:

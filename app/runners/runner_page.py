@@ -27,7 +27,13 @@ def _actions() -> rx.Component:
     drain = rx.cond(
         row["is_draining"],
         rx.button(icon("play"), "Resume", on_click=RunnerActionState.resume(row["id"]), **surface),
-        rx.button(icon("log-out"), "Drain", on_click=RunnerActionState.ask("drain", row["id"]), **surface),
+        rx.button(
+            icon("log-out"),
+            "Drain",
+            on_click=RunnerActionState.ask("drain", row["id"]),
+            custom_attrs={"data-key": "drain:" + row["id"].to(str)},
+            **surface,
+        ),
     )
     rotate = rx.button(
         icon("key-round"), "Rotate token", on_click=RunnerActionState.ask("rotate", row["id"]), **surface

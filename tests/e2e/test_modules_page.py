@@ -99,3 +99,31 @@ def test_every_module_of_a_large_organisation_can_be_applied(
     dialog.get_by_test_id("run").click()
     page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))
     expect(page.get_by_text("all/m1004").first).to_be_visible()
+
+
+def test_the_palette_runs_commands_and_asks_before_it_changes_infrastructure(
+    product: Product, owner: Person, open_as: Callable[[Person], Page]
+) -> None:
+    make_module(product, owner, "commands/db")
+    page = open_as(owner)
+    page.goto("/dashboard/runners")
+    palette = page.get_by_test_id("palette")
+
+    def run(text: str, name: str) -> None:
+        page.keyboard.press("Control+k")
+        palette.get_by_role("combobox").fill(text)
+        palette.get_by_role("option", name=name).click()
+
+    run("apply commands/db", "Apply commands/db…")
+    expect(page.get_by_role("alertdialog")).to_contain_text("Apply commands/db?")
+    page.get_by_role("alertdialog").get_by_role("button", name="Cancel").click()
+    run("lock commands", "Lock commands/db…")
+    expect(page.get_by_role("alertdialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    run("audit", "Settings: audit log")
+    expect(page.get_by_role("heading", name="Audit log")).to_be_visible()
+    is_dark = page.locator("html.dark").count()
+    run("dark", "Switch theme: light or dark")
+    expect(page.locator("html.dark")).to_have_count(1 - is_dark)
+    run("plan commands/db", "Plan commands/db")
+    page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))

@@ -1,5 +1,7 @@
 """The palette's field in the top bar, and its dialog; assets/palette.js moves the choice and presses keys afterwards."""
 
+from typing import Any
+
 import reflex as rx
 
 from app.frame.palette.state import PaletteState
@@ -12,13 +14,22 @@ ICONS = (
     "chart-line",
     "circle-alert",
     "circle-arrow-up",
+    "file-search",
+    "flame",
+    "folder-tree",
     "hand",
+    "history",
     "list-checks",
+    "lock",
+    "log-out",
+    "moon",
     "play",
     "plus",
+    "search-check",
     "server",
     "settings-2",
     "user-plus",
+    "user-round",
 )
 
 
@@ -39,19 +50,21 @@ def palette_button() -> rx.Component:
 
 def _item(item: rx.Var[Item]) -> rx.Component:
     marks = [(name, icon(name)) for name in ICONS]
-    return rx.link(
+    line = (
         rx.match(item["icon"], *marks, icon("search")),
         rx.el.span(item["text"], class_name="ry-el"),
         rx.el.span(item["aside"], class_name="w num"),
-        href=item["href"],
-        underline="none",
-        class_name="rt-reset ry-pi",
-        id="pal-" + item["id"].to(str),
-        role="option",
-        tab_index=-1,
-        on_click=PaletteState.set_open(False),
-        custom_attrs={"data-pal": "", "data-then": item["key"], "aria-selected": "false"},
     )
+    props: dict[str, Any] = {
+        "class_name": "rt-reset ry-pi",
+        "id": "pal-" + item["id"].to(str),
+        "role": "option",
+        "tab_index": -1,
+        "on_click": PaletteState.set_open(False),
+        "custom_attrs": {"data-pal": "", "data-then": item["key"], "aria-selected": "false"},
+    }
+    leads = rx.link(*line, href=item["href"], underline="none", **props)
+    return rx.cond(item["href"] != "", leads, rx.el.button(*line, type="button", **props))
 
 
 def _group(group: rx.Var[Group]) -> rx.Component:
@@ -80,7 +93,7 @@ def palette() -> rx.Component:
     """The dialog: a field, and what was found."""
     field = rx.el.input(
         type="text",
-        placeholder="Search modules, runners and jobs, or type an action",
+        placeholder="Search, or type a command: plan, apply, drain…",
         aria_label="Search or run a command",
         on_change=PaletteState.search_for.debounce(150),
         auto_complete="off",

@@ -1,6 +1,7 @@
 """The palette, open or not, and what it found."""
 
 import asyncio
+import re
 
 import reflex as rx
 
@@ -9,6 +10,7 @@ from app.frame.palette.recent import RecentState
 from app.frame.palette.view import Group
 from app.frame.session import AppState
 from app.project.errors import AppError
+from app.project.models import Filter, Page, Query
 
 
 class PaletteState(AppState, rx.State):
@@ -48,7 +50,24 @@ class PaletteState(AppState, rx.State):
         who = await self._who()
         wanted = text.removeprefix(view.ACTIONS_ONLY).strip()
         acts = view.actions(wanted, can_operate=who.can_operate, can_admin=who.can_admin)
-        self._assign("groups", [*await self._found(text), *view.group("Actions", acts, len(acts))])
+        commands = await self._commands(text) if who.can_operate else []
+        found = [*commands, *await self._found(text), *view.group("Actions", acts, len(acts))]
+        self._assign("groups", found)
+
+    async def _commands(self, text: str) -> list[Group]:
+        """Name what a command may act on: the modules or runners whose name follows it."""
+        verb, name = view.command(text)
+        if not verb:
+            return []
+        is_module = verb in view.MODULE_COMMANDS
+        build = view.module_command if is_module else view.runner_command
+        args = {"p_org": await self._org_id(), "p_search": name, "p_limit": view.FEW}
+        try:
+            answer = await self._rpc("list_modules" if is_module else "list_runners", args)
+        except AppError as error:
+            self.problem = error.message
+            return []
+        return view.group("Commands", [build(verb, row) for row in answer["rows"]], answer["total"])
 
     async def _found(self, text: str) -> list[Group]:
         if not text:
@@ -57,15 +76,24 @@ class PaletteState(AppState, rx.State):
         return [] if text.startswith(view.ACTIONS_ONLY) else await self._search(text)
 
     async def _search(self, text: str) -> list[Group]:
-        """Ask the three lists at once; what is not answered is said, and the actions stay."""
+        """Ask the lists at once; what is not answered is said, and the actions stay."""
         some = {"p_org": await self._org_id(), "p_search": text, "p_limit": view.FEW}
         try:
-            answers = await asyncio.gather(*(self._rpc(name, some) for _, name, _ in view.LISTS))
+            *answers, groups = await asyncio.gather(
+                *(self._rpc(name, some) for _, name, _ in view.LISTS), self._search_groups(text)
+            )
         except AppError as error:
             self.problem = error.message
             return []
-        return [
+        named = view.group("Groups", [view.group_item(row) for row in groups.rows], groups.total)
+        return named + [
             shown
             for (title, _, item), answer in zip(view.LISTS, answers, strict=True)
             for shown in view.group(title, [item(row) for row in answer["rows"]], answer["total"])
         ]
+
+    async def _search_groups(self, text: str) -> Page:
+        words = re.sub(r"[^\w./ -]", "", text).replace("_", r"\_")
+        filters = (Filter("org_id", "eq", await self._org_id()), Filter("path", "ilike", f"*{words}*"))
+        query = Query(columns="path", filters=filters, order="path", limit=view.FEW, is_counted=True)
+        return await self._select("groups", query)

@@ -1,4 +1,4 @@
-"""What the palette offers for what was typed: from the answers of the lists, and the few actions that lead somewhere."""
+"""What the palette offers for what was typed: commands, the answers of the lists, and the actions that lead somewhere."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
@@ -13,7 +13,7 @@ FEW = 4
 
 
 class Item(TypedDict):
-    """One line: where it leads, and what stands beside it. `key` is pressed on the page once it is there."""
+    """One line: where it leads, and a word beside it. `key` is pressed there; without an address it is pressed here."""
 
     id: str
     icon: str
@@ -46,6 +46,42 @@ ACTIONS: tuple[tuple[str, str, str, str, str, str], ...] = (
     ("add-runner", "plus", "Add runner…", "/dashboard/runners", "n", "admin"),
     ("members", "user-plus", "Invite a member…", "/dashboard/settings/members", "", "admin"),
 )
+# Found by their words only: with nothing typed the list above is long enough.
+MORE: tuple[tuple[str, str, str, str, str, str], ...] = (
+    ("theme", "moon", "Switch theme: light or dark", "", "theme", ""),
+    ("sign-out", "log-out", "Sign out", "", "sign-out", ""),
+    (
+        "account",
+        "user-round",
+        "Account: password, two-step sign-in, sessions, personal tokens",
+        "/dashboard/account",
+        "",
+        "",
+    ),
+    *(
+        (key, "settings-2", f"Settings: {name}", f"/dashboard/settings/{key}", "", "")
+        for key, name in (
+            ("members", "members, roles, invitations"),
+            ("cloud-identities", "cloud identities"),
+            ("service-accounts", "service accounts"),
+            ("schedules", "schedules"),
+            ("notifications", "notifications"),
+            ("updates", "updates of runners"),
+            ("releases", "releases"),
+            ("audit", "audit log"),
+            ("organisation", "organisation"),
+        )
+    ),
+)
+# What is typed before a module's path or a runner's name, what the page's own button is called, and its icon.
+MODULE_COMMANDS = {
+    "plan": ("Plan {}", "file-search"),
+    "apply": ("Apply {}…", "play"),
+    "destroy": ("Destroy {}…", "flame"),
+    "drift": ("Check {} for drift", "search-check"),
+    "lock": ("Lock {}…", "lock"),
+}
+RUNNER_COMMANDS = {"drain": ("Drain {}…", "log-out")}
 
 
 def actions(text: str, *, can_operate: bool, can_admin: bool) -> list[Item]:
@@ -54,9 +90,36 @@ def actions(text: str, *, can_operate: bool, can_admin: bool) -> list[Item]:
     words = text.casefold().split()
     return [
         _item(f"action-{key}", icon, said, "", href, press)
-        for key, icon, said, href, press, role in ACTIONS
+        for key, icon, said, href, press, role in (*ACTIONS, *(MORE if words else ()))
         if allowed[role] and all(word in said.casefold() for word in words)
     ]
+
+
+def command(text: str) -> tuple[str, str]:
+    """Read what is typed as a command: its verb, and the name that follows; no verb where it is none."""
+    verb, _, name = text.removeprefix(ACTIONS_ONLY).strip().partition(" ")
+    verb = verb.casefold()
+    return (verb, name.strip()) if verb in MODULE_COMMANDS or verb in RUNNER_COMMANDS else ("", "")
+
+
+def module_command(verb: str, row: Row) -> Item:
+    """A command about a module: its page has the button, and the dialog where it changes infrastructure."""
+    path, (said, icon) = str(row["path"]), MODULE_COMMANDS[verb]
+    href = f"/dashboard/modules?path={quote(path)}"
+    return _item(f"{verb}-{row['id']}", icon, said.format(path), "", href, f"{verb}:{path}")
+
+
+def runner_command(verb: str, row: Row) -> Item:
+    """A command about a runner: its page has the button, and the dialog with the effect."""
+    said, icon = RUNNER_COMMANDS[verb]
+    href = f"/dashboard/runners/{row['id']}"
+    return _item(f"{verb}-{row['id']}", icon, said.format(row["name"]), "", href, f"{verb}:{row['id']}")
+
+
+def group_item(row: Row) -> Item:
+    """A group of modules."""
+    path = str(row["path"])
+    return _item(f"group-{path}", "folder-tree", path, "", f"/dashboard/modules?path={quote(path)}")
 
 
 def _item(key: str, icon: str, text: str, aside: str, href: str, press: str = "") -> Item:

@@ -4,6 +4,7 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.layout import page_key
 from app.frame.session import SessionState
 from app.jobs.components.table import job_link, plan_counts
 from app.jobs.state.run import RunState
@@ -73,7 +74,7 @@ def _crumb(pair: rx.Var[Pair]) -> rx.Component:
 
 
 def _head() -> rx.Component:
-    is_locked = ModuleContentsState.lock.by != ""
+    is_locked, path = ModuleContentsState.lock.by != "", Module["path"].to(str)
     acts = rx.fragment(
         rx.button(
             icon("file-search"),
@@ -81,6 +82,7 @@ def _head() -> rx.Component:
             on_click=RunState.run_now("PLAN", Module["id"].to(str)),
             variant="surface",
             color_scheme="gray",
+            custom_attrs={"data-key": "plan:" + path},
         ),
         rx.button(
             icon("play"),
@@ -89,9 +91,13 @@ def _head() -> rx.Component:
             color_scheme="gray",
             high_contrast=True,
             disabled=is_locked,
+            custom_attrs={"data-key": "apply:" + path},
             title=rx.cond(is_locked, "Locked by " + ModuleContentsState.lock.by + ": unlock the module first", ""),
         ),
         _menu(),
+        page_key("destroy:" + path, RunState.ask("DESTROY", Module["id"].to(str))),
+        page_key("drift:" + path, RunState.run_now("DRIFT", Module["id"].to(str))),
+        page_key("lock:" + path, ModuleActionState.ask_lock(True)),
     )
     badge = rx.cond(
         Module["status"] != "",

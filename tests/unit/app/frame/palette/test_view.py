@@ -37,3 +37,20 @@ def test_a_job_is_named_by_its_number_and_what_it_acts_on() -> None:
     ]
     runner = view.runner({"id": "r", "name": "prod-eu", "status": "ONLINE", "used": 3, "slots": 4})
     assert runner["aside"] == "Online  3/4"
+
+
+def test_a_verb_makes_a_command_of_a_module_or_a_runner() -> None:
+    assert view.command("Plan payments/db") == ("plan", "payments/db")
+    assert view.command("> drain eu") == ("drain", "eu")
+    assert view.command("planning") == ("", "")
+    plan = view.module_command("apply", {"id": "m", "path": "payments/db"})
+    assert (plan["text"], plan["key"]) == ("Apply payments/db…", "apply:payments/db")
+    assert plan["href"] == "/dashboard/modules?path=payments/db"
+    drain = view.runner_command("drain", {"id": "r", "name": "prod-eu"})
+    assert (drain["text"], drain["href"], drain["key"]) == ("Drain prod-eu…", "/dashboard/runners/r", "drain:r")
+
+
+def test_theme_sign_out_and_settings_are_found_by_their_words() -> None:
+    for typed, found in (("dark", "theme"), ("sign out", "sign-out"), ("token", "account"), ("audit", "audit")):
+        assert f"action-{found}" in [item["id"] for item in view.actions(typed, can_operate=True, can_admin=True)]
+    assert "Sign out" not in texts("")

@@ -90,7 +90,7 @@ def _ledger() -> rx.Component:
     old = rx.cond(FaultsState.faults["is_old"], " The database is down: these are its last figures.", "")
     return rx.el.div(
         rx.el.div(
-            rx.el.b("Ledger since the start", class_name="grow"),
+            rx.el.b("Ledger since the first drill", class_name="grow"),
             rx.el.span(FaultsState.faults["said"], old, class_name="mut num"),
             class_name="ry-row",
         ),

@@ -21,11 +21,11 @@ COLUMNS = (
     ("log_gaps", "Logs with gaps", "jobs"),
     ("state_lost", "States lost", "applies"),
     ("kept_aside", "States kept aside", "applies"),
-    ("zombie_accepted", "Stale writes taken", "jobs"),
-    ("called_failed", "Succeeded, called failed", "applies"),
+    ("zombie_accepted", "Stale writes accepted", "jobs"),
+    ("called_failed", "Reported failed but succeeded", "applies"),
     ("eaten", "Failed by a runner's fault", "jobs"),
-    ("stuck", "Running, held by nobody", "jobs"),
-    ("unreplayable", "Events that do not add up", "jobs"),
+    ("stuck", "Running without a runner", "jobs"),
+    ("unreplayable", "Inconsistent events", "jobs"),
 )
 WORDS = {"jobs": "jobs", "applies": "applies", "log_lines": "lines of drills"}
 

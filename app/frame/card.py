@@ -75,7 +75,10 @@ def card(
         rx.el.div(
             rx.el.div(logo(), class_name="ry-brand"),
             rx.el.section(
-                rx.el.div(rx.el.h1(title, class_name="ry-h1"), rx.el.p(text, class_name="mut")),
+                rx.el.div(
+                    rx.el.h1(title, class_name="ry-h1"),
+                    *([rx.el.p(text, class_name="mut")] if isinstance(text, rx.Var) or text else []),
+                ),
                 *content,
                 class_name="ry-panel ry-card",
             ),

@@ -28,7 +28,7 @@ View = JobState.view
 
 def _timeline() -> rx.Component:
     taken = since(View["created_at"].to(str), View["ended_at"].to(str))
-    words = rx.cond(View["ended_at"] == "", " since it was requested", " from first to last")
+    words = rx.cond(View["ended_at"] == "", " since it was requested", " in total")
     export = rx.el.a(
         icon("download"),
         href="/api/jobs/" + View["id"].to_string() + "/record.json",
@@ -137,7 +137,7 @@ def _absent() -> rx.Component:
     back = rx.link(rx.button("All jobs", variant="surface", color_scheme="gray"), href="/dashboard/jobs")
     text = "It may belong to another organisation, or the address is wrong."
     return rx.el.section(
-        empty("file-question", "This job is not here", text, back, test_id="no-such-job"), class_name="ry-panel"
+        empty("file-question", "Job not found", text, back, test_id="no-such-job"), class_name="ry-panel"
     )
 
 

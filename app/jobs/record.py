@@ -34,7 +34,7 @@ async def download(runtime: Runtime, session: BrowserSession, request: Request) 
         )
     ).rows
     if not rows:
-        raise NotThere("This job is not here.", "The address is wrong.")
+        raise NotThere("There is no such job.", "The link may be wrong, or the job was removed.")
     of_job = (Filter("job_id", "eq", job),)
     events = (
         await runtime.authorized.select(session, "job_events", Query(filters=of_job, order="id", limit=MOST_EVENTS))

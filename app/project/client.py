@@ -137,12 +137,12 @@ class Client:
         return {"x-forwarded-for": address, **proved}
 
     async def sign_in(self, email: str, password: str, address: str = "") -> AuthSession:
-        """Exchange e-mail and password for a session."""
+        """Exchange email and password for a session."""
         answer = await self._guarded(self._auth(address).sign_in_with_password({"email": email, "password": password}))
         return _must_have_session(answer.session)
 
     async def sign_up(self, email: str, password: str, redirect_to: str, address: str = "") -> AuthSession | None:
-        """Create an account; None when the project first wants the e-mail confirmed, by a link that leads back here."""
+        """Create an account; None when the project first wants the email confirmed, by a link that leads back here."""
         options: Any = {"email_redirect_to": redirect_to}
         answer = await self._guarded(
             self._auth(address).sign_up({"email": email, "password": password, "options": options})
@@ -240,7 +240,7 @@ class Client:
 
 def _must_have_session(session: AuthSession | None) -> AuthSession:
     if session is None:
-        raise Refused("Auth answered without a session.", "Confirm the e-mail first.")
+        raise Refused("Auth answered without a session.", "Confirm the email first.")
     return session
 
 

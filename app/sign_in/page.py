@@ -97,7 +97,7 @@ def sign_in() -> rx.Component:
     forgotten = rx.el.a("Forgot password?", href="/forgotten", class_name="ry-link sm")
     return card(
         "Sign in",
-        "to see and run your fleet",
+        "",
         _form(
             "login",
             _email(),

@@ -96,7 +96,7 @@ def _address(runtime: Runtime, request: Request) -> str:
 
 
 async def sign_in(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
-    """Sign in with e-mail and password."""
+    """Sign in with email and password."""
     address = _address(runtime, request)
     try:
         auth = await runtime.authorized.client.sign_in(fields.get("email", ""), fields.get("password", ""), address)
@@ -108,7 +108,7 @@ async def sign_in(runtime: Runtime, request: Request, fields: dict[str, str]) ->
 
 
 async def sign_up(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
-    """Create an account and sign in, unless the e-mail must be confirmed first."""
+    """Create an account and sign in, unless the email must be confirmed first."""
     back = f"{request.headers.get('origin', '')}/login"
     email, password = fields.get("email", ""), fields.get("password", "")
     try:

@@ -29,7 +29,7 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=JSON", help='Such as engine=terraform or inputs={"region":"eu"}.'),
 ]
-READERS = "Module → Readers of the outputs"
+READERS = "Module → Output access"
 COLUMNS = ("path", "engine", "source_kind", "last_job", "last_type", "last_status", "drift_since")
 SHOWN = (
     "path", "description", "engine", "engine_version", "source_kind", "source", "inputs", "env", "labels", "hooks", "approvals_required",

@@ -156,7 +156,7 @@ def passed(points: Sequence[Row], whole: Row) -> Chart:
         **NO_CHART,
         "figure": "–" if share is None else f"{100 * share:.1f}",
         "unit": "" if share is None else "%",
-        "aside": f"{int(whole['failed']):,} of {int(whole['jobs']):,} failed{axis}",
+        "aside": f"{int(whole['failed']):,} of {int(whole['succeeded']) + int(whole['failed']):,} failed{axis}",
         "lines": {"share": charts.line(series, low, 1.0, "")},
         "ticks": charts.ticks(low, 1.0, lambda value: f"{100 * value:.0f} %", 3),
     }

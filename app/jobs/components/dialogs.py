@@ -30,19 +30,19 @@ def _proof() -> rx.Component:
 QUESTIONS = (
     (
         "KILL",
-        "Kill ",
+        "Kill {}?",
         "The engine ends at once and may not save its state: what it was creating may exist without being known.",
         "Kill",
     ),
     (
         "retry",
-        "Run again ",
+        "Run {} again?",
         "What the lost attempt has created but not recorded would be created a second time. Check first, if you have not.",
         "Run again",
     ),
     (
         "mark_failed",
-        "Mark as failed ",
+        "Mark {} as failed?",
         "The job ends as failed and the state is unlocked as it is. Resources that were created stay.",
         "Mark as failed",
     ),
@@ -68,13 +68,14 @@ def job_dialogs() -> list[rx.Component]:
     asked = [
         question(
             is_open=JobActionState.asking == what,
-            title=start + number + "?",
+            title=before + number + after,
             text=text,
             act=act,
             on_act=JobActionState.cancel("KILL") if what == "KILL" else JobActionState.resolve(what),
             on_keep=JobActionState.close,
             is_danger=what == "KILL",
         )
-        for what, start, text, act in QUESTIONS
+        for what, title, text, act in QUESTIONS
+        for before, after in [title.split("{}")]
     ]
     return [*asked, _release_question()]

@@ -9,9 +9,9 @@ from app.jobs.state.job import JobState
 from app.project.errors import AppError
 
 CANCEL_SAID = {
-    "AFTER_STEP": ("It stops after this step", "What this step changes stays changed."),
-    "GRACEFUL": ("It is being stopped", "One interrupt was sent. The state is saved."),
-    "KILL": ("It is being killed", "Check what it left behind before the next apply."),
+    "AFTER_STEP": ("Stopping after this step", "What this step changes stays changed."),
+    "GRACEFUL": ("Stopping…", "One interrupt was sent. The state is saved."),
+    "KILL": ("Killing…", "Check what it left behind before the next apply."),
 }
 CANCEL_REASON = {"AFTER_STEP": "After this step", "GRACEFUL": "Stop now", "KILL": "Kill"}
 ASKED_FIRST = ("KILL", "retry", "mark_failed", "release_lock")

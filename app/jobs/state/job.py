@@ -91,7 +91,7 @@ class JobState(LivePage, rx.State):
     def _job_id(self) -> int:
         found = re.search(r"/dashboard/jobs/(\d{1,18})/?$", self.router.url.path)
         if found is None:
-            raise NotThere("This job is not here.", "The address is wrong.")
+            raise NotThere("There is no such job.", "The link may be wrong, or the job was removed.")
         return int(found[1])
 
     async def _prepare(self, session: BrowserSession) -> None:

@@ -159,4 +159,5 @@ def _state(row: Row, job: Row) -> str:
 
 
 def _output(row: Row) -> str:
-    return f"output {row.get('name')}, {row.get('action') or 'known'}"
+    symbol = {"create": "+", "update": "~", "delete": "−"}.get(str(row.get("action")), "")
+    return f"{symbol} output {row.get('name')}".strip()

@@ -55,10 +55,10 @@ def _add() -> rx.Component:
 
 def output_readers() -> rx.Component:
     """The readers, for everybody; giving and taking is for admins, as the database has it."""
-    about = "Jobs of these modules read the outputs (terraform_remote_state), and nothing else of the state."
+    about = "These modules can read the outputs (terraform_remote_state), not the state."
     panel = rx.el.section(
         rx.el.div(
-            rx.el.h2("Readers of the outputs"),
+            rx.el.h2("Output access"),
             rx.el.span(State.readers.length(), class_name="mut num"),
             class_name="ry-ph",
         ),
@@ -66,7 +66,7 @@ def output_readers() -> rx.Component:
         rx.el.ul(rx.foreach(State.readers, _reader), class_name="ry-list"),
         rx.cond(SessionState.can_admin, _add(), rx.fragment()),
         class_name="ry-panel",
-        aria_label="Readers of the outputs",
+        aria_label="Output access",
         custom_attrs={"data-testid": "output-readers"},
     )
     return rx.cond(SessionState.can_admin | (State.readers.length() > 0), panel, rx.fragment())

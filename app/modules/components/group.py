@@ -106,12 +106,12 @@ def _inherited() -> rx.Component:
         _list("Hooks", Group["hooks"].to(list[str]), "None"),
         class_name="ry-dl",
     )
-    return titled_panel("What its modules inherit", rx.fragment(), rx.el.div(names, class_name="ry-pb"))
+    return titled_panel("Inherited by its modules", rx.fragment(), rx.el.div(names, class_name="ry-pb"))
 
 
 def group_detail() -> rx.Component:
     """The chosen group."""
-    count = rx.cond(Group["modules"] == 1, "1 module below it", Group["modules"].to_string() + " modules below it")
+    count = rx.cond(Group["modules"] == 1, "1 module", Group["modules"].to_string() + " modules")
     said = rx.cond(GroupState.said != "", ": " + GroupState.said, "")
     about = rx.cond(Group["description"] != "", rx.el.p(Group["description"]), rx.fragment())
     return rx.el.div(

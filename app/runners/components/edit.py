@@ -27,7 +27,7 @@ def _account() -> rx.Component:
         name="account_id",
         default_value=State.chosen["account_id"],
     )
-    hint = rx.fragment("Signs in without a token. ", doc_link("How", "authentication"))
+    hint = rx.fragment("Lets it sign in without a token. ", doc_link("How", "authentication"))
     # What was deployed from here has a token of its own, which its job renews.
     shown = field("account_id", "Service account", control, State.errors, hint)
     return rx.cond(State.chosen["is_cloud"], rx.fragment(), shown)

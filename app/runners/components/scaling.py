@@ -77,9 +77,7 @@ def _decision(item: Any) -> rx.Component:
 
 def scaling_ledger() -> rx.Component:
     """What was decided, and why; newest first."""
-    none = rx.el.p(
-        "Nothing has been decided yet: a decision is written down when the number changes.", class_name="mut ry-pb"
-    )
+    none = rx.el.p("No decisions yet. One is recorded when the number changes.", class_name="mut ry-pb")
     rows = rx.el.ul(rx.foreach(State.decisions, _decision), class_name="ry-ev", style={"padding_bottom": "10px"})
     panel = rx.el.section(
         rx.el.div(rx.el.h2("Scaling decisions"), class_name="ry-ph"),

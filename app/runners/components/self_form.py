@@ -92,8 +92,8 @@ def _host_fields() -> rx.Component:
                 account,
                 State.errors,
                 rx.fragment(
-                    "Signs in without a token. ",
-                    rx.link("Create one", href="/dashboard/settings/service-accounts", class_name="ry-link"),
+                    "Lets it sign in without a token. ",
+                    rx.link("Create an account", href="/dashboard/settings/service-accounts", class_name="ry-link"),
                 ),
             ),
             class_name="ry-two",
@@ -179,7 +179,7 @@ def _get() -> rx.Component:
     )
     offered = rx.fragment(file_list(State.files), rx.cond(State.files.length() > 1, choice, rx.fragment()))
     none = rx.el.p(
-        "No release offers files yet. In a clone of Runyard, this builds the runner for a machine like the one it is built on.",
+        "No downloads yet. Build it from a clone, on a machine like the one it will run on:",
         class_name="ry-hint",
     )
     return rx.el.section(

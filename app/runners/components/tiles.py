@@ -32,8 +32,8 @@ def tiles() -> rx.Component:
     wait50, wait95 = RunnersState.tiles["p50"], RunnersState.tiles["p95"]
     used, done = RunnersState.tiles["utilisation"], RunnersState.tiles["throughput"]
     grid = rx.el.div(
-        _tile("Queue wait p50", "p50", "24 h", area_chart(wait50["curve"].to(Curve), "spark-p50")),
-        _tile("Queue wait p95", "p95", "24 h", area_chart(wait95["curve"].to(Curve), "spark-p95", chart=2)),
+        _tile("Queue wait p50", "p50", wait50["aside"], area_chart(wait50["curve"].to(Curve), "spark-p50")),
+        _tile("Queue wait p95", "p95", wait95["aside"], area_chart(wait95["curve"].to(Curve), "spark-p95", chart=2)),
         _tile(
             "Utilisation",
             "utilisation",
@@ -41,7 +41,7 @@ def tiles() -> rx.Component:
             area_chart(used["curve"].to(Curve), "spark-used"),
             has_arrow=False,
         ),
-        _tile("Throughput", "throughput", "24 h", bar_spark(done["bars"].to(list[float]))),
+        _tile("Throughput", "throughput", "", bar_spark(done["bars"].to(list[float]))),
         class_name="ry-panel ry-tiles",
     )
     return rx.fragment(rx.el.h2("Last 24 hours", class_name="sr"), grid)

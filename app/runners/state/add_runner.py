@@ -24,7 +24,7 @@ LATE_SECONDS = 120
 NAME_TAKEN = "RY409"
 TEST_GROUP, TEST_MODULE = "runyard", "runner-test"
 TEST_SPEC = {
-    "description": "Made by “Run a test plan”. It goes by itself, minutes after its last plan has ended.",
+    "description": "Created by “Run a test plan”. Removed automatically a few minutes after its last plan.",
     "is_temporary": True,
     "source_kind": "inline",
     "source": {"files": {"main.tf": 'output "runner_works" {\n  value = true\n}\n'}},

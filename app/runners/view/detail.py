@@ -260,11 +260,12 @@ def _strip_words(marks: Sequence[str]) -> str:
     known = [mark for mark in marks if mark != "z"]
     if not known:
         return "Nothing is known yet"
-    online = 100 * sum(mark != "o" for mark in known) / len(known)
+    online = sum(mark != "o" for mark in known)
     outages = [
         run for run in "".join(mark or "-" for mark in marks).replace("d", "-").replace("z", "-").split("-") if run
     ]
-    said = f"{online:.1f} % online" if online < 100 else "100 % online"
+    # An absence of a minute does not show in a quarter of an hour, so a percentage would promise too much.
+    said = f"Online in {online} of {len(known)} quarter hours"
     if not outages:
         return said
     longest = duration(max(map(len, outages)) * TICK.total_seconds()).removesuffix(" 00 s")

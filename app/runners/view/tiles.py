@@ -1,4 +1,4 @@
-"""The tiles above the table: queue wait, utilisation and throughput of the last day."""
+"""The tiles above the table: queue wait and throughput of the last hour, utilisation now, each with the curve of a day."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -67,7 +67,8 @@ def wait_tile(rows: Sequence[Row], key: str) -> Tile:
         **_blank(),
         "figure": figure,
         "unit": unit,
-        "move": f"{moved} {moved_unit}" if abs(change) >= 0.1 else "",
+        "aside": "last hour" if series[-1] is not None else "last hour with jobs",
+        "move": f"{moved} {moved_unit} vs 24 h" if abs(change) >= 0.1 else "",
         "is_up": change > 0,
         "is_good": change <= 0,
         "curve": smooth(series),
@@ -109,7 +110,7 @@ def throughput_tile(rows: Sequence[Row]) -> Tile:
     mean = sum(before) / len(before)
     change = 100 * (figure - mean) / mean
     # Against a day that was nearly empty a percentage says nothing.
-    move = f"{abs(change):.0f} %" if 1 <= abs(change) <= MAX_PERCENT else ""
+    move = f"{abs(change):.0f} % vs 24 h" if 1 <= abs(change) <= MAX_PERCENT else ""
     return {**tile, "move": move, "is_up": change > 0, "is_good": change >= 0}
 
 

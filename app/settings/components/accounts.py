@@ -113,7 +113,7 @@ def _fields() -> list[rx.Component]:
         aria_label="How it signs in",
     )
     path = text_field(
-        "path", "Scope", chosen["path"], errors, "A group; runners with it serve modules below. Empty: everything."
+        "path", "Scope", chosen["path"], errors, "A group; runners with it serve modules below. If empty, all modules."
     )
     kept = rx.el.p(
         "A secret is created and shown once. Prefer OIDC trust: there is no secret to leak.", class_name="ry-hint"
@@ -129,7 +129,7 @@ def _fields() -> list[rx.Component]:
 
 
 def _role() -> rx.Component:
-    words = {NO_ROLE: "None: it opens runners' sessions", **{role: role for role in ROLES if role != NO_ROLE}}
+    words = {NO_ROLE: "None (runners only)", **{role: role for role in ROLES if role != NO_ROLE}}
     options = [rx.select.item(text, value=role) for role, text in words.items()]
     control = rx.select.root(
         rx.select.trigger(id="s-role"), rx.select.content(*options), name="role", default_value=State.chosen["role"]
@@ -164,7 +164,7 @@ def _shown() -> rx.Component:
 
 
 def _body() -> rx.Component:
-    text = "With one, runners and CI sign in by themselves: by the trust in an OIDC issuer, or by a secret."
+    text = "With one, runners and CI sign in without a person: through OIDC, or with a secret."
     none = empty(
         "key-round",
         "No service accounts yet",

@@ -97,7 +97,7 @@ def _fields() -> list[rx.Component]:
         _text("name", "Name", "Display name.", "aws-production"),
         _text("role_arn", "Role ARN", "The role that deploys: ECS, IAM, logs and security groups.", arn),
         _text("regions", "Regions", "Separated by commas.", "eu-west-1, us-east-1", value="region_list"),
-        _text("subnets", "Subnets", "Leave empty: a small network is created for the runners.", "subnet-…"),
+        _text("subnets", "Subnets", "If empty, a small network is created for the runners.", "subnet-…"),
         _text("security_groups", "Security groups", "Only outbound HTTPS is needed.", "sg-…"),
         _trust(),
     ]

@@ -44,7 +44,7 @@ def sessions_panel(is_loading: rx.Var[bool]) -> rx.Component:
         variant="surface",
         color_scheme="gray",
     )
-    words = "Browsers that are signed in to this dashboard. An open page counts as used."
+    words = "Browsers that are signed in to this dashboard."
     table = rx.el.div(
         rx.el.table(
             heads(*HEADS), rx.el.tbody(rx.foreach(State.rows, _row)),

@@ -25,7 +25,7 @@ def _button(label: Any, on_click: Any, **props: Any) -> rx.Component:
 def two_step_lines(is_loading: rx.Var[bool]) -> rx.Component:
     """Whether it is on, then each device."""
     on = rx.el.span(icon("shield-check", class_name="t-grn"), "On", class_name="ry-row c6")
-    off = rx.el.span("Off. When it is on, a stolen password alone opens nothing.", class_name="mut")
+    off = rx.el.span("Off. Protects the account if the password is stolen.", class_name="mut")
     add = _button(
         rx.cond(State.is_on, "Add device", "Turn on"),
         State.begin,
@@ -114,7 +114,7 @@ def two_step_dialogs() -> list[rx.Component]:
     words = rx.cond(
         State.new_id != "",
         "Scan the QR code with an authenticator app, or enter the key by hand, then enter the code it shows.",
-        "An authenticator app, on a phone or in a password manager, makes a code for every sign-in.",
+        "An authenticator app, on a phone or in a password manager, generates a code for every sign-in.",
     )
     adding = alert(
         "Add a device",

@@ -187,7 +187,7 @@ def _fields() -> list[rx.Component]:
                 choice("Where", State.channel, State.set_channel, CHANNELS, disabled=~State.is_new),
                 class_name="ry-f",
             ),
-            text_field("path", "Group", State.chosen["path"], errors, "Empty: the whole organisation."),
+            text_field("path", "Group", State.chosen["path"], errors, "If empty, the whole organisation."),
             class_name="ry-two",
         ),
         text_field("address", "Address", "", errors, kept),

@@ -128,7 +128,7 @@ def _fields() -> list[rx.Component]:
                 "Module or group",
                 State.chosen["path"],
                 errors,
-                "Empty: all modules.",
+                "If empty, all modules.",
                 class_name="ry-mono",
                 placeholder="platform/network",
             ),

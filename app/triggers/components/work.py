@@ -112,7 +112,7 @@ def path_schedules() -> rx.Component:
     """The schedules of the path and of the groups above it."""
     link = rx.link("Create", href="/dashboard/settings/schedules", size="1")
     create = rx.cond(SessionState.can_operate, link, rx.fragment())
-    none = rx.el.div(rx.el.span("None. Nothing starts here by itself.", class_name="mut"), class_name="ry-pb")
+    none = rx.el.div(rx.el.span("No schedules.", class_name="mut"), class_name="ry-pb")
     rows = rx.el.ul(rx.foreach(State.schedules, _schedule), class_name="ry-list")
     return rx.el.section(
         rx.el.div(rx.el.h2("Schedules"), rx.el.span(class_name="grow"), create, class_name="ry-ph"),

@@ -14,7 +14,7 @@ EVENTS = {
     "runner.lost": "Runner lost",
     "runner.degraded": "Runner degraded",
     "runner.outdated": "Runner outdated",
-    "release.published": "Release out",
+    "release.published": "New release",
 }
 CHANNELS = {"webhook": "Webhook", "slack": "Slack", "teams": "Microsoft Teams", "mail": "Email"}
 MIN_SECRET = 8

@@ -34,7 +34,7 @@ def test_symbol_colour_and_word_for_each_action() -> None:
         ("±", "p-r", "replace"),
         ("·", "mut", "leave"),
     ]
-    assert (built.total, built.is_applied, built.outputs) == (4, False, ("output endpoint, update",))
+    assert (built.total, built.is_applied, built.outputs) == (4, False, ("~ output endpoint",))
 
 
 def test_an_address_is_kept_as_text() -> None:

@@ -105,7 +105,7 @@ def test_tiles_say_the_figure_and_how_it_moved() -> None:
         "throughput": [{"jobs": 100}, {"jobs": 130}, {"jobs": 7}],
     }
     tiles = build_tiles(figures, {"used": 19, "capacity": 36})
-    assert (tiles["p50"]["figure"], tiles["p50"]["unit"], tiles["p50"]["move"]) == ("1.5", "s", "0.5 s")
+    assert (tiles["p50"]["figure"], tiles["p50"]["unit"], tiles["p50"]["move"]) == ("1.5", "s", "0.5 s vs 24 h")
     assert tiles["p50"]["is_good"]
     assert not tiles["p50"]["is_up"]
     assert (tiles["p95"]["figure"], tiles["p95"]["unit"]) == ("5.0", "min")
@@ -146,7 +146,7 @@ def test_a_curve_is_drawn_only_where_something_is_known() -> None:
         ([0, 0, 3], "3", "jobs this hour", ""),
         ([0, 4, 0], "4", "jobs/h", ""),
         ([5, 0, 0], "5", "jobs in 24 h", ""),
-        ([0, 0, 10, 20, 5], "20", "jobs/h", "100 %"),
+        ([0, 0, 10, 20, 5], "20", "jobs/h", "100 % vs 24 h"),
         ([0, 20, 20, 5], "20", "jobs/h", ""),
     ],
 )
@@ -174,10 +174,10 @@ def quarters(*missing: int) -> list[dict[str, Any]]:
 def test_a_strip_tells_outages_from_the_time_before_it_was_there() -> None:
     strip = build_strip(quarters(40, 41), NOW - timedelta(days=3), NOW)
     assert strip["marks"].count("o") == 2
-    assert strip["words"] == "97.9 % online, 1 outage of 30 min"
+    assert strip["words"] == "Online in 94 of 96 quarter hours, 1 outage of 30 min"
     young = build_strip(quarters()[:4], NOW - timedelta(minutes=50), NOW)
     assert young["marks"].count("z") == 92
-    assert young["words"] == "100 % online"
+    assert young["words"] == "Online in 4 of 4 quarter hours"
     assert build_strip([], None, NOW)["words"] == "Nothing is known yet"
 
 

@@ -208,6 +208,13 @@
 
   /* The sheet takes the focus when it opens and gives it back to what opened it. */
   let opener = null;
+  // A problem is about what was typed before: it is hidden while its field changes, and shown again with the next answer.
+  document.addEventListener("input", (event) => {
+    for (const problem of event.target.closest?.(".ry-f")?.querySelectorAll(":scope > .err") ?? []) problem.hidden = true;
+  });
+  document.addEventListener("submit", (event) => {
+    for (const problem of event.target.querySelectorAll(".err[hidden]")) problem.hidden = false;
+  }, true);
   function focusIn(selector, tries = 40) {
     const el = document.querySelector(selector);
     if (el) { opener = opener || document.activeElement; el.focus(); return; }

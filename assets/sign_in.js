@@ -108,6 +108,12 @@
     document.documentElement.toggleAttribute("data-no-invitation", !isWhole);
   }
   takeInvitation();
+  async function askPolicy() {
+    if (!/^\/(login|sign-up)\/?$/.test(window.location.pathname) || sessionStorage.getItem(KEPT)) return;
+    const answer = await fetch("/auth/policy").then((found) => found.json()).catch(() => ({ is_open: true }));
+    document.documentElement.toggleAttribute("data-closed", !answer.is_open);
+  }
+  askPolicy();
   // The whole link, opened where a part of it was: the page is not loaded again.
   window.addEventListener("hashchange", takeInvitation);
 })();

@@ -24,6 +24,7 @@ def connection_mark() -> rx.Component:
     link_words = rx.match(
         SessionState.link,
         ("live", _mark("Live", "", "Changes arrive as they happen.")),
+        ("", _mark("Connecting…", "poll", "Live updates start in a moment.")),
         ("polling", _mark("Polling, every 10 s", "poll", "Live updates paused. Refreshing every 10 s.")),
         _mark("Offline", "off", "The database does not answer. What you see may be old."),
     )
@@ -60,6 +61,7 @@ def connection_banner() -> rx.Component:
     link_words = rx.match(
         SessionState.link,
         ("live", rx.fragment()),
+        ("", rx.fragment()),
         ("polling", _banner("refresh-cw", paused, "amber", again, class_name="late")),
         _banner("wifi-off", away, "red", again),
     )

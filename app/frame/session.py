@@ -60,7 +60,7 @@ class SessionState(Sparing, rx.State):
     role: str = ""
     can_operate: bool = False
     can_admin: bool = False
-    link: str = Link.POLLING.value
+    link: str = ""
     link_since: str = ""
     runner_count: int = 0
     needs_me_count: int = 0

@@ -201,6 +201,15 @@ class Client:
             raise Unreachable(*AUTH_SILENT)
         return answer
 
+    async def can_sign_up(self) -> bool:
+        """Whether anybody may create an account; people who are invited may in any case."""
+        headers = {"apikey": self._settings.publishable_key}
+        try:
+            answer = await self._http.get(f"{self._settings.supabase_url}/auth/v1/settings", headers=headers)
+        except httpx.HTTPError as error:
+            raise Unreachable(*AUTH_SILENT) from error
+        return not (answer.is_success and answer.json().get("disable_signup"))
+
     async def ask_auth(
         self, method: str, path: str, token: str, body: Mapping[str, Any] | None = None, address: str = ""
     ) -> Any:

@@ -105,12 +105,28 @@ def sign_in() -> rx.Component:
             _code(),
             submit="Sign in",
         ),
-        below=_below("New here?", "Create account", "/sign-up"),
+        below=rx.fragment(
+            rx.el.div(_below("New here?", "Create account", "/sign-up"), class_name="ry-open"),
+            rx.el.p(
+                "New here? Accounts are by invitation: ask an admin for a link.", class_name="mut ry-under ry-closed"
+            ),
+        ),
     )
 
 
 def sign_up() -> rx.Component:
-    """Create an account."""
+    """Create an account; where accounts are by invitation, how to get one."""
+    closed = card(
+        "Accounts are by invitation",
+        "Ask an owner or admin of your organisation for an invitation link, and open it here. "
+        "Whoever runs this installation can open sign-up: RUNYARD_SIGN_UP=open, or enable_signup on hosted Supabase.",
+        below=_below("Already have an account?", "Sign in", "/login"),
+    )
+    closed_page = rx.el.div(closed, class_name="ry-closed", custom_attrs={"data-testid": "sign-up-closed"})
+    return rx.fragment(rx.el.div(_sign_up_form(), class_name="ry-open"), closed_page)
+
+
+def _sign_up_form() -> rx.Component:
     return card(
         "Create account",
         "then create an organisation, or accept an invitation",

@@ -116,10 +116,26 @@ async def sign_up(runtime: Runtime, request: Request, fields: dict[str, str]) ->
     except Refused as error:
         if error.code != "signup_disabled":
             raise
-        raise Refused("Accounts are by invitation here.", "Ask an admin to invite this address.") from error
+        raise Refused(
+            "Accounts are by invitation here.",
+            "Ask an admin to invite this address. RUNYARD_SIGN_UP=open lets everybody sign up.",
+        ) from error
     if auth is None:
         return JSONResponse({"ok": True, "confirm": True})
     return await _welcome(runtime, request, auth)
+
+
+def policy(runtime: Runtime) -> Callable[[Request], Awaitable[Response]]:
+    """Say whether accounts are open to everybody, so that no page offers what would be refused."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            is_open = await runtime.authorized.client.can_sign_up()
+        except Unreachable:
+            is_open = True
+        return JSONResponse({"is_open": is_open}, headers={"Cache-Control": "no-store"})
+
+    return answer
 
 
 async def sign_out(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
@@ -195,4 +211,5 @@ ACTIONS: dict[str, Action] = {
 
 def build_routes(runtime: Runtime) -> list[BaseRoute]:
     """Name the routes of signing in and out."""
-    return [Route(f"/auth/{name}", _answer(runtime, action), methods=["POST"]) for name, action in ACTIONS.items()]
+    posts = [Route(f"/auth/{name}", _answer(runtime, action), methods=["POST"]) for name, action in ACTIONS.items()]
+    return [*posts, Route("/auth/policy", policy(runtime), methods=["GET"])]

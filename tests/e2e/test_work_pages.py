@@ -229,15 +229,15 @@ def test_the_tree_follows_the_jobs_of_every_module(
     page = open_as(owner)
     page.goto(f"/dashboard/modules?module={shown}")
     dot = page.get_by_role("treeitem", name="other").get_by_role("img")
-    expect(dot).to_have_attribute("title", "Never ran")
-    number = enqueue(product, owner, other, "PLAN")
-    expect(dot).to_have_attribute("title", "Queued")
+    expect(dot).to_have_attribute("title", "Never applied")
+    number = enqueue(product, owner, other, "DRIFT")
+    expect(dot).to_have_attribute("title", "Drift check: queued")
     job = runner.claim(number)
-    expect(dot).to_have_attribute("title", "Running")
+    expect(dot).to_have_attribute("title", "Drift check: claimed")
     runner.finish(job, "FAILED")
-    expect(dot).to_have_attribute("title", "Last run failed")
+    expect(dot).to_have_attribute("title", "Last drift check failed")
     page.reload()
-    expect(dot).to_have_attribute("title", "Last run failed")
+    expect(dot).to_have_attribute("title", "Last drift check failed")
 
 
 def test_an_admin_grants_outputs_and_lets_uploads_be_applied(

@@ -346,5 +346,6 @@ def build_outputs(job: Row) -> list[OutputView]:
 
 def _output(name: str, entry: Row) -> OutputView:
     is_secret = bool(entry.get("sensitive"))
-    value = "" if is_secret else json.dumps(entry.get("value"), ensure_ascii=False)
+    given = entry.get("value")
+    value = "" if is_secret else given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
     return {"name": name, "value": "too long to show" if entry.get("is_truncated") else value, "is_secret": is_secret}

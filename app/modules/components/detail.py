@@ -179,10 +179,8 @@ def _pair(pair: rx.Var[Pair]) -> rx.Component:
     )
 
 
-def _edit(label: str, name: str) -> rx.Component:
-    button = rx.button(
-        icon(name), label, on_click=ModuleFormState.edit_module, size="1", variant="surface", color_scheme="gray"
-    )
+def _edit(label: str, name: str, event: Any = ModuleFormState.edit_module) -> rx.Component:
+    button = rx.button(icon(name), label, on_click=event, size="1", variant="surface", color_scheme="gray")
     return rx.cond(SessionState.can_operate, button, rx.fragment())
 
 
@@ -230,7 +228,7 @@ def _inputs() -> rx.Component:
             rx.el.h2("Inputs"),
             rx.el.span(found.length(), class_name="mut num"),
             rx.el.span(class_name="grow"),
-            _edit("Change", "pencil"),
+            _edit("Change", "pencil", ModuleFormState.edit_inputs),
             class_name="ry-ph",
         ),
         rx.cond(found.length() > 0, table, none),

@@ -98,7 +98,7 @@ def _file(row: rx.Var[FileRow], where: str) -> rx.Component:
             name=f"{where}_content:" + key,
             default_value=row["content"],
             aria_label="Content",
-            rows="5",
+            rows="14",
             class_name="ry-codearea",
             custom_attrs={"spellCheck": "false"},
         ),

@@ -68,7 +68,7 @@ class ModuleFormState(AppState, rx.State):
         except AppError as error:
             return say_error(error)
         self.is_new, self._module_id = True, ""
-        self._open("module", "New module", dict(empty_form(page.group["path"] or page.module["group_path"])))
+        self._open("module", "New module", dict(empty_form(_group_here(page))))
         return None
 
     @rx.event
@@ -79,8 +79,16 @@ class ModuleFormState(AppState, rx.State):
         return await self._new_module()
 
     @rx.event
+    async def edit_inputs(self) -> rx.event.EventSpec | None:
+        """Open the form of the module at its inputs."""
+        return await self._edit_module() or rx.call_script("window.runyard.focusIn('.ry-sheet [name=inputs]')")
+
+    @rx.event
     async def edit_module(self) -> rx.event.EventSpec | None:
         """Open the form of the module that is being looked at."""
+        return await self._edit_module()
+
+    async def _edit_module(self) -> rx.event.EventSpec | None:
         page = await self._page()
         if not page._full:
             return None
@@ -97,7 +105,7 @@ class ModuleFormState(AppState, rx.State):
         """Open an empty form for a group."""
         page = await self._page()
         self.is_new = True
-        above = page.group["path"] or page.module["group_path"]
+        above = _group_here(page)
         values = {"path": f"{above}/" if above else "", "description": "", "env": "", **hook_fields({})}
         self._open("group", "New group", {"fields": values, "inline": [], "extra": []})
 
@@ -217,3 +225,8 @@ class ModuleFormState(AppState, rx.State):
         taken["p_hooks"] = {hook: script for hook, script in hooks.items() if script.strip()}
         self.errors = errors
         return None if errors else taken
+
+
+def _group_here(page: ModulesState) -> str:
+    """The group of what is shown; that of a temporary module goes away with it."""
+    return page.group["path"] or ("" if page._full.get("is_temporary") else page.module["group_path"])

@@ -15,14 +15,21 @@ from app.project.snapshot import JOB_COLUMNS
 from app.runners.state.deploy_form import ALL_MODULES, DeployForm
 from app.runners.view.commands import WAYS, Launch, commands
 from app.runners.view.deployment import arrival, build_identity
-from app.runners.view.form import NO_ACCOUNT, AccountChoice, account_of, build_accounts, check_host
+from app.runners.view.form import (
+    NO_ACCOUNT,
+    TEST_GROUP,
+    TEST_MODULE,
+    AccountChoice,
+    account_of,
+    build_accounts,
+    check_host,
+)
 from app.runners.view.tokens import make_token
 from app.ui.words import parse_time
 
 TOKEN = "%TOKEN%"  # noqa: S105 - the browser puts the token here; no state ever holds it
 LATE_SECONDS = 120
 NAME_TAKEN = "RY409"
-TEST_GROUP, TEST_MODULE = "runyard", "runner-test"
 TEST_SPEC = {
     "description": "Created by “Run a test plan”. Removed automatically a few minutes after its last plan.",
     "is_temporary": True,

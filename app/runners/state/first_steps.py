@@ -10,6 +10,7 @@ from app.frame.session import AppState
 from app.project.errors import AppError, SignedOut
 from app.project.models import Filter, Query
 from app.runners.view.first_steps import Step, steps
+from app.runners.view.form import TEST_GROUP, TEST_MODULE
 
 Row = Mapping[str, Any]
 
@@ -35,10 +36,11 @@ class FirstStepsState(AppState, rx.State):
     async def _read(self) -> None:
         kept, alive = Filter("removed_at", "is", "null"), Filter("deleted_at", "is", "null")
         runner = await self._newest("workers", "name", kept, Filter("never_contacted", "is", "false"))
-        module = await self._newest("modules", "path", alive)
-        plan = await self._newest(
-            "provision_jobs", "id", Filter("type", "eq", "PLAN"), Filter("status", "eq", "SUCCEEDED")
-        )
+        # A module of "Run a test plan" goes away again: nobody has made one of their own yet.
+        module = await self._newest("modules", "path", alive, Filter("is_temporary", "is", "false"))
+        is_theirs = Filter("module_path", "neq", f"{TEST_GROUP}/{TEST_MODULE}")
+        done = (Filter("type", "eq", "PLAN"), Filter("status", "eq", "SUCCEEDED"))
+        plan = await self._newest("provision_jobs", "id", *done, is_theirs)
         me = (await self._who()).user_id
         mate = await self._newest("memberships", "user_id", Filter("user_id", "neq", me))
         self._assign("steps", steps(runner, module, plan, mate))

@@ -11,6 +11,8 @@ from app.ui.words import TYPE_WORDS
 
 Row = Mapping[str, Any]
 # A select needs a value for "none of them".
+# Where "Run a test plan" puts its temporary module.
+TEST_GROUP, TEST_MODULE = "runyard", "runner-test"
 NO_ACCOUNT = "none"
 MOST_SLOTS = 256
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._-]{0,61}[A-Za-z0-9])?")

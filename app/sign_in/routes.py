@@ -116,10 +116,8 @@ async def sign_up(runtime: Runtime, request: Request, fields: dict[str, str]) ->
     except Refused as error:
         if error.code != "signup_disabled":
             raise
-        raise Refused(
-            "Accounts are by invitation here.",
-            "Ask an admin to invite this address. RUNYARD_SIGN_UP=open lets everybody sign up.",
-        ) from error
+        hint = "Ask an admin to invite this address. RUNYARD_SIGN_UP=open lets everybody sign up."
+        raise Refused("Accounts are by invitation here.", hint) from error
     if auth is None:
         return JSONResponse({"ok": True, "confirm": True})
     return await _welcome(runtime, request, auth)

@@ -127,3 +127,33 @@ def test_the_palette_runs_commands_and_asks_before_it_changes_infrastructure(
     expect(page.locator("html.dark")).to_have_count(1 - is_dark)
     run("plan commands/db", "Plan commands/db")
     page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))
+
+
+def test_a_temporary_module_prefills_nothing_and_ticks_no_first_step(
+    product: Product, open_as: Callable[[Person], Page]
+) -> None:
+    fresh = product.person("fresh")
+    module = make_module(product, fresh, "runyard/runner-test", is_temporary=True)
+    page = open_as(fresh)
+    page.goto("/dashboard/runners")
+    expect(page.get_by_role("link", name="Create module")).to_be_visible()
+    page.goto(f"/dashboard/modules?module={module}")
+    expect(page.get_by_role("heading", name="runner-test", exact=True)).to_be_visible()
+    page.goto("/dashboard/modules?new=1")
+    expect(page.get_by_label("Group", exact=True)).to_have_value("")
+
+
+def test_inputs_are_edited_in_place_and_an_error_goes_when_its_field_changes(
+    product: Product, owner: Person, open_as: Callable[[Person], Page]
+) -> None:
+    module = make_module(product, owner, "inputs/one", inputs={"size": 3})
+    page = open_as(owner)
+    page.goto(f"/dashboard/modules?module={module}")
+    page.get_by_role("button", name="Change").click()
+    expect(page.locator(".ry-sheet [name=inputs]")).to_be_focused()
+    page.goto("/dashboard/modules?new=1")
+    page.get_by_role("button", name="Create module").click()
+    error = page.get_by_test_id("error-name")
+    expect(error).to_be_visible()
+    page.get_by_label("Name", exact=True).fill("two")
+    expect(error).to_be_hidden()

@@ -1,0 +1,41 @@
+"""A job's page in a real browser: its facts stay true while it runs, and after it ended."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e.product import Person, Product
+from tests.e2e.runner import ScriptedRunner
+from tests.e2e.test_work_pages import STEP, enqueue, make_module, open_as, owner, runner, status
+
+__all__ = ["open_as", "owner", "runner"]
+pytestmark = pytest.mark.timeout(900)
+
+
+def test_the_state_panel_follows_the_lock_of_a_running_apply(
+    product: Product, owner: Person, runner: ScriptedRunner, open_as: Callable[[Person], Page]
+) -> None:
+    module = make_module(product, owner, "panel/db")
+    job = runner.claim(enqueue(product, owner, module, "APPLY"))
+    runner.report(job, "APPLY", [{**STEP, "name": "apply", "title": "Apply", "phase": "APPLY"}])
+    page = open_as(owner)
+    page.goto(f"/dashboard/jobs/{job['id']}")
+    expect(status(page)).to_have_attribute("data-status", "PROCESSING")
+    expect(page.get_by_test_id("state")).to_contain_text("Not locked")
+    runner.lock(job)
+    expect(page.get_by_test_id("state")).to_contain_text("Locked by this job")
+    runner.finish(job, "FAILED")
+
+
+def test_a_job_cancelled_in_the_queue_waited_and_never_ran(
+    product: Product, owner: Person, open_as: Callable[[Person], Page]
+) -> None:
+    number = enqueue(product, owner, make_module(product, owner, "panel/never"), "APPLY")
+    product.rpc(owner.token, "cancel_job", {"p_job": number})
+    page = open_as(owner)
+    page.goto(f"/dashboard/jobs/{number}")
+    expect(status(page)).to_have_attribute("data-status", "CANCELLED")
+    expect(page.get_by_text("Waited", exact=True)).to_be_visible()
+    expect(page.get_by_text("No runner took this job.")).to_be_visible()
+    expect(page.get_by_text("Ran for")).to_have_count(0)

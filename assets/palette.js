@@ -92,9 +92,12 @@
     const item = event.target.closest?.("[data-pal]");
     const key = item?.getAttribute("data-then");
     if (!key) return;
+    const to = item.href && new URL(item.href, location.href);
+    // The page is there already: to load it again would close the dialog that the key opens.
+    if (to && isAt(to.pathname) && to.search === location.search) event.preventDefault();
     sessionStorage.setItem(THEN, key);
     const until = Date.now() + 10_000;
-    const there = item.href ? new URL(item.href, location.href).pathname : location.pathname;
+    const there = to ? to.pathname : location.pathname;
     const button = () => document.querySelector(`[data-key="${CSS.escape(key)}"]`);
     const left = isAt(there) ? null : button();
     const press = () => {

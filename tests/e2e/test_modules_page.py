@@ -110,6 +110,7 @@ def test_the_palette_runs_commands_and_asks_before_it_changes_infrastructure(
     palette = page.get_by_test_id("palette")
 
     def run(text: str, name: str) -> None:
+        expect(page.locator("[data-link=live]").first).to_be_visible()
         page.keyboard.press("Control+k")
         palette.get_by_role("combobox").fill(text)
         palette.get_by_role("option", name=name).click()

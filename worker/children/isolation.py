@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from worker.children.child import Command
-from worker.children.landlock import LEAST_VERSION, version
 from worker.children.orphans import COOKIE_VARIABLE
+from worker.children.sandbox.landlock import LEAST_VERSION, version
 from worker.children.users import end_processes, give_folder, pick_user, user_of
 from worker.children.view import View
 from worker.settings import Settings
@@ -27,8 +27,12 @@ REMEDY = (
     "Install bubblewrap (`apt-get install bubblewrap`, `dnf install bubblewrap`) and let this user make user namespaces, "
     "or give every job a container of its own with a dispatcher."
 )
-_KEEPER = Path(__file__).with_name("keeper.py")
-_PACKAGES = Path(__file__).parents[2]
+_PACKAGES = str(Path(__file__).parents[2])
+# Python's own library comes first on the path; the runner's packages beside `worker` are not loaded.
+KEEPER = (
+    "-I", "-S", "-c",
+    f"import sys; sys.path.append({_PACKAGES!r}); from worker.children.sandbox.keeper import main; main()",
+)  # fmt: skip
 # A trial that takes longer says nothing about the way: the runner ends and is started again, rather than going on with less.
 _PROBE_SECONDS = 60
 # A way that leaves the runner's secrets in reach is none: as another user one reads what everybody may read.
@@ -96,9 +100,13 @@ class Isolation:
             **self._order(command, root, for_git),
         }
         cookie = {name: value for name, value in command.env.items() if name == COOKIE_VARIABLE}
-        keeper = (sys.executable, "-I", "-S", str(_KEEPER))
         return replace(
-            command, argv=keeper, cwd=Path("/"), env=cookie, stdin=marshal.dumps(order), is_interrupt_blocked=True
+            command,
+            argv=(sys.executable, *KEEPER),
+            cwd=Path("/"),
+            env=cookie,
+            stdin=marshal.dumps(order),
+            is_interrupt_blocked=True,
         )
 
     def end(self, root: Path) -> None:
@@ -115,7 +123,7 @@ class Isolation:
             home = {} if for_git else {"HOME": str(root / "home")}
             return {
                 "allowed": self.view.allowed(root, for_git=for_git), "links": self.view.links(root / "home"),
-                "packages": str(_PACKAGES), "env": {**command.env, **home},
+                "env": {**command.env, **home},
             }  # fmt: skip
         mounts = self.view.mounts(root, for_git=for_git)
         return {"mounts": mounts, "env": dict(command.env), "bubblewrap": self.bubblewrap}

@@ -15,12 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from stack.settings import PROJECT
 from tests.support.waiting import eventually, wait_until
 from worker.attempt.isolating import check_strangers
-from worker.children import keeper
 from worker.children.child import Child, Command, stop_with_grace
-from worker.children.isolation import Isolation, find_isolation
+from worker.children.isolation import KEEPER, Isolation, find_isolation
 from worker.children.orphans import COOKIE_VARIABLE
+from worker.children.sandbox.kernel import CANNOT_START
 from worker.errors import Fatal
 from worker.settings import Settings, SettingsError, load_settings
 from worker.settings.isolation import IsolationWay
@@ -135,7 +136,7 @@ async def test_output_exit_code_and_environment_pass_through(place: Place, way: 
     assert code == 3
     assert said == f"out\nerr\na b\n'c'\n{place.root}\n"
     code, said = await run(isolation, place, "exec no-such-program")
-    assert code == keeper.CANNOT_START
+    assert code == CANNOT_START
 
 
 @pytest.mark.parametrize("way", IsolationWay)
@@ -342,14 +343,13 @@ def test_an_ordinary_user_is_shut_in_as_well(place: Place, way: str) -> None:
     command = isolation.enclose(
         place.command("/bin/sh", "-c", f"id -u; cat {place.token}; ls {place.other}; exit 7"), place.root
     )
-    script = place.base / "keeper.py"
-    script.write_text(Path(keeper.__file__).read_text())
-    python = _python()
+    shutil.copytree(PROJECT / "worker", place.base / "worker", ignore=shutil.ignore_patterns("__pycache__"))
+    words = [word.replace(str(PROJECT), str(place.base)) for word in KEEPER]
     done = subprocess.run(
-        [python, "-I", "-S", str(script)], input=command.stdin, env={}, cwd="/", capture_output=True, check=False,
+        [_python(), *words], input=command.stdin, env={}, cwd="/", capture_output=True, check=False,
         user=65534, group=65534, extra_groups=[],
     )  # fmt: skip
-    if done.returncode == keeper.CANNOT_START:
+    if done.returncode == CANNOT_START:
         pytest.skip(done.stderr.decode())
     assert (done.returncode, done.stdout) == (7, b"65534\n")
 

@@ -1,8 +1,7 @@
 """The sandbox that needs no right at all: a process gives up what it may open, for itself and for all that it starts.
 
 Landlock works where no namespace can be made: in a container with Docker's defaults, in a pod, in a chroot. Processes are not
-apart in it, so one of ours stays outside, adopts whatever the child abandons, and ends it. It is loaded by the keeper, and like it
-imports next to nothing.
+apart in it, so one of ours stays outside, adopts whatever the child abandons, and ends it.
 """
 
 from __future__ import annotations
@@ -12,7 +11,20 @@ import os
 import stat
 import sys
 
-from worker.children.keeper import ctypes, drop_rights, execute, parent_and_inner, prctl, say, system, watch
+from worker.children.sandbox.kernel import (
+    CANNOT_START,
+    PR_SET_CHILD_SUBREAPER,
+    PR_SET_DUMPABLE,
+    PR_SET_PDEATHSIG,
+    ctypes,
+    drop_rights,
+    execute,
+    parent_and_inner,
+    prctl,
+    say,
+    system,
+    watch,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +32,6 @@ if TYPE_CHECKING:
 
 # With this version of it (Linux 6.12) a process can neither signal nor reach abstract sockets outside.
 LEAST_VERSION = 6
-_CANNOT_START = 127
 _SYS_CREATE, _SYS_ADD, _SYS_RESTRICT = 444, 445, 446
 _ASK_VERSION, _PATH_BENEATH = 1, 1
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE, _IOCTL = 1, 2, 4, 8, 1 << 14, 1 << 15
@@ -28,7 +39,6 @@ _EVERYTHING = (1 << 16) - 1
 _OF_A_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
 _RIGHTS = {"ro": _EXECUTE | _READ_FILE | _READ_DIR, "rw": _EVERYTHING}
 _SIGNALS_AND_SOCKETS = 3
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
 
 
 def version() -> int:
@@ -59,15 +69,15 @@ def in_landlock(order: dict[str, Any]) -> int:
 def guard(order: dict[str, Any], leader: int, writing: int) -> NoReturn:
     """Adopt whatever is abandoned; end all of it with the child, or with the leader."""
     os.setsid()
-    prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != leader:
-        os._exit(_CANNOT_START)
+        os._exit(CANNOT_START)
     child = os.fork()
     if child == 0:
         os.close(writing)
         run(order)
-    prctl(_PR_SET_DUMPABLE, 0)
+    prctl(PR_SET_DUMPABLE, 0)
     status = stay(child)
     end_descendants()
     if status is not None:
@@ -85,7 +95,7 @@ def run(order: dict[str, Any]) -> NoReturn:
         link_home(order["links"])
     except OSError as error:
         say(f"the sandbox cannot be built: {error.filename or ''} {error.strerror}")
-        os._exit(_CANNOT_START)
+        os._exit(CANNOT_START)
     execute(order["argv"], order["env"])
 
 

@@ -1,0 +1,114 @@
+"""Calls to the kernel and to other processes that every kind of sandbox needs.
+
+These modules run in the keeper, which is started for every child (`python -I -S`): they import nothing of the runner, and only
+modules that Python has loaded anyway or brings in itself (json, signal and typing would make it three times as slow to start).
+"""
+
+from __future__ import annotations
+
+import _signal as signal  # type: ignore[import-not-found]
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+CANNOT_START = 127
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 24, 36, 38
+_SYS_CAPSET = {"x86_64": 126, "aarch64": 91, "riscv64": 91, "ppc64le": 184, "s390x": 185}
+
+
+def watch(child: int, signals: set[int], interrupt: Any) -> int:
+    """Hand the first interrupt on, bury whatever ends here, and return the child's wait status."""
+    is_interrupted = False
+    while True:
+        if signal.sigwait(signals) == signal.SIGINT:
+            if not is_interrupted:
+                is_interrupted = True
+                interrupt()
+            continue
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == child:
+                return status
+            if pid == 0:
+                break
+
+
+def execute(argv: list[str], env: dict[str, str]) -> NoReturn:
+    """Become the program, with the signals as every program expects them; an interrupt that has come already is due here.
+
+    Nothing can be imported any more, as `os.execvpe` would: Python itself may lie in a home that the child does not see.
+    """
+    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, set())
+    name, problem = argv[0], ""
+    for folder in [""] if "/" in name else env.get("PATH", os.defpath).split(":"):
+        try:
+            os.execve(os.path.join(folder, name), argv, env)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            problem = problem or str(error.strerror)
+        except OSError as error:
+            problem = str(error.strerror)
+    say(f"{name}: {problem}")
+    os._exit(CANNOT_START)
+
+
+def parent_and_inner(pid: str) -> tuple[int, int]:
+    """Return a process's parent, and its number inside of its own namespace."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            facts = dict(line.split(b":\t", 1) for line in file.read().splitlines() if b":\t" in line)
+        return int(facts[b"PPid"]), int(facts[b"NSpid"].split()[-1])
+    except (OSError, KeyError, ValueError):
+        return 0, 0
+
+
+def drop_rights() -> None:
+    """Keep no capability, not even by becoming root again."""
+    prctl(PR_SET_NO_NEW_PRIVS, 1)
+    number = 0
+    while prctl(PR_CAPBSET_DROP, number, must_work=False) == 0:
+        number += 1
+    header = ctypes().create_string_buffer((0x20080522).to_bytes(4, sys.byteorder) + bytes(4))
+    system("syscall", _SYS_CAPSET[os.uname().machine], header, ctypes().create_string_buffer(24))
+
+
+def prctl(option: int, value: int, *, must_work: bool = True) -> int:
+    """Set something about this process."""
+    result = int(libc().prctl(option, int(value), 0, 0, 0))
+    if result != 0 and must_work:
+        raise OSError(ctypes().get_errno(), "the kernel refuses a setting of the process")
+    return result
+
+
+def system(name: str, *arguments: Any) -> int:
+    """Call a function of the C library that answers -1 when it fails."""
+    words = [ctypes().c_long(each) if isinstance(each, int) else each for each in arguments]
+    answer = int(getattr(libc(), name)(*words))
+    if answer == -1:
+        error = ctypes().get_errno()
+        where = next((each.decode() for each in arguments[1:] if isinstance(each, bytes)), name)
+        raise OSError(error, os.strerror(error), where)
+    return answer
+
+
+def ctypes() -> Any:
+    """Import it late: a user of one's own needs it for one call only."""
+    import ctypes as module
+
+    return module
+
+
+def libc(kept: list[Any] = []) -> Any:  # noqa: B006  (loaded once: it costs more than what is called)
+    """The C library."""
+    if not kept:
+        kept.append(ctypes().CDLL(None, use_errno=True))
+    return kept[0]
+
+
+def say(text: str) -> None:
+    """Tell the job's log."""
+    os.write(2, f"[runyard] {text}\n".encode())

@@ -303,15 +303,29 @@ def test_a_runner_that_must_shut_jobs_in_and_cannot_leaves_at_once(bench: Bench)
     assert "bubblewrap" in process.output
 
 
-def test_a_shared_runner_that_cannot_shut_jobs_in_leaves_at_once(bench: Bench) -> None:
+def shared_runner(bench: Bench) -> tuple[str, str]:
     worker = bench.register()
     with bench.database() as database:
         database.execute(
             "update public.workers set org_id = null, is_shared = true, type = 'shared' where id = %s", [worker[0]]
         )
-    process = bench.start_worker(worker, **{WAYS: "[]"})
+    return worker
+
+
+def test_a_shared_runner_that_cannot_shut_jobs_in_leaves_at_once(bench: Bench) -> None:
+    process = bench.start_worker(shared_runner(bench), **{WAYS: "[]"})
     assert process.wait() == ExitCode.SETTINGS
     assert "This is a shared runner" in process.output
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_a_shared_runner_that_is_root_leaves_at_once(bench: Bench) -> None:
+    process = bench.start_worker(shared_runner(bench), **{WAYS: "bubblewrap,namespaces"})
+    assert process.wait() == ExitCode.SETTINGS
+    if "could reach each other" in process.output:
+        pytest.skip("this machine has no sandbox")
+    assert "runs as root" in process.output
+    assert "user of its own" in process.output
 
 
 def running(mark: str) -> list[str]:

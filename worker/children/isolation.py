@@ -66,6 +66,11 @@ class Isolation:
         return self.fact not in {NONE, OFF, IsolationWay.LANDLOCK}
 
     @property
+    def are_jobs_root(self) -> bool:
+        """Whether the processes of a job are root to the kernel, whatever is mounted and dropped around them."""
+        return os.geteuid() == 0 and self.fact not in {CONTAINER, IsolationWay.USER}
+
+    @property
     def common_places(self) -> list[str]:
         """Where one job could leave something for the next; a container of one's own has none."""
         settings = self.view.settings

@@ -6,7 +6,7 @@ import _signal as signal  # type: ignore[import-not-found]
 import os
 import time
 
-from worker.children.sandbox.kernel import execute, parent_and_inner, watch
+from worker.children.sandbox.kernel import execute, machine_parts, parent_and_inner, watch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,11 +45,16 @@ def bubblewrap_words(order: dict[str, Any]) -> list[str]:
         "--unshare-pid",
         "--unshare-ipc",
         "--die-with-parent",
+        # As root bubblewrap would leave a job every right inside, to unmount what covers secrets.
+        "--cap-drop",
+        "ALL",
         "--proc",
         "/proc",
         "--dev",
         "/dev",
     ]
+    for part in machine_parts():
+        words += ["--ro-bind", part, part]
     forms = {"ro": "--ro-bind", "rw": "--bind", "link": "--symlink"}
     for kind, source, target in order["mounts"]:
         words += ["--tmpfs", target] if kind == "empty" else [forms[kind], source, target]

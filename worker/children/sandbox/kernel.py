@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _signal as signal  # type: ignore[import-not-found]
 import os
+import stat
 import sys
 
 TYPE_CHECKING = False
@@ -64,6 +65,16 @@ def parent_and_inner(pid: str) -> tuple[int, int]:
         return int(facts[b"PPid"]), int(facts[b"NSpid"].split()[-1])
     except (OSError, KeyError, ValueError):
         return 0, 0
+
+
+def machine_parts(folder: str = "/proc") -> list[str]:
+    """List the entries of /proc that belong to no process and could be written to: the machine's settings, for root.
+
+    The kernel compares user numbers there, not capabilities, and root in a sandbox is root's number outside.
+    """
+    paths = [f"{folder}/{name}" for name in sorted(os.listdir(folder)) if not name.isdigit()]
+    modes = [(path, os.lstat(path).st_mode) for path in paths]
+    return [path for path, mode in modes if not stat.S_ISLNK(mode) and (stat.S_ISDIR(mode) or mode & 0o222)]
 
 
 def drop_rights() -> None:

@@ -13,6 +13,7 @@ from worker.children.sandbox.kernel import (
     ctypes,
     drop_rights,
     execute,
+    machine_parts,
     prctl,
     say,
     system,
@@ -79,8 +80,7 @@ def build_root(mounts: list[tuple[str, str, str]]) -> None:
         os.mkdir(folder)
     mount("/tmp/new", "/tmp/new", "", _MS_BIND)
     pivot("/tmp", "/tmp/old")
-    os.mkdir("/new/proc")
-    mount("proc", "/new/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+    build_processes("/new")
     build_devices("/new/dev")
     for kind, source, target in mounts:
         place(kind, source, "/new" + target)
@@ -89,6 +89,15 @@ def build_root(mounts: list[tuple[str, str, str]]) -> None:
     pivot(".", ".")
     system("umount2", b".", _MNT_DETACH)
     os.chdir("/")
+
+
+def build_processes(root: str) -> None:
+    """Show the processes of the sandbox, and the machine's settings to read only."""
+    os.mkdir(f"{root}/proc")
+    mount("proc", f"{root}/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+    for part in machine_parts(f"{root}/proc"):
+        mount(part, part, "", _MS_BIND)
+        set_read_only(part, 0)
 
 
 def place(kind: str, source: str, target: str) -> None:

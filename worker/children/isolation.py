@@ -16,6 +16,7 @@ from typing import Any
 from worker.children.child import Command
 from worker.children.orphans import COOKIE_VARIABLE
 from worker.children.sandbox.landlock import LEAST_VERSION, version
+from worker.children.sandbox.seccomp import is_supported
 from worker.children.users import end_processes, give_folder, pick_user, user_of
 from worker.children.view import View
 from worker.settings import Settings
@@ -160,6 +161,8 @@ class _Search:
             return "needs root"
         if isolation.way is IsolationWay.LANDLOCK and (has := version()) < LEAST_VERSION:
             return f"needs Landlock {LEAST_VERSION}, as Linux 6.12 has it; here is {has or 'none'}"
+        if isolation.way is IsolationWay.LANDLOCK and not is_supported():
+            return "its filter of system calls needs x86-64 or arm64"
         return ""
 
     def _try(self, isolation: Isolation) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import _signal as signal  # type: ignore[import-not-found]
 import os
+import stat
 import time
 
-from worker.children.sandbox.kernel import execute, machine_parts, parent_and_inner, watch
+from worker.children.sandbox.kernel import execute, machine_parts, parent_and_inner, system, watch
+from worker.children.sandbox.landlock import close_abstract_sockets
+from worker.children.sandbox.namespaces import DEVICES, NEW_MOUNTS, detach_mounts, show_device
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +31,7 @@ def in_bubblewrap(order: dict[str, Any]) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     outer = os.fork()
     if outer == 0:
+        prepare(order["bubblewrap"])
         argv = [order["bubblewrap"], "--args", str(memory), "--", *order["argv"]]
         execute(argv, dict(os.environ))
     os.close(memory)
@@ -36,6 +40,19 @@ def in_bubblewrap(order: dict[str, Any]) -> int:
     # bubblewrap says "killed by a signal" as shells do.
     code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0
     return code - 128 if 128 < code <= 128 + signal.SIGRTMAX else status
+
+
+def prepare(program: str) -> None:
+    """Do what bubblewrap has no option for: fix root's devices, and close abstract sockets."""
+    if os.geteuid() == 0:
+        system("unshare", NEW_MOUNTS)
+        detach_mounts()
+        for name in DEVICES:
+            if os.path.exists(f"/dev/{name}"):
+                show_device(f"/dev/{name}", f"/dev/{name}")
+    # A setuid bubblewrap would lose its right, and the sandbox with it.
+    if os.geteuid() == 0 or not os.stat(program).st_mode & stat.S_ISUID:
+        close_abstract_sockets()
 
 
 def bubblewrap_words(order: dict[str, Any]) -> list[str]:

@@ -14,7 +14,7 @@ import sys
 
 from worker.children.sandbox.bubblewrap import in_bubblewrap
 from worker.children.sandbox.kernel import CANNOT_START, PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, execute, prctl, say
-from worker.children.sandbox.landlock import in_landlock
+from worker.children.sandbox.landlock import close_abstract_sockets, in_landlock
 from worker.children.sandbox.namespaces import in_namespaces
 
 TYPE_CHECKING = False
@@ -56,6 +56,7 @@ def as_user(order: dict[str, Any]) -> int:
     os.setresgid(order["user"], order["user"], order["user"])
     os.setresuid(order["user"], order["user"], order["user"])
     prctl(PR_SET_NO_NEW_PRIVS, 1)
+    close_abstract_sockets()
     # Changing the user has taken the wish back.
     prctl(PR_SET_PDEATHSIG, signal.SIGINT)
     os.chdir(order["cwd"])

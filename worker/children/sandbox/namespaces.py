@@ -19,12 +19,14 @@ from worker.children.sandbox.kernel import (
     system,
     watch,
 )
+from worker.children.sandbox.landlock import close_abstract_sockets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-_NEW_NAMESPACES = 0x10000000 | 0x00020000 | 0x20000000 | 0x08000000  # user, mount, pid, ipc
+NEW_MOUNTS = 0x00020000
+_NEW_NAMESPACES = 0x10000000 | NEW_MOUNTS | 0x20000000 | 0x08000000  # user, mount, pid, ipc
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 1, 2, 4, 8
 _MS_BIND, _MS_REC, _MS_SLAVE, _MNT_DETACH = 4096, 16384, 1 << 19, 2
 # The same numbers on every architecture that has the calls at all.
@@ -60,6 +62,7 @@ def be_first(order: dict[str, Any], signals: set[int], writing: int) -> NoReturn
         build_root(order["mounts"])
         os.chdir(order["cwd"])
         drop_rights()
+        close_abstract_sockets()
     except OSError as error:
         say(f"the sandbox cannot be built: {error.filename or ''} {error.strerror}")
         os._exit(CANNOT_START)
@@ -74,7 +77,7 @@ def be_first(order: dict[str, Any], signals: set[int], writing: int) -> NoReturn
 
 def build_root(mounts: list[tuple[str, str, str]]) -> None:
     """Put a new root together from parts of the old one, and let go of the rest."""
-    mount("none", "/", "", _MS_REC | _MS_SLAVE)
+    detach_mounts()
     mount("tmpfs", "/tmp", "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=755")
     for folder in ("/tmp/new", "/tmp/old"):
         os.mkdir(folder)
@@ -98,6 +101,11 @@ def build_processes(root: str) -> None:
     for part in machine_parts(f"{root}/proc"):
         mount(part, part, "", _MS_BIND)
         set_read_only(part, 0)
+
+
+def detach_mounts() -> None:
+    """Keep the mounts of this namespace from appearing outside."""
+    mount("none", "/", "", _MS_REC | _MS_SLAVE)
 
 
 def place(kind: str, source: str, target: str) -> None:
@@ -128,10 +136,16 @@ def build_devices(folder: str) -> None:
     for name in DEVICES:
         if os.path.exists(f"/old/dev/{name}"):
             touch(f"{folder}/{name}")
-            mount(f"/old/dev/{name}", f"{folder}/{name}", "", _MS_BIND)
+            show_device(f"/old/dev/{name}", f"{folder}/{name}")
     os.mkdir(f"{folder}/shm", 0o1777)
     for name, target in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
         os.symlink(f"/proc/self/fd{target}", f"{folder}/{name}")
+
+
+def show_device(source: str, target: str) -> None:
+    """Show a device that can be written to as before, but whose owner and mode are fixed, for root as well."""
+    mount(source, target, "", _MS_BIND)
+    set_read_only(target, 0)
 
 
 def set_read_only(target: str, flags: int) -> None:

@@ -280,6 +280,13 @@ def test_without_a_sandbox_jobs_run_as_before_and_the_runner_says_so(bench: Benc
     assert "looked" in log
     assert token.removeprefix("ryw_") not in log
     assert bench.rows("worker_instances", worker_id=process.worker_id)[0]["facts"]["isolation"] == "none"
+    assert "Not isolated: this job can do everything that its runner's user can" in log.splitlines()[0]
+
+
+def test_the_log_of_an_isolated_job_has_no_warning(make_scene: Callable[..., Scene]) -> None:
+    scene = make_scene("bubblewrap,namespaces,user,landlock")
+    job = scene.bench.finished("PLAN", scene.bench.module())
+    assert "Not isolated" not in scene.bench.log_of(job["id"])
 
 
 def test_without_a_sandbox_an_ordinary_users_jobs_find_no_token_that_came_by_a_variable(

@@ -83,6 +83,14 @@ class Isolation:
         return [str(path) for path in paths]
 
     @property
+    def warning(self) -> str:
+        """The first line of a job's log where nothing isolates the job; nothing where something does."""
+        if self.fact not in {NONE, OFF}:
+            return ""
+        reason = self.why or "switched off by Engine.Isolation"
+        return f"[runyard] Not isolated: this job can do everything that its runner's user can ({reason})."
+
+    @property
     def weakness(self) -> str:
         """What keeps strangers from sharing this runner."""
         if self.way is IsolationWay.LANDLOCK:

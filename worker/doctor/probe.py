@@ -14,6 +14,10 @@ from typing import Any
 
 _SETTINGS = ("/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/proc/irq/default_smp_affinity")
 _IN_CREATE = 0x100
+# To add a key, and to do everything else with keys.
+KEY_CALLS = {"x86_64": (248, 250), "aarch64": (217, 219)}
+SESSION_KEYRING, USER_KEYRING = -3, -4
+_LINK, _SEARCH, _READ = 8, 10, 11
 
 
 def read(path: str) -> None:
@@ -74,6 +78,15 @@ def attach(number: int) -> None:
         raise OSError
 
 
+def read_key(name: str) -> None:
+    """Find a key in this session or, linked into it, this user's; read it."""
+    libc, number = ctypes.CDLL(None), KEY_CALLS[os.uname().machine][1]
+    libc.syscall(number, _LINK, USER_KEYRING, SESSION_KEYRING)
+    key = libc.syscall(number, _SEARCH, SESSION_KEYRING, b"user", name.encode(), 0)
+    if key < 0 or libc.syscall(number, _READ, key, ctypes.create_string_buffer(8), 8) < 0:
+        raise OSError
+
+
 def open_setting(path: str) -> None:
     """Open a setting for writing, and write nothing."""
     os.close(os.open(path, os.O_WRONLY))
@@ -100,6 +113,7 @@ def attempts(found: dict[str, Any]) -> Iterator[tuple[str, Callable[..., None], 
     yield "abstract_sockets", connect, f"\0{found['abstract_socket']}"
     yield "path_sockets", connect, found["path_socket"]
     yield "shared_memory", attach, found["shared_memory"]
+    yield "keys", read_key, found["mark"]
     yield from (("settings", open_setting, path) for path in _SETTINGS)
     yield "leftovers", leave_process, found["mark"]
 
@@ -109,7 +123,7 @@ def main() -> None:
     for key, act, target in attempts(json.loads(sys.argv[1])):
         try:
             act(target)
-        except (OSError, IndexError):
+        except (OSError, LookupError):
             continue
         print(key)
     print("done")

@@ -37,7 +37,8 @@ PROMISES = (
     Promise("watches", "watch files of other jobs"),
     Promise("abstract_sockets", "connect to abstract sockets of other processes", least_landlock=LEAST_VERSION),
     Promise("path_sockets", "connect to sockets in folders of the runner's user", _ALL - {_LANDLOCK}),
-    Promise("shared_memory", "attach System V memory of other jobs", _ALL - {_LANDLOCK}),
+    Promise("shared_memory", "use System V memory, queues or semaphores of other jobs"),
+    Promise("keys", "read keys that the kernel keeps for the runner"),
     Promise("settings", "change settings of the machine in /proc"),
     Promise("leftovers", "leave a process running after its step"),
 )

@@ -13,11 +13,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from worker.doctor.probe import started_at
+from worker.doctor.probe import KEY_CALLS, SESSION_KEYRING, started_at
 from worker.settings.load import secret_places
 
 _END_SECONDS, _POLL_SECONDS = 5.0, 0.05
 _IPC_CREAT, _IPC_RMID = 0o1000, 0
+_KEYCTL_UNLINK = 9
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ def made_scene(base: Path, environ: Mapping[str, str]) -> Iterator[Scene]:
         sockets = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="runyard-")), "socket")
         for address in (str(sockets), f"\0{mark}"):
             stack.enter_context(_listener(address))
+        stack.enter_context(_key(mark))
         facts = {
             "pid": os.getpid(),
             "started_at": started_at(os.getpid()),
@@ -87,6 +89,18 @@ def _shared_memory() -> Iterator[int]:
         yield number
     finally:
         libc.shmctl(number, _IPC_RMID, None)
+
+
+@contextmanager
+def _key(name: str) -> Iterator[None]:
+    """A key in this process's keyring; none where keys cannot be used."""
+    libc = ctypes.CDLL(None)
+    add, control = KEY_CALLS.get(os.uname().machine, (-1, -1))
+    number = libc.syscall(add, b"user", name.encode(), b"secret", 6, SESSION_KEYRING)
+    try:
+        yield
+    finally:
+        libc.syscall(control, _KEYCTL_UNLINK, number, SESSION_KEYRING)
 
 
 def _is_secret(place: Path) -> bool:

@@ -13,7 +13,15 @@ import os
 import sys
 
 from worker.children.sandbox.bubblewrap import in_bubblewrap
-from worker.children.sandbox.kernel import CANNOT_START, PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, execute, prctl, say
+from worker.children.sandbox.kernel import (
+    CANNOT_START,
+    PR_SET_NO_NEW_PRIVS,
+    PR_SET_PDEATHSIG,
+    execute,
+    leave_keyring,
+    prctl,
+    say,
+)
 from worker.children.sandbox.landlock import close_abstract_sockets, in_landlock
 from worker.children.sandbox.namespaces import in_namespaces
 
@@ -32,6 +40,7 @@ def main() -> NoReturn:
     # The runner's death is one interrupt for the child, as it is without a sandbox.
     prctl(PR_SET_PDEATHSIG, signal.SIGINT)
     try:
+        leave_keyring()
         status = WAYS[order["way"]](order)
     except OSError as error:
         say(f"{error.filename or order['argv'][0]}: {error.strerror}")

@@ -1,8 +1,8 @@
 """The filter of system calls that goes with Landlock, which has no rule for them.
 
-Refused: limits of other processes (they would end the runner), watches on files (they show the names of other jobs' files), and extended
-attributes, which contain access lists. io_uring is refused because its calls pass no filter. `chmod` and `chown` are needed on a job's own
-files: the filter passes them to the guardian, which carries them out there and nowhere else.
+Refused: limits of other processes (they would end the runner), watches on files (they show the names of other jobs' files), extended
+attributes, which contain access lists, and shared memory, queues and keys of a user. io_uring is refused because its calls pass no filter.
+`chmod` and `chown` are needed on a job's own files: the filter passes them to the guardian, which carries them out there and nowhere else.
 """
 
 from __future__ import annotations
@@ -19,26 +19,38 @@ if TYPE_CHECKING:
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _CALLS = {
     "x86_64": {
-        "chmod": 90, "fchmod": 91, "chown": 92, "fchown": 93, "lchown": 94, "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190,
-        "removexattr": 197, "lremovexattr": 198, "fremovexattr": 199, "inotify_add_watch": 254, "fchownat": 260, "fchmodat": 268,
-        "fanotify_init": 300, "prlimit64": 302, "seccomp": 317,
+        "shmget": 29, "shmat": 30, "shmctl": 31, "semget": 64, "semop": 65, "semctl": 66, "msgget": 68, "msgsnd": 69, "msgrcv": 70,
+        "msgctl": 71, "chmod": 90, "fchmod": 91, "chown": 92, "fchown": 93, "lchown": 94, "setxattr": 188, "lsetxattr": 189,
+        "fsetxattr": 190, "removexattr": 197, "lremovexattr": 198, "fremovexattr": 199, "semtimedop": 220, "mq_open": 240,
+        "mq_unlink": 241, "add_key": 248, "request_key": 249, "keyctl": 250, "inotify_add_watch": 254, "fchownat": 260,
+        "fchmodat": 268, "fanotify_init": 300, "prlimit64": 302, "seccomp": 317,
     },
     "aarch64": {
         "setxattr": 5, "lsetxattr": 6, "fsetxattr": 7, "removexattr": 14, "lremovexattr": 15, "fremovexattr": 16,
-        "inotify_add_watch": 27, "fchmod": 52, "fchmodat": 53, "fchownat": 54, "fchown": 55, "prlimit64": 261, "fanotify_init": 262,
-        "seccomp": 277,
+        "inotify_add_watch": 27, "fchmod": 52, "fchmodat": 53, "fchownat": 54, "fchown": 55, "mq_open": 180, "mq_unlink": 181,
+        "msgget": 186, "msgctl": 187, "msgrcv": 188, "msgsnd": 189, "semget": 190, "semctl": 191, "semtimedop": 192, "semop": 193,
+        "shmget": 194, "shmctl": 195, "shmat": 196, "add_key": 217, "request_key": 218, "keyctl": 219, "prlimit64": 261,
+        "fanotify_init": 262, "seccomp": 277,
     },
 }  # fmt: skip
 # The same numbers on every architecture.
 _COMMON_CALLS = {"io_uring_setup": 425, "fchmodat2": 452, "setxattrat": 463, "removexattrat": 466, "file_setattr": 469}
 PASSED_ON = ("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchown", "fchownat")
+_WATCHES = ("inotify_add_watch", "fanotify_init")
+_ATTRIBUTES = (
+    "setxattr", "lsetxattr", "fsetxattr", "setxattrat", "removexattr", "lremovexattr", "fremovexattr", "removexattrat", "file_setattr",
+)  # fmt: skip
+# Memory, queues and keys that belong to a user and have no path.
+_OBJECTS = (
+    "shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl", "msgget", "msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink",
+    "add_key", "request_key", "keyctl",
+)  # fmt: skip
 # The answers of a system that lacks the call or the right, which programs expect.
 _REFUSED = {
-    "inotify_add_watch": errno.EACCES, "fanotify_init": errno.EPERM, "io_uring_setup": errno.ENOSYS,
-    "setxattr": errno.EOPNOTSUPP, "lsetxattr": errno.EOPNOTSUPP, "fsetxattr": errno.EOPNOTSUPP, "setxattrat": errno.EOPNOTSUPP,
-    "removexattr": errno.EOPNOTSUPP, "lremovexattr": errno.EOPNOTSUPP, "fremovexattr": errno.EOPNOTSUPP,
-    "removexattrat": errno.EOPNOTSUPP, "file_setattr": errno.EOPNOTSUPP,
-}  # fmt: skip
+    **dict.fromkeys(_WATCHES, errno.EACCES),
+    **dict.fromkeys(_ATTRIBUTES, errno.EOPNOTSUPP),
+    **dict.fromkeys((*_OBJECTS, "io_uring_setup"), errno.ENOSYS),
+}
 # On x86-64 numbers from here on are those of another architecture, x32.
 _X32 = 0x40000000
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16

@@ -44,6 +44,8 @@ class Workspace:
     env: dict[str, str] = field(default_factory=dict)
     work: Path = field(default_factory=Path)
     plan_summary: dict[str, Any] | None = None
+    # As the engine made it; the file of it is a copy for hooks.
+    plan: bytes | None = field(default=None, repr=False)
     result: dict[str, Any] = field(default_factory=dict)
     on_summary: Callable[[], None] = field(default=lambda: None)
     # Git sees the machine's own credentials for it; nothing of the module runs meanwhile.
@@ -64,7 +66,7 @@ class Workspace:
 
     @property
     def plan_file(self) -> Path:
-        """Where the engine's plan is kept."""
+        """Where the engine writes its plan, and hooks find a copy of it."""
         return self.root / "plan.tfplan"
 
     def say(self, text: str) -> None:
@@ -93,7 +95,7 @@ class Workspace:
             raise self._failure(shown, code, first_error)
         return code
 
-    async def capture(self, argv: list[str], *, ok: tuple[int, ...] = (0,)) -> bytes:
+    async def capture(self, argv: list[str], *, ok: tuple[int, ...] = (0,), pass_fds: tuple[int, ...] = ()) -> bytes:
         """Run a command whose output is for the runner; only its errors are logged."""
         parts: list[bytes] = []
         size = 0
@@ -108,7 +110,7 @@ class Workspace:
         async def errors(data: bytes) -> None:
             await asyncio.to_thread(self.log.write, data)
 
-        code = await self._child(argv, keep, errors, ())
+        code = await self._child(argv, keep, errors, pass_fds)
         if code not in ok:
             raise self._failure(shlex.join([Path(argv[0]).name, *argv[1:]]), code, b"")
         return b"".join(parts)

@@ -27,7 +27,7 @@ MODULE = {"source_kind": "inline", "source": {"files": {}}, "engine": "tofu"}
 
 def open_workspace(
     base: Path, *, kind: JobType = JobType.PLAN, network: Network | None = None, environ: Mapping[str, str] | None = None,
-    is_isolated: bool = False, module: Mapping[str, Any] | None = None, plan_job_id: int | None = None,
+    is_isolated: bool = False, module: Mapping[str, Any] | None = None, **job_facts: Any,
 ) -> Workspace:  # fmt: skip
     """Make the folders that `prepare` makes; `environ` is the runner's own environment."""
     home = base / "runner-home"
@@ -46,9 +46,8 @@ def open_workspace(
     context = JobContext(
         settings, server, EngineFinder((), own), own, take_seal(base / "work"), isolation=find_isolation(settings, own)
     )
-    job = ClaimedJob(
-        id=1, attempt=1, type=kind, plan_job_id=plan_job_id, payload={"module": {**MODULE, **(module or {})}}
-    )
+    payload = {"module": {**MODULE, **(module or {})}}
+    job = ClaimedJob(id=1, attempt=1, type=kind, payload=payload, **job_facts)
     ref = JobRef(job=job.id, attempt=job.attempt)
     log = JobLog(Spool(base / "work" / "spool", 50), Redactor(), lambda _: None)
     space = Workspace(job, read_spec(job), context, log, JobControl(5), root, StateBackend(server, ref))

@@ -1,6 +1,7 @@
 """The plan as the engine made it, kept in the runner's memory: shown, saved and applied are the same bytes."""
 
 import hashlib
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -31,12 +32,10 @@ def sealed_bytes(space: Workspace) -> bytes:
     """Return the sealed plan; a hook that changed its copy meant to change what is applied, which nobody has approved."""
     if space.plan is None:
         raise JobFailed("The engine left no plan.", code="no_plan", hint="Plan again; the log shows what it did.")
-    copy = space.read(space.plan_file)
-    if copy is not None and copy != space.plan:
-        found = hashlib.sha256(copy).hexdigest()
-        raise _changed(
-            f"The plan file was changed after planning: its SHA-256 is {found}, and it was {space.result[SHA256]}."
-        )
+    # Not through a link: that is not the copy any more.
+    if os.path.lexists(space.plan_file) and (copy := space.read(space.plan_file)) != space.plan:
+        found = "it is no plain file" if copy is None else f"its SHA-256 is {hashlib.sha256(copy).hexdigest()}"
+        raise _changed(f"The plan file was changed after planning: {found}, and it was {space.result[SHA256]}.")
     return space.plan
 
 

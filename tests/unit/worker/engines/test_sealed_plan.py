@@ -34,19 +34,19 @@ def test_a_job_that_names_no_digest_takes_the_saved_plan(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("is_link", [False, True])
-def test_a_changed_copy_is_refused(tmp_path: Path, is_link: bool) -> None:
+def test_a_changed_copy_is_refused_and_a_missing_one_is_not(tmp_path: Path, is_link: bool) -> None:
     space = open_workspace(tmp_path)
     space.plan_file.write_bytes(PLAN)
     seal_plan(space)
     space.plan_file.unlink()
+    assert sealed_bytes(space) == PLAN
+    (tmp_path / "elsewhere").write_bytes(PLAN)
     if is_link:
-        # A link is no copy: what is behind it is not even read.
         space.plan_file.symlink_to(tmp_path / "elsewhere")
-        assert sealed_bytes(space) == PLAN
     else:
         space.plan_file.write_bytes(b"another plan")
-        with pytest.raises(JobFailed, match="Nothing was applied"):
-            sealed_bytes(space)
+    with pytest.raises(JobFailed, match="Nothing was applied"):
+        sealed_bytes(space)
 
 
 def test_an_engine_reads_the_sealed_bytes_and_cannot_write_them(tmp_path: Path) -> None:

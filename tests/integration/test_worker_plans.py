@@ -53,3 +53,22 @@ def test_hooks_read_a_copy_of_the_plan_whose_digest_is_reported(bench: Bench) ->
     assert applied["result"]["plan_sha256"] == digest
     assert f"{digest}  -" in bench.log_of(applied["id"])
     assert applied["result"]["outputs"]["greeting"]["value"] == "hello world"
+
+
+@pytest.mark.parametrize(
+    ("kind", "moment"), [("PLAN", "before_plan"), ("DRIFT", "before_plan"), ("OUTPUT", "before_output")]
+)
+def test_a_job_that_only_reads_cannot_write_the_state_and_its_log_says_why(
+    bench: Bench, kind: str, moment: str
+) -> None:
+    module = bench.module()
+    bench.finished("APPLY", module)
+    before = bench.rpc("state_info", p_module=module)
+    hook = "tofu state rm terraform_data.greeting || echo the engine failed"
+    bench.rpc("update_module", p_module=module, p_spec={"hooks": {moment: hook}})
+    job = bench.finished(kind, module)
+    log = bench.log_of(job["id"])
+    assert "the engine failed" in log
+    assert "POST of the state was refused: This job only reads the state" in log
+    after = bench.rpc("state_info", p_module=module)
+    assert (after["serial"], after["lock"]) == (before["serial"], None)

@@ -132,6 +132,8 @@ class Workspace:
             if self.context.isolation:
                 await asyncio.to_thread(self.context.isolation.end, self.root)
             await asyncio.to_thread(self.log.end_output)
+            for refusal in self.backend.take_refusals():
+                self.say(f"[runyard] {refusal}")
             self.is_starved = memory_kills() > killed_before
             if self.is_starved:
                 self.say(STARVED)

@@ -16,7 +16,7 @@ from worker.attempt.step import Step
 from worker.attempt.workspace import Workspace
 from worker.children.orphans import kill_orphans
 from worker.clock import Clock
-from worker.enums import LIFECYCLE_TYPES, CancelKind, JobPhase, JobStatus, StepStatus
+from worker.enums import LIFECYCLE_TYPES, WRITING_TYPES, CancelKind, JobPhase, JobStatus, StepStatus
 from worker.errors import Fatal, Fenced, JobInterrupted, Rejected, Retryable, RunnerUnfit, WorkerError
 from worker.fitness import lacking
 from worker.logs.batching import BatchRules
@@ -84,7 +84,8 @@ class Attempt:
         return outcome
 
     async def _work(self) -> Outcome:
-        async with StateBackend(self._state, self._handle.ref) as backend:
+        is_read_only = self._handle.job.type not in WRITING_TYPES
+        async with StateBackend(self._state, self._handle.ref, is_read_only=is_read_only) as backend:
             try:
                 space = self._workspace(backend)
                 await StepLoop(space, self._reporter, self._note_phase).run(self._steps(space))

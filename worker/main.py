@@ -25,7 +25,7 @@ from worker.errors import Fatal, WorkerError
 from worker.exit_codes import ExitCode
 from worker.fitness import Fitness, Probe, probe_disk, probe_memory
 from worker.host_facts import HostFacts
-from worker.logs.redactor import Redactor
+from worker.logs.known_secrets import KnownSecrets
 from worker.loops.build import Loops, Parts, WakeUps, build_loops
 from worker.loops.signals import Signals
 from worker.process_status import ProcessStatus
@@ -55,12 +55,13 @@ _LAST_WORDS_SECONDS = 5.0
 
 def run(settings: Settings, single: bool = False, *, is_trial: bool = False, program: Program | None = None) -> int:
     """Run until asked to leave and return the exit code; `program` is what an update may replace."""
-    redactor = Redactor()
+    known = KnownSecrets()
+    redactor = known.redactor()
     configure_logging(settings.logging.log_level, settings.logging.format, redactor.redact)
     hide_from_children()
     log = get_logger("worker")
     try:
-        life = _live(settings, redactor, is_single=single, is_trial=is_trial, program=program)
+        life = _live(settings, known, is_single=single, is_trial=is_trial, program=program)
         code, handover = asyncio.run(life)
         if handover is not None:
             hand_over(handover, redactor)
@@ -74,10 +75,10 @@ def run(settings: Settings, single: bool = False, *, is_trial: bool = False, pro
 
 
 async def _live(
-    settings: Settings, redactor: Redactor, *, is_single: bool, is_trial: bool, program: Program | None
+    settings: Settings, known: KnownSecrets, *, is_single: bool, is_trial: bool, program: Program | None
 ) -> tuple[ExitCode, Handover | None]:
     try:
-        runner = Runner(settings, redactor, SystemClock(), is_single=is_single, is_trial=is_trial, program=program)
+        runner = Runner(settings, known, SystemClock(), is_single=is_single, is_trial=is_trial, program=program)
         return await runner.run(), runner.handover
     finally:
         ignore_more()
@@ -87,12 +88,12 @@ class Runner:
     """One process's life."""
 
     def __init__(
-        self, settings: Settings, redactor: Redactor, clock: Clock, *, is_single: bool, is_trial: bool = False,
+        self, settings: Settings, known: KnownSecrets, clock: Clock, *, is_single: bool, is_trial: bool = False,
         program: Program | None = None,
     ) -> None:  # fmt: skip
         """Made on the event loop; what needs a connection is made in `run`."""
         self._settings = settings
-        self._redactor = redactor
+        self._known = known
         self._clock = clock
         self._process_status = ProcessStatus(capacity=settings.capacity or 1, is_single=is_single)
         self._is_trial = is_trial
@@ -124,8 +125,7 @@ class Runner:
 
     async def _connected(self, identity: RunnerIdentity, transport: Transport) -> ExitCode:
         self._signals.install()
-        credentials = Credentials(self._settings, transport)
-        self._redactor.add(*credentials.secrets)
+        credentials = Credentials(self._settings, transport, self._known)
         environ = dict(os.environ)
         finder = EngineFinder(self._settings.engine.additional_binary_paths, environ)
         await finder.refresh()
@@ -141,7 +141,7 @@ class Runner:
         dispatcher = dispatcher_for(self._settings)
         context = JobContext(
             self._settings, server, finder, environ, take_seal(self._settings.working_directory.working_directory),
-            tuple(credentials.secrets), TaskProtection(environ.get("ECS_AGENT_URI", "")), isolation,
+            self._known, TaskProtection(environ.get("ECS_AGENT_URI", "")), isolation,
         )  # fmt: skip
         parts = Parts(
             context, session, identity, facts, self._table, self._process_status, self._clock, self._wake_ups, dispatcher,

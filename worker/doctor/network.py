@@ -13,6 +13,7 @@ from worker.api.transport import Transport
 from worker.clock import SKEW_LIMIT_SECONDS, SKEW_WARNING_SECONDS
 from worker.doctor.check import Check, fail, ok, skip, warn
 from worker.errors import Fatal, Retryable, TokenExpired, WorkerError
+from worker.logs.known_secrets import KnownSecrets
 from worker.session.credentials import Credentials
 from worker.settings import Settings
 
@@ -86,7 +87,7 @@ async def credential(settings: Settings, seen: Seen) -> Check:
     """Have the credential checked; no session is opened, so that a running runner is not disturbed."""
     try:
         async with Transport(settings.server.url, timeout_seconds=TIMEOUT_SECONDS) as transport:
-            proof = await Credentials(settings, transport).proof()
+            proof = await Credentials(settings, transport, KnownSecrets()).proof()
             body = {"check": True, "worker_id": str(settings.runner.id), **proof}
             reply = await transport.function("worker-session", body)
     except Fatal as refused:

@@ -21,7 +21,6 @@ from worker.errors import Fatal, Fenced, JobInterrupted, Rejected, Retryable, Ru
 from worker.fitness import lacking
 from worker.logs.batching import BatchRules
 from worker.logs.job_log import JobLog
-from worker.logs.redactor import Redactor
 from worker.logs.shipper import Shipper
 from worker.logs.spool import Spool
 from worker.running.finishing import finish_completely
@@ -62,7 +61,7 @@ class Attempt:
         self._state = JournaledState(context.server, journal, clock)
         rules = BatchRules(stream.period_seconds, stream.batch_size_limit, stream.eagerly_emit_first_event)
         self._shipper = Shipper(context.server, handle.ref, self._spool, rules, clock, on_fenced=self._fenced)
-        self._jlog = JobLog(self._spool, Redactor(context.secrets), self._shipper.added)
+        self._jlog = JobLog(self._spool, context.secrets.redactor(), self._shipper.added)
         self._reporter = Reporter(context.server, handle.ref, clock, on_cancel=handle.cancel, on_fenced=self._fenced)
         self._log = get_logger("worker.jobs").bind(job=job.id, attempt=job.attempt)
 

@@ -19,6 +19,7 @@ from worker.children.hardening import hide_from_children
 from worker.clock import Clock, SystemClock
 from worker.cloud.proof import watch_clouds
 from worker.dispatch import dispatcher_for
+from worker.dispatch.base import Dispatcher
 from worker.engines.finder import EngineFinder
 from worker.enums import CancelKind, WorkerStatus
 from worker.errors import Fatal, WorkerError
@@ -45,6 +46,7 @@ from worker.update.updater import Updater
 from worker.version import __version__
 
 _ENGINE_CHECK_SECONDS = 5.0
+_IMAGE_CHECK_SECONDS = 60.0
 _POLL_SECONDS = 0.25
 _SINGLE_GIVES_UP_SECONDS = 60.0
 # A project that is away for a moment does not show that a new version cannot work here.
@@ -199,6 +201,8 @@ class Runner:
             watch_clouds(self._process_status, self._wake_ups.heartbeat.set, self._clock.sleep),
         ]  # fmt: skip
         running.append(parts.fitness.run(self._probes(parts, finder)))
+        if parts.dispatcher is not None:
+            running.append(self._watch_image(parts.dispatcher))
         if self._settings.server.realtime:
             running.append(loops.doorbell.run())
         # AWS's library is an extra: a runner without it leaves the deciding to others.
@@ -296,6 +300,16 @@ class Runner:
             if (finder.found, finder.note()) != before:
                 self._wake_ups.heartbeat.set()
                 self._wake_ups.claim.set()
+
+    async def _watch_image(self, dispatcher: Dispatcher) -> None:
+        """Learn which engines executors have: an image may be pulled, or another one take its name."""
+        while True:
+            engines = await dispatcher.engines()
+            if engines != self._process_status.image_engines:
+                self._process_status.image_engines = engines
+                self._wake_ups.heartbeat.set()
+                self._wake_ups.claim.set()
+            await self._clock.sleep(_IMAGE_CHECK_SECONDS)
 
     def _fitness_changed(self) -> None:
         self._wake_ups.heartbeat.set()

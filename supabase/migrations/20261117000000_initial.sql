@@ -3821,11 +3821,12 @@ begin
 end;
 $$;
 
-create function private.worker_append_logs(p_job bigint, p_attempt integer, p_chunks jsonb) returns jsonb
+create function private.worker_append_logs(
+  p_job bigint, p_attempt integer, p_chunks jsonb, p_is_late boolean default false
+) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  -- Without a lock: a chunk that slips in while the attempt is being lost is still that attempt's own log.
-  v_live private.live_jobs := private.fenced_job(private.this_runner(), p_job, p_attempt);
+  v_live private.live_jobs := private.log_place(private.this_runner(), p_job, p_attempt, p_is_late);
   v_last integer;
 begin
   perform private.check_chunks(p_chunks);
@@ -3849,7 +3850,7 @@ end;
 $$;
 comment on function private.worker_append_logs is
   'Appends log chunks [{seq, step, body}]. A chunk that is already there is left as it is, so repeating a call is '
-  'harmless.';
+  'harmless. With p_is_late an attempt that lost its job fills the gaps that its late report was answered with.';
 grant execute on function private.worker_append_logs to worker, executor;
 
 -- Ranges of chunks that have not arrived: [[from, to], …].
@@ -5355,6 +5356,28 @@ begin
         from private.known_job(p_runner, p_job) as j where j.id is not null));
   end if;
   return v_live;
+end;
+$$;
+
+-- The place of an attempt's log. An attempt that lost its job has one too, as long as logs of its day are kept: a person
+-- who decides about a state that it left needs to read what it did.
+create function private.log_place(p_runner private.runner, p_job bigint, p_attempt integer, p_is_late boolean)
+returns private.live_jobs
+language plpgsql stable set search_path = '' as $$
+declare
+  v_place private.live_jobs;
+begin
+  if p_is_late and not exists (select from private.live_jobs as q where q.job_id = p_job and q.attempt = p_attempt) then
+    if p_runner.is_for_one_job then
+      perform private.check_scope(p_job, p_attempt);
+    end if;
+    select j.org_id, (e.at at time zone 'utc')::pg_catalog.date into v_place.org_id, v_place.log_day
+    from public.job_events as e join public.provision_jobs as j on j.id = e.job_id
+    where e.job_id = p_job and e.attempt = p_attempt and e.event = 'claimed' and e.actor_id = p_runner.worker_id
+      and e.at > now() - interval '7 days';
+  end if;
+  -- Without a lock: a chunk that slips in while the attempt is being lost is still that attempt's own log.
+  return case when v_place.log_day is null then private.fenced_job(p_runner, p_job, p_attempt) else v_place end;
 end;
 $$;
 
@@ -7240,8 +7263,8 @@ begin
       'org_slug', p_org_slug,
     'module_id', p_job.module_id, 'module_path', p_job.module_path, 'group_path', p_job.group_path, 'target_worker_id',
       p_job.target_worker_id,
-    'payload', p_job.payload, 'plan_job_id', p_job.plan_job_id, 'plan_sha256', p_job.plan_sha256, 'labels', p_job.labels, 'max_attempts',
-      p_job.max_attempts,
+    'payload', p_job.payload, 'plan_job_id', p_job.plan_job_id, 'plan_sha256', p_job.plan_sha256,
+    'labels', p_job.labels, 'max_attempts', p_job.max_attempts,
     'created_by_label', p_job.created_by_label);
 end;
 $$;
@@ -7851,13 +7874,9 @@ grant execute on function private.worker_recover to worker;
 
 -- ## finish
 
--- Compares the announced log with the stored one: the ranges that are missing; a difference in content becomes an
--- event.
-create function private.check_log(p_job bigint, p_attempt integer, p_log jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-declare
-  v_last integer;
-  v_stored pg_catalog.record;
+-- The number of the last chunk of an announced log.
+create function private.announced_seq(p_log jsonb) returns integer
+language plpgsql immutable set search_path = '' as $$
 begin
   if coalesce(p_log ->> 'last_seq', '0') !~ '^([0-9]{1,6}|1000000)$'
     or coalesce(p_log ->> 'bytes', '0') !~ '^[0-9]{1,15}$'
@@ -7866,7 +7885,18 @@ begin
       'A log is announced by the number of its last chunk, 1,000,000 at most, its bytes and its SHA-256.',
         'Send {"last_seq": 1, "bytes": 10, "sha256": "…"}.');
   end if;
-  v_last := coalesce(p_log ->> 'last_seq', '0');
+  return coalesce(p_log ->> 'last_seq', '0');
+end;
+$$;
+
+-- Compares the announced log with the stored one: the ranges that are missing; a difference in content becomes an
+-- event.
+create function private.check_log(p_job bigint, p_attempt integer, p_log jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+declare
+  v_last integer := private.announced_seq(p_log);
+  v_stored pg_catalog.record;
+begin
   update public.provision_jobs set last_log_seq = v_last where id = p_job and last_log_seq <> v_last;
   if coalesce((p_log ->> 'is_incomplete')::boolean, false) then
     return '[]';
@@ -7887,13 +7917,14 @@ end;
 $$;
 
 -- A finish for an attempt that the runner no longer has: the same answer when it is a repetition, otherwise kept as a
--- late report.
+-- late report. Its log is wanted in any case.
 create function private.late_finish(
-  p_runner private.runner, p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb
+  p_runner private.runner, p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb, p_log jsonb
 ) returns jsonb
 language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
+  v_missing pg_catalog.jsonb := '[]';
 begin
   select * into v_job from public.provision_jobs where id = p_job;
   if not exists (
@@ -7902,17 +7933,26 @@ begin
   ) then
     perform private.fail('RY404', format('Job %s was never given to this runner.', p_job));
   end if;
+  if jsonb_typeof(p_log) = 'object' then
+    v_missing := private.log_gaps(p_job, p_attempt, private.announced_seq(p_log));
+  end if;
+  if p_log ->> 'is_incomplete' = 'true' then
+    v_missing := '[]';
+  end if;
   -- The reply to a finish was lost and it is sent again: the same answer.
   if v_job.attempt = p_attempt and v_job.worker_id = p_runner.worker_id and v_job.status::pg_catalog.text = p_status
     then
-    return jsonb_build_object('status', v_job.status, 'is_late', false);
+    return jsonb_build_object('status', v_job.status, 'is_late', false, 'missing', v_missing);
+  end if;
+  if (v_job.late_report ->> 'attempt', v_job.late_report ->> 'status') = (p_attempt::pg_catalog.text, p_status) then
+    return jsonb_build_object('status', v_job.status, 'is_late', true, 'missing', v_missing);
   end if;
   update public.provision_jobs set late_report = jsonb_build_object('attempt', p_attempt, 'status', p_status,
     'result', p_result, 'error', p_error, 'worker', p_runner.worker_name, 'at', now())
   where id = p_job returning * into v_job;
   perform private.record_job_event(v_job, 'late_report', null, null, 'worker', p_runner.worker_id, p_runner.worker_name,
     format('Attempt %s reported %s after it had lost the job.', p_attempt, p_status));
-  return jsonb_build_object('status', v_job.status, 'is_late', true);
+  return jsonb_build_object('status', v_job.status, 'is_late', true, 'missing', v_missing);
 end;
 $$;
 
@@ -7980,7 +8020,7 @@ begin
     return v_answer || private.finish_attempt(v_runner, p_job, p_attempt, p_status, p_result, p_error, p_plan_summary,
       p_log);
   end if;
-  return v_answer || private.late_finish(v_runner, p_job, p_attempt, p_status, p_result, p_error);
+  return v_answer || private.late_finish(v_runner, p_job, p_attempt, p_status, p_result, p_error, p_log);
 end;
 $$;
 comment on function private.worker_finish is
@@ -14712,15 +14752,17 @@ comment on function public.withdraw_release is
   'Withdraws a release: no runner is updated to it any more. Service key only.';
 grant execute on function public.withdraw_release to service_role;
 
-create function public.worker_append_logs(p_job bigint, p_attempt integer, p_chunks jsonb) returns jsonb
+create function public.worker_append_logs(p_job bigint, p_attempt integer, p_chunks jsonb, p_is_late
+  boolean default false) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
-  return private.worker_append_logs(p_job, p_attempt, p_chunks);
+  return private.worker_append_logs(p_job, p_attempt, p_chunks, p_is_late);
 end
 $$;
 comment on function public.worker_append_logs is
   'Appends log chunks [{seq, step, body}]. A chunk that is already there is left as it is, so repeating a '
-  'call is harmless.';
+  'call is harmless. With p_is_late an attempt that lost its job fills the gaps that its late report was '
+  'answered with.';
 grant execute on function public.worker_append_logs to executor, worker;
 
 create function public.worker_claim(p_request_id uuid, p_slots integer default 1) returns json

@@ -94,11 +94,12 @@ begin
 end;
 $$;
 
-create function private.worker_append_logs(p_job bigint, p_attempt integer, p_chunks jsonb) returns jsonb
+create function private.worker_append_logs(
+  p_job bigint, p_attempt integer, p_chunks jsonb, p_is_late boolean default false
+) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  -- Without a lock: a chunk that slips in while the attempt is being lost is still that attempt's own log.
-  v_live private.live_jobs := private.fenced_job(private.this_runner(), p_job, p_attempt);
+  v_live private.live_jobs := private.log_place(private.this_runner(), p_job, p_attempt, p_is_late);
   v_last integer;
 begin
   perform private.check_chunks(p_chunks);
@@ -122,7 +123,7 @@ end;
 $$;
 comment on function private.worker_append_logs is
   'Appends log chunks [{seq, step, body}]. A chunk that is already there is left as it is, so repeating a call is '
-  'harmless.';
+  'harmless. With p_is_late an attempt that lost its job fills the gaps that its late report was answered with.';
 grant execute on function private.worker_append_logs to worker, executor;
 
 -- Ranges of chunks that have not arrived: [[from, to], …].

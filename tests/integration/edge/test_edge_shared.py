@@ -130,3 +130,21 @@ def test_an_address_is_what_a_trusted_proxy_saw(
 ) -> None:
     """What is audited is never the caller's claim; attempts may be counted by one where there is nothing better."""
     assert run(SEEN % (json.dumps(variables), json.dumps(headers))) == [seen, counted]
+
+
+STS = """
+    import { verifyAws } from "@shared/aws.ts";
+    const query = "Action=GetCallerIdentity&X-Amz-Expires=60&X-Amz-SignedHeaders=host%%3Bx-runyard-audience";
+    const trust = { issuer: "https://sts.amazonaws.com", audience: "runyard", bound_claims: { account: "1" } };
+    const isAsked = (host) => verifyAws(`aws-iam.${btoa(`https://${host}/?${query}`)}`, trust)
+      .then(() => true, (error) => error.name === "NotCapable");
+    console.log(JSON.stringify(await Promise.all(%s.map(isAsked))));
+"""
+
+
+def test_only_sts_of_a_known_region_is_asked() -> None:
+    """Deno may reach nothing here: a host that passes the check ends at the sandbox."""
+    known = ["sts.amazonaws.com", "sts.eu-west-1.amazonaws.com", "sts.cn-north-1.amazonaws.com.cn"]
+    others = ["sts.s3.amazonaws.com", "sts.eu-west-9.amazonaws.com", "sts.eu-west-1.amazonaws.com:8443",
+              "sts.eu-west-1.amazonaws.com.cn", "sts.amazonaws.com.evil.example"]  # fmt: skip
+    assert run(STS % json.dumps(known + others)) == [True] * len(known) + [False] * len(others)

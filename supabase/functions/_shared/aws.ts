@@ -116,7 +116,7 @@ function withPlainRole(trust: Trust): Trust {
 export async function verifyAws(token: string, trust: Trust): Promise<Record<string, string>> {
   const url = decode(token);
   check(url);
-  const response = await ask(url, {
+  const response = await ask({ url }, {
     headers: { [AUDIENCE]: trust.audience, accept: "application/json" },
   });
   const text = await response.text();

@@ -63,8 +63,6 @@ class AuthApp:
         version = headers.get("x-supabase-api-version", "")
         try:
             found = await self._respond(scope, receive, headers)
-        except ClientGone:
-            return
         except Exception as error:  # noqa: BLE001 - a request that fails must not take the others with it
             refusal = _translate(error)
             await answer(send, refusal.status, _refusal_body(refusal, version), _refusal_headers(refusal, version))
@@ -183,6 +181,8 @@ def _translate(error: Exception) -> AuthError:
             return AuthError(401, "no_api_key", "No API key found in request")
         case WrongKey():
             return AuthError(401, "invalid_api_key", "Invalid API key")
+        case ClientGone():
+            return AuthError(400, "bad_json", "The request body could not be read")
         case BodyTooLarge():
             return AuthError(413, "request_too_large", "The request body is too large")
         case BodyTooSlow():

@@ -45,7 +45,8 @@ const REFUSED = {
 const PROVIDER_AWAY = {
   code: "RY503",
   error: "temporarily_unavailable",
-  message: "The identity provider does not answer, so nobody can say whether the identity is right.",
+  message:
+    "The identity provider does not answer, so nobody can say whether the identity is right.",
   hint: "Try again in half a minute.",
 };
 

@@ -32,11 +32,26 @@ def test_only_hashes_of_a_bearable_cost_are_computed() -> None:
         import {{ findMatch }} from "@shared/secrets.ts";
         const stored = {json.dumps(stored)};
         const found = [];
-        for (const each of stored) found.push((await findMatch({json.dumps(token)}, [each]))?.token_id ?? null);
+        for (const each of stored) found.push((await findMatch({json.dumps(token)}, [each], {{ name: "n", owner: "o" }}))?.token_id ?? null);
         console.log(JSON.stringify(found));
         Deno.exit(0);
     """)
     assert found == [None, None, None, None, true_cost]
+
+
+def test_organisations_take_turns_at_hashing() -> None:
+    """One with a long queue is served once before the next one is: the last to come is not the last to be served."""
+    _, digest = make_token()
+    served = run(f"""
+        import {{ compare }} from "@shared/hashing.ts";
+        const served = [];
+        const ask = (owner) => compare("x", {json.dumps(digest)}, owner).then(() => served.push(owner));
+        await Promise.all([...Array(20).fill("flood"), "second", "third"].map(ask));
+        console.log(JSON.stringify(served));
+        Deno.exit(0);
+    """)
+    assert set(served[:6]) == {"flood", "second", "third"}
+    assert served[6:] == ["flood"] * 16
 
 
 CHECK = """

@@ -74,6 +74,7 @@ def functions_environment(settings: Settings, secrets: Secrets) -> dict[str, str
         "port": settings.functions_port,
         "functions": function_entries(settings.supabase_folder),
         "jwks": [secrets.public_jwk()],
+        "issuer": settings.auth_issuer,
     }
     return {
         **_machine_environment(settings),
@@ -83,7 +84,6 @@ def functions_environment(settings: Settings, secrets: Secrets) -> dict[str, str
         "SUPABASE_PUBLISHABLE_KEY": secrets.publishable_key,
         "SUPABASE_SERVICE_ROLE_KEY": secrets.secret_key,
         "SUPABASE_SECRET_KEY": secrets.secret_key,
-        "SUPABASE_JWT_SECRET": secrets.jwt_secret,
         "WORKER_SIGNING_JWK": json.dumps(secrets.signing_jwk),
         "RUNYARD_PUBLIC_URL": settings.url,
         "RUNYARD_DASHBOARD_URL": settings.dashboard_url,

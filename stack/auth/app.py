@@ -166,6 +166,8 @@ def _refusal_headers(refusal: AuthError, version: str) -> list[tuple[str, str]]:
     if refusal.status == WRONG_METHOD:
         return []
     shape = [("x-supabase-api-version", API_VERSION)] if version >= API_VERSION else []
+    if "retry_after" in refusal.more:
+        shape.append(("retry-after", str(refusal.more["retry_after"])))
     return [*HEADERS, ("x-sb-error-code", refusal.code), *shape]
 
 

@@ -1,6 +1,7 @@
 """bcrypt, off the event loop, a few at a time, in turns."""
 
-from functools import partial
+from functools import cache, partial
+from importlib.resources import files
 
 import bcrypt
 
@@ -45,6 +46,16 @@ def check_strength(password: str, shortest: int) -> None:
     if len(password) < shortest:
         message = f"Password should be at least {shortest} characters."
         raise AuthError(422, "weak_password", message, weak_password={"reasons": ["length"]})
+    if password.lower() in common_passwords():
+        message = "This password is one of the most common ones, so it is easy to guess. Choose another."
+        raise AuthError(422, "weak_password", message, weak_password={"reasons": ["pwned"]})
+
+
+@cache
+def common_passwords() -> frozenset[str]:
+    """The passwords that are tried first; hosted looks them up at a service."""
+    lines = files("stack.auth").joinpath("common_passwords.txt").read_text().splitlines()
+    return frozenset(line for line in lines if not line.startswith("#"))
 
 
 def _check(given: bytes, against: bytes) -> bool:

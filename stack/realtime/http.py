@@ -64,7 +64,8 @@ class BroadcastApi:
             identity = self._hub.verifier.identify(token)
         except TokenRefused as error:
             raise RequestRefused(401, {"message": "Unauthorized"}) from error
-        if not await self._hub.database.may_become(identity.role):
+        is_allowed = await self._hub.database.may_become(identity.role)
+        if not is_allowed or not await self._hub.authorizer.has_session(identity):
             raise RequestRefused(401, {"message": "Unauthorized"})
         return identity
 

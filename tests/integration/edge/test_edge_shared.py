@@ -31,8 +31,8 @@ def test_only_hashes_of_a_bearable_cost_are_computed() -> None:
     found = run(f"""
         import {{ findMatch }} from "@shared/secrets.ts";
         const stored = {json.dumps(stored)};
-        const found = [];
-        for (const each of stored) found.push((await findMatch({json.dumps(token)}, [each], {{ name: "n", owner: "o" }}))?.token_id ?? null);
+        const found = [], claimed = {{ name: "n", owner: "o" }};
+        for (const each of stored) found.push((await findMatch({json.dumps(token)}, [each], claimed))?.token_id ?? null);
         console.log(JSON.stringify(found));
         Deno.exit(0);
     """)

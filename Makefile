@@ -15,8 +15,8 @@ PYTEST := $(PY) -m pytest -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-re
 # Of two -m pytest hears the last only, so both are one.
 NOT_SLOW := -m 'not slow$(if $(MARK), and ($(MARK)))'
 
-.PHONY: help setup setup-lint setup-test up down status env mail dashboard reset migrate test test-all lint format unit faults bench engines docs screenshots \
-  wheels worker-binary version freeze release-check lock clean
+.PHONY: help setup setup-lint setup-test up down status env mail dashboard reset migrate migration test test-all lint format unit faults bench engines docs screenshots \
+  wheels worker-binary version release-check lock clean
 
 help: ## Show this help
 	@echo "Runyard runs Terraform, OpenTofu and Pulumi on runners that you own, and shows the fleet live."
@@ -63,6 +63,9 @@ dashboard: setup ## Serve the dashboard alone, for the project that SUPABASE_URL
 
 migrate: setup ## Apply new migrations to the local database
 	@$(PY) -m cli migrate
+
+migration: setup-test ## Write the migration of a changed schema: NAME=what_it_does; DROPS=1 if it may drop; INITIAL=1 before the first release
+	@$(PY) -m scripts.migration $(if $(INITIAL),--initial,$(NAME)) $(if $(DROPS),--allow-drops)
 
 reset: setup ## Delete the local database, secrets and logs, after asking
 	@$(PY) -m cli reset $(ARGS)
@@ -139,10 +142,6 @@ worker-binary: setup-lint ## Build the runner as one file for this platform into
 
 version: setup-lint ## Say the version's places; V=1.4.0 writes another one into them
 	@$(PY) scripts/versions.py $(V)
-
-freeze: setup-test ## Keep what the next versions are tested against: migrations, database and runner of this one
-	@$(PY) scripts/frozen.py
-	@$(PY) -m tests.support.upgrades
 
 release-check: setup-lint ## Check and build what a release offers, as the release's first job does
 	@$(PY) scripts/release_check.py $(ARGS)

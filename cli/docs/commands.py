@@ -42,9 +42,7 @@ REASONS: dict[str, str] = {
         ("open_worker_session", "rate_limit", "renew_worker_session", "service_account_for", "use_service_account", "use_personal_token",
             "check_worker_credential", "start_device_login", "take_device_login", "worker_token_hashes", "installation_metrics"), EDGE
     ),
-    **dict.fromkeys(
-        ("record_scaling_decision", "scaling_inputs", "worker_scaling_decided", "worker_scaling_inputs"), PLANNER
-    ),
+    **dict.fromkeys(("worker_scaling_decided", "worker_scaling_inputs"), PLANNER),
     **dict.fromkeys(("list_jobs", "list_modules", "list_runners", "rollout_progress", "runner_facets"), PAGES),
     "change_runners": "one change to many runners, which the Runners page makes; commands name one runner each",
     **dict.fromkeys(("finish_delivery", "lease_deliveries"), "the edge function that sends notifications calls it"),

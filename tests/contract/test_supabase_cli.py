@@ -15,14 +15,15 @@ from stack.functions import find_deno
 from stack.migrations import list_migrations, migrate
 from stack.settings import PROJECT, Settings
 from tests.support.database import Database
-from tests.support.supabase_cli import CliUnavailable, install_cli, run_cli
+from tests.support.npm_tools import ToolUnavailable
+from tests.support.supabase_cli import install_cli, run_cli
 
 
 @pytest.fixture(scope="module")
 def cli() -> Path:
     try:
         return install_cli()
-    except CliUnavailable as error:
+    except ToolUnavailable as error:
         pytest.skip(f"the supabase CLI cannot be had: {error}")
 
 

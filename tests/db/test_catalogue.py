@@ -153,7 +153,7 @@ def test_everything_that_does_not_explain_itself_has_a_comment(world: World) -> 
         SELF_EVIDENT,
     )
     functions = world.owner.rows(
-        f"select proname from pg_proc where pronamespace::regnamespace::text in {OURS} and obj_description(oid, 'pg_proc') is null"
+        "select proname from pg_proc where pronamespace = 'public'::regnamespace and coalesce(obj_description(oid, 'pg_proc'), '') = ''"
     )
     types = world.owner.rows(
         f"""select typname from pg_type as t where typnamespace::regnamespace::text in {OURS} and obj_description(oid, 'pg_type') is null

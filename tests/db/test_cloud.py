@@ -371,7 +371,7 @@ def test_a_planner_gets_numbers_and_writes_its_decision(site: tuple[World, Organ
     for number in range(5):
         org.enqueue(f"a/m{number}")
     runner.claim(2)
-    (inputs,) = world.service.call("scaling_inputs")
+    (inputs,) = world.scaling_inputs()
     assert inputs["limits"] == {"minimum": 0, "maximum": 4, "jobs_per_task": 2, "idle_seconds": 60}
     assert inputs["load"] == {
         "desired": 1,
@@ -381,10 +381,10 @@ def test_a_planner_gets_numbers_and_writes_its_decision(site: tuple[World, Organ
         "busy_tasks": 1,
         "takes_jobs": True,
     }
-    world.service.call("record_scaling_decision", p_worker=worker, p_to_count=3, p_reason="5 jobs", p_dry_run=True)
+    world.decide_scaling(worker, 3, "5 jobs", is_dry=True)
     assert world.worker_row(worker)["desired_count"] == 1
     runner.call("worker_close_session")
-    world.service.call("record_scaling_decision", p_worker=worker, p_to_count=0, p_reason="idle")
+    world.decide_scaling(worker, 0, "idle")
     row = world.worker_row(worker)
     assert (row["desired_count"], row["is_scaled_to_zero"], row["status_reason"]) == (
         0,
@@ -395,7 +395,7 @@ def test_a_planner_gets_numbers_and_writes_its_decision(site: tuple[World, Organ
         (3, True),
         (0, False),
     ]
-    world.service.call("record_scaling_decision", p_worker=worker, p_to_count=1, p_reason="a job waits")
+    world.decide_scaling(worker, 1, "a job waits")
     world.connect_runner(worker, "task")
     assert world.worker_row(worker)["is_scaled_to_zero"] is False
 

@@ -160,7 +160,6 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "preview_schedule": {"p_cron": "0 2 * * *"},
     "publish_release": {"p_spec": {"version": "3.0.0"}},
     "rate_limit": {"p_key": "x", "p_limit": 1, "p_window_seconds": 1},
-    "record_scaling_decision": {"p_to_count": 1, "p_reason": "x"},
     "register_worker": {"p_name": "new", "p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"},
     "remove_shared_worker": {"p_name": "s"},
     "resolve_attention": {"p_action": "retry"},

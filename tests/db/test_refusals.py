@@ -52,13 +52,6 @@ def open_session(org: Organization) -> None:
     )
 
 
-def delete_group_with_a_past(org: Organization) -> None:
-    module = org.module("past/gone")
-    group = org.world.owner.one("select group_id::text from public.modules where id = %s", module)
-    org.owner.call("delete_module", p_module=module, p_confirm_name="gone")
-    org.owner.call("delete_group", p_group=group)
-
-
 def retry_without_a_module(org: Organization) -> None:
     job = org.enqueue("a/b")
     org.owner.call("cancel_job", p_job=job)
@@ -244,9 +237,7 @@ PEOPLE: dict[str, tuple[str, str, Ask]] = {
     "tasks for a runner at home": (
         "RY422",
         "A decision needs a cloud-hosted runner and a count from 0 to 1,000.",
-        lambda org: org.world.service.call(
-            "record_scaling_decision", p_worker=org.worker("r1"), p_to_count=1, p_reason="x"
-        ),
+        lambda org: org.world.decide_scaling(org.worker("r1"), 1, "x"),
     ),
     "an identity of nobody": (
         "RY422",
@@ -314,7 +305,6 @@ PEOPLE: dict[str, tuple[str, str, Ask]] = {
         "The description or the variables are too long.",
         owner("upsert_group", p_path="a", p_env={"A": "x" * 65536}),
     ),
-    "a group with a past": ("RY409", 'Removed modules of "past" still have a history.', delete_group_with_a_past),
     "a pin to nobody": (
         "RY404",
         "The runner that the module should be pinned to",

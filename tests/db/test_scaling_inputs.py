@@ -33,7 +33,7 @@ def site(fresh_world: World) -> Site:
 
 
 def load(world: World) -> dict[str, Any]:
-    (entry,) = world.service.call("scaling_inputs")
+    (entry,) = world.scaling_inputs()
     numbers: dict[str, Any] = entry["load"]
     return numbers
 
@@ -128,7 +128,7 @@ def test_a_poll_reads_no_queue_of_an_organisation_that_another_decides_about(sit
     read = rows_read(own.connection, "select public.worker_scaling_inputs()", {})
     assert read["workers"], "the call must have read something, or this shows nothing"
     assert max(jobs_of(read).values(), default=0) <= FEW, read
-    assert [entry["load"]["waiting"] for entry in world.service.call("scaling_inputs")] == [0, 200]
+    assert [entry["load"]["waiting"] for entry in world.scaling_inputs()] == [0, 200]
 
 
 def test_who_is_nearer_is_asked_once_for_a_lane(site: Site) -> None:

@@ -24,7 +24,7 @@ def test_a_task_that_drains_on_its_way_out_is_asleep_afterwards_and_starting_whe
     site: tuple[World, Organization, str, Runner],
 ) -> None:
     world, _, worker, task = site
-    world.service.call("record_scaling_decision", p_worker=worker, p_to_count=0, p_reason="nothing to run")
+    world.decide_scaling(worker, 0, "nothing to run")
     assert world.worker_row(worker)["status"] == "ONLINE"
     task.heartbeat("DRAINING")
     world.sweep()
@@ -38,7 +38,7 @@ def test_a_task_that_drains_on_its_way_out_is_asleep_afterwards_and_starting_whe
             "update public.workers set cloud = cloud || jsonb_build_object('starting_at', now()) where id = %s",
             [worker],
         )
-    world.service.call("record_scaling_decision", p_worker=worker, p_to_count=1, p_reason="1 job waiting")
+    world.decide_scaling(worker, 1, "1 job waiting")
     waking = world.worker_row(worker)
     assert (waking["status"], waking["is_scaled_to_zero"], waking["status_reason"]) == ("OFFLINE", False, "Starting")
 
@@ -49,5 +49,5 @@ def test_a_task_that_stopped_before_the_decision_was_written_down_is_asleep_too(
     world, _, worker, task = site
     task.call("worker_close_session", p_reason="process exited")
     assert world.worker_row(worker)["status_reason"].startswith("Stopped")
-    world.service.call("record_scaling_decision", p_worker=worker, p_to_count=0, p_reason="nothing to run")
+    world.decide_scaling(worker, 0, "nothing to run")
     assert world.worker_row(worker)["status_reason"].startswith("Scaled to zero")

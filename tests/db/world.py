@@ -218,6 +218,14 @@ class World:
     def open(cls, database: Database) -> "World":
         return cls(database, Caller(database.connect("postgres")), Caller(database.connect("service_role")))
 
+    def scaling_inputs(self) -> Any:
+        """What the planner reads of all organisations."""
+        return self.owner.one("select private.scaling_inputs(array(select id from public.organizations))")
+
+    def decide_scaling(self, worker: str, count: int, reason: str, *, is_dry: bool = False) -> None:
+        """Record a planner's decision."""
+        self.owner.one("select private.record_scaling_decision(%s, %s, %s, '{}', %s)", worker, count, reason, is_dry)
+
     def caller(self, role: str, **claims: Any) -> Caller:
         return Caller(self.database.connect(role, claims))
 

@@ -1,6 +1,6 @@
 """The ledger of SECURITY.md: after a fault run, what was promised and what came of it.
 
-What the database knows it counts itself (private.ledger); what only the engine knows, by its own book, is added here.
+What the database knows it counts itself (cli/launcher/faults/ledger.sql); what only the engine knows, by its own book, is added here.
 """
 
 import sys
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from cli.launcher.faults.books import LEDGER
 from tests.integration.worker_bench import TERMINAL, Bench
 
 COUNTED = (
@@ -74,7 +75,7 @@ def close_ledger(
 def _counted(bench: Bench) -> dict[str, int]:
     """What the database counts over everything that the bench's organisation ever did."""
     with bench.database() as database:
-        row = database.execute("select private.ledger(%s, '-infinity') as ledger", [bench.org]).fetchone()
+        row = database.execute(LEDGER, {"org": bench.org, "since": "-infinity"}).fetchone()
     assert row is not None
     return dict(row["ledger"])
 

@@ -1,6 +1,9 @@
 """What the database says: whether somebody's job is running, and the ledger."""
 
 import contextlib
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -15,7 +18,7 @@ _OTHERS = """
   where q.stage = 'RUNNING' and not coalesce(o.slug = %s and j.module_path = any(%s), false)
 """
 _ORGANISATION = "select id from public.organizations where slug = %s"
-_LEDGER = "select private.ledger(o.id, to_timestamp(%s)) from public.organizations as o where o.slug = %s"
+LEDGER = Path(__file__).with_name("ledger.sql").read_text(encoding="utf-8")
 
 
 class Books:
@@ -39,12 +42,14 @@ class Books:
     def ledger(self) -> dict[str, int] | None:
         """The ledger since the start; nothing while the database is away."""
         try:
-            found: dict[str, int] = self._one(_LEDGER, [self.since, ORGANISATION[1]])
+            since = datetime.fromtimestamp(self.since, UTC)
+            organisation = self._one(_ORGANISATION, [ORGANISATION[1]])
+            found: dict[str, int] = self._one(LEDGER, {"org": organisation, "since": since})
         except psycopg.Error:
             return None
         return found
 
-    def _one(self, query: str, values: list[Any]) -> Any:
+    def _one(self, query: str, values: Sequence[Any] | Mapping[str, Any]) -> Any:
         with psycopg.connect(self._url, autocommit=True, connect_timeout=3, options=_OPTIONS) as connection:
             row = connection.execute(query, values).fetchone()
         if row is None:

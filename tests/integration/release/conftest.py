@@ -23,7 +23,7 @@ def version() -> str:
 
 @pytest.fixture
 def tree(version: str, tmp_path: Path) -> Path:
-    """This working tree after the steps that docs/runner/releases.md names: version, changelog, migrations written down."""
+    """This working tree after the steps that docs/runner/releases.md names: version and changelog."""
     target = tmp_path / "tree"
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=PROJECT, capture_output=True, text=True, check=True)
     for name in filter(None, listed.stdout.split("\0")):
@@ -35,16 +35,4 @@ def tree(version: str, tmp_path: Path) -> Path:
     changelog.write_text(text.replace("## Unreleased", f"## {version}\n\n- It is faster.\n\n## Earlier", 1))
     make = ["make", f"PY={sys.executable}", "SETUP=true"]
     subprocess.run([*make, "version", f"V={version}"], cwd=target, check=True, capture_output=True)
-    # What `make freeze` does first; the rest needs a stack.
-    subprocess.run([sys.executable, "scripts/frozen.py"], cwd=target, check=True, capture_output=True)
     return target
-
-
-@pytest.fixture
-def frozen_tree(tree: Path, version: str) -> Path:
-    """The tree with the rest of what `make freeze` keeps: its runner, and in place of its database that of a version before."""
-    kept = tree / "tests" / "upgrades" / version
-    shutil.copy(next((PROJECT / "tests" / "upgrades").glob("*/database.sql.gz")), kept)
-    command = [sys.executable, "scripts/wheels.py", "--only", "runyard-worker", "--dist", str(kept)]
-    subprocess.run(command, cwd=tree, check=True, capture_output=True)
-    return tree

@@ -132,9 +132,9 @@ def built(folder: Path, *, is_plain: bool) -> Path:
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
 def test_an_older_runner_updates_itself_to_what_the_workflow_built(
-    frozen_tree: Path, version: str, page: Page, url: str, bench: Bench, tmp_path: Path
+    tree: Path, version: str, page: Page, url: str, bench: Bench, tmp_path: Path
 ) -> None:
-    rehearsal = rehearse(frozen_tree, f"v{version}", page, url, is_building=True)
+    rehearsal = rehearse(tree, f"v{version}", page, url, is_building=True)
     rehearsal.run(WORKFLOW)
     check_page(rehearsal, page, bench)
     assert published(bench, version)["notes"] == "- It is faster."

@@ -11,12 +11,12 @@ import pytest
 from stack.settings import PROJECT
 
 LONGEST_FILE = 450
-# A migration is a whole topic, tables and functions; what is read together is not cut for the sake of a number.
-LONGEST_MIGRATION = 750
+# A schema file is a whole topic, tables and functions, that is read together.
+LONGEST_SCHEMA = 820
 # Written by a tool, or a list that would not be clearer in two parts.
 GENERATED = re.compile(
     r"(requirements.*\.txt|\.lock|lock/.*|go\.(sum|mod)|\.svg|LICENSE.*|\.schema\.json|docs/reference/.*"
-    r"|migrations/\d+_api\.sql)$"
+    r"|supabase/migrations/.*|schemas/api\.sql)$"
 )
 
 
@@ -43,7 +43,7 @@ def test_no_file_is_too_long_to_read() -> None:
 
 
 def longest(name: str) -> int:
-    return LONGEST_MIGRATION if name.startswith("supabase/migrations/") else LONGEST_FILE
+    return LONGEST_SCHEMA if name.startswith("supabase/schemas/") else LONGEST_FILE
 
 
 def test_no_lock_file_names_a_registry() -> None:

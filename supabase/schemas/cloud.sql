@@ -1,0 +1,633 @@
+-- Cloud-hosted runners: the database keeps the record and queues the job; a runner with rights in the cloud does the
+-- work. Results about the target (token hash, ARNs) come back through functions that are fenced by the attempt. "Test
+-- connection" is a job too: queued, explained while it waits, fenced, logged, and its end shows whether the identity
+-- works. Scaling decisions are recorded here; a runner's planner makes them.
+
+-- ## jobs about runners
+
+-- A job about a cloud-hosted runner, not yet written.
+create function private.lifecycle_job(
+  p_worker public.workers, p_type public.job_type, p_lifecycle jsonb
+) returns public.provision_jobs
+language plpgsql set search_path = '' as $$
+declare
+  v_job public.provision_jobs;
+  v_identity public.cloud_identities;
+begin
+  select * into v_identity from public.cloud_identities where id = p_worker.cloud_identity_id;
+  v_job.org_id := p_worker.org_id;
+  v_job.type := p_type;
+  v_job.target_worker_id := p_worker.id;
+  v_job.approvals_required := 0;
+  v_job.priority := 50;
+  v_job.max_attempts := 3;
+  v_job.created_by := private.caller_id();
+  v_job.created_by_label := private.caller_label(p_worker.org_id);
+  v_job.payload := jsonb_build_object('lifecycle', jsonb_build_object(
+    'worker', jsonb_build_object('id', p_worker.id, 'name', p_worker.name), 'region', p_worker.region,
+    'identity', jsonb_build_object('id', v_identity.id, 'provider', v_identity.provider, 'account_id',
+      v_identity.account_id, 'role_arn', v_identity.role_arn,
+      'external_id', v_identity.external_id, 'network', v_identity.network),
+    'cloud', p_worker.cloud, 'desired_count', p_worker.desired_count,
+    'version', coalesce(private.latest_version(), 'latest'))
+    || coalesce(p_worker.cloud -> 'task', '{}') || coalesce(p_lifecycle, '{}'));
+  return v_job;
+end;
+$$;
+
+-- One job at a time deploys, updates or removes a runner.
+create function private.refuse_second_lifecycle_job(p_worker uuid) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  perform private.fail('RY409', format('Job %s is already at work on this runner.', q.job_id), 'Wait until it is done.')
+  from private.live_jobs as q where q.state_key = p_worker and q.stage <> 'WAITING';
+end;
+$$;
+
+-- Writes down what a job found out about a cloud identity.
+create function private.note_identity(p_identity uuid, p_job public.provision_jobs) returns void
+language sql set search_path = '' as $$
+  -- The job tried what was frozen into it: its verdict is no news about an identity that was changed meanwhile.
+  update public.cloud_identities as c set
+    verified_at = case when p_job.status = 'SUCCEEDED' then now() else c.verified_at end,
+    verification_error = case when p_job.status = 'SUCCEEDED' then null
+      else left(coalesce(p_job.error ->> 'message', c.verification_error), 2000) end
+  where c.id = p_identity and p_job.status in ('SUCCEEDED', 'FAILED')
+    and (c.account_id, c.role_arn, c.external_id, c.network) = (p_job.payload #>> '{lifecycle,identity,account_id}',
+      p_job.payload #>> '{lifecycle,identity,role_arn}', p_job.payload #>> '{lifecycle,identity,external_id}',
+        p_job.payload #> '{lifecycle,identity,network}')
+$$;
+
+-- What follows from a job about a runner: its record goes, its identity is proven, its rollout goes on.
+create function private.after_lifecycle_job(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if p_job.type = 'REMOVE_WORKER' and p_job.status = 'SUCCEEDED' then
+    -- Taking the record out needs the routing lock alone, which the end of a job must not ask for: the sweep does it.
+    update public.workers set cloud = cloud || '{"is_gone": true}', is_disabled = true
+      where id = p_job.target_worker_id;
+  elsif p_job.type = 'VERIFY_IDENTITY' then
+    perform private.note_identity(p_job.target_identity_id, p_job);
+  elsif p_job.type = 'DEPLOY_WORKER' and (p_job.status = 'SUCCEEDED' or p_job.error ->> 'code' in ('cloud_identity',
+    'cloud_account')) then
+    -- A deployment that failed for another reason says nothing about the role.
+    perform private.note_identity((select w.cloud_identity_id from public.workers as w
+      where w.id = p_job.target_worker_id), p_job);
+  end if;
+  if p_job.type = 'UPDATE_WORKER' and p_job.status in ('FAILED', 'CANCELLED') then
+    perform private.undrain_after_update(p_job.target_worker_id);
+  end if;
+  if p_job.rollout_id is not null then
+    perform private.advance_rollout(p_job.rollout_id);
+  end if;
+end;
+$$;
+
+-- Refuses limits for scaling that no planner could follow.
+create function private.check_scaling(p_scaling jsonb) returns void
+language plpgsql immutable set search_path = '' as $$
+begin
+  perform private.refuse_unknown_keys(p_scaling, array['min', 'max', 'jobs_per_task', 'idle_seconds']);
+  -- One planner reads the limits of all organisations: what it cannot read here would stop it for everybody.
+  if exists (
+    select from jsonb_each(p_scaling) as e
+    -- As it is written: "300.0" is a whole number too, but no integer.
+    where jsonb_typeof(e.value) <> 'number' or e.value #>> '{}' !~ '^[0-9]{1,5}$' or e.value::numeric > 86400
+  ) or (p_scaling ->> 'max')::integer not between 1 and 1000
+    or (p_scaling ->> 'jobs_per_task')::integer not between 1 and 1000
+    or (p_scaling ->> 'min')::integer > coalesce((p_scaling ->> 'max')::integer, 1000) then
+    perform private.fail('RY422', 'A limit for scaling is out of range.',
+      'Whole numbers: min 0 to max, max 1 to 1,000, jobs_per_task 1 to 1,000, idle_seconds 0 to 86,400.');
+  end if;
+end;
+$$;
+
+-- Refuses to deploy with a cloud identity whose last test failed, or that has not been tested as it is now.
+create function private.need_proven_identity(p_org uuid, p_identity uuid, p_region text) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_identity public.cloud_identities;
+begin
+  select * into v_identity from public.cloud_identities where id = p_identity and org_id = p_org and removed_at is null
+    and p_region = any (regions);
+  if v_identity.id is null then
+    perform private.fail('RY404', 'There is no such cloud identity, or it does not allow that region.',
+      'Choose a region that the identity lists.');
+  elsif v_identity.verification_error is not null then
+    perform private.fail('RY409', format('The last test of "%s" failed: %s', v_identity.name,
+      v_identity.verification_error), 'Mend it, and test the connection again (Settings, Cloud identities).');
+  elsif v_identity.verified_at is null then
+    perform private.fail('RY409', format('"%s" has not been tested since it was made or changed.', v_identity.name),
+      'Test the connection first (Settings, Cloud identities).');
+  end if;
+end;
+$$;
+
+-- Writes down what a cloud-hosted runner's tasks are made of, and how many of them are wanted.
+create function private.keep_task(p_worker uuid, p_cloud_identity uuid, p_options jsonb) returns public.workers
+language plpgsql set search_path = '' as $$
+declare
+  v_task pg_catalog.jsonb;
+  v_worker public.workers;
+begin
+  -- What the task is made of is kept: the next deployment and every update make it the same, at their own version.
+  select jsonb_object_agg(o.key, case when o.key = 'image' then to_jsonb(regexp_replace(o.value #>> '{}', ':[^:/]+$',
+    '')) else o.value end)
+  into v_task from jsonb_each(coalesce(p_options, '{}')) as o where o.key in ('cpu', 'memory', 'image',
+    'task_role_arn');
+  update public.workers set cloud_identity_id = p_cloud_identity,
+    cloud = cloud || jsonb_build_object('task', coalesce(cloud -> 'task', '{}') || coalesce(v_task, '{}')),
+    desired_count = coalesce((p_options ->> 'desired_count')::integer, desired_count)
+  where id = p_worker returning * into v_worker;
+  return v_worker;
+end;
+$$;
+
+create function private.deploy_worker(
+  p_org uuid, p_name text, p_cloud_identity uuid, p_region text, p_options jsonb default '{}'
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_worker public.workers;
+  v_job public.provision_jobs;
+  -- A task of its own for each update and for each step of the scale; and no rights to act on other runners.
+  v_settings pg_catalog.jsonb :=
+    '{"allow_multiple_instances": true, "accepted_job_types": ["PLAN", "APPLY", "DESTROY", "OUTPUT", "DRIFT"]}';
+begin
+  perform private.need_role(p_org, 'admin');
+  v_settings := v_settings || private.runner_settings(p_options,
+    array['cpu', 'memory', 'image', 'version', 'task_role_arn', 'desired_count']);
+  perform private.check_worker_options(p_org, v_settings);
+  if coalesce(p_options ->> 'desired_count', '1') !~ '^(1000|[0-9]{1,3})$' then
+    perform private.fail('RY422', 'That is not a number of tasks.', 'desired_count is 0 to 1,000.');
+  end if;
+  perform private.lock_routing(p_org, true);
+  perform private.need_proven_identity(p_org, p_cloud_identity, p_region);
+  -- Else the sweep would retire what is deployed now.
+  perform private.retire_worker(w.id, 'removed from the cloud') from public.workers as w
+  where w.org_id = p_org and lower(w.name) = lower(trim(p_name)) and w.removed_at is null and w.cloud ? 'is_gone';
+  select * into v_worker from public.workers where org_id = p_org and lower(name) = lower(trim(p_name))
+    and removed_at is null
+    and type = 'cloud-hosted'
+    and cloud_identity_id = p_cloud_identity and region = p_region;
+  if v_worker.id is null then
+    v_worker := private.insert_worker(p_org, p_name, 'cloud-hosted', v_settings || jsonb_build_object('region',
+      p_region));
+    insert into public.worker_assignments (org_id, worker_id, path, created_by)
+    select p_org, v_worker.id, a, private.caller_id()
+      from unnest(private.text_list(p_options -> 'assignments')) as a on conflict do nothing;
+    perform private.record_worker_event(v_worker.id, 'registered', 'Deployed by ' || private.caller_label(p_org));
+  end if;
+  perform private.refuse_second_lifecycle_job(v_worker.id);
+  v_worker := private.keep_task(v_worker.id, p_cloud_identity, p_options);
+  perform private.reroute(p_org, v_worker.id);
+  v_job := private.lifecycle_job(v_worker, 'DEPLOY_WORKER', (select jsonb_object_agg(o.key, o.value)
+    from jsonb_each(coalesce(p_options, '{}')) as o where o.key in ('image', 'version')));
+  v_job := private.add_job(v_job, 'Deploy ' || v_worker.name);
+  perform private.audit(p_org, 'worker.deployed', 'worker', v_worker.id::pg_catalog.text, v_worker.name,
+    jsonb_build_object('region', p_region, 'job', v_job.id));
+  return jsonb_build_object('worker', to_jsonb(v_worker), 'job', to_jsonb(v_job));
+end;
+$$;
+comment on function private.deploy_worker is
+  'Registers a cloud-hosted runner (or finds it by its name) and queues the DEPLOY_WORKER job. Options: cpu, memory, '
+  'image, version and a runner''s settings. Admins.';
+grant execute on function private.deploy_worker to authenticated;
+
+create function private.remove_cloud_worker(p_worker uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_worker public.workers := private.lock_worker(p_worker, 'admin');
+  v_job public.provision_jobs;
+begin
+  if v_worker.type <> 'cloud-hosted' then
+    perform private.fail('RY422', format('"%s" is %s; Runyard did not deploy it.', v_worker.name, v_worker.type),
+      'Remove its record; what runs there is yours.');
+  end if;
+  perform private.refuse_second_lifecycle_job(p_worker);
+  v_job := private.add_job(private.lifecycle_job(v_worker, 'REMOVE_WORKER', null), 'Remove ' || v_worker.name);
+  update public.workers set is_draining = true, drain_reason = 'Being removed' where id = p_worker;
+  perform private.refresh_worker_status(p_worker);
+  perform private.wake_worker(p_worker);
+  perform private.audit(v_worker.org_id, 'worker.removal_queued', 'worker', p_worker::pg_catalog.text, v_worker.name,
+    jsonb_build_object('job', v_job.id));
+  return to_jsonb(v_job);
+end;
+$$;
+comment on function private.remove_cloud_worker is
+  'Drains a cloud-hosted runner and queues the REMOVE_WORKER job; it goes when that job has succeeded. Admins.';
+grant execute on function private.remove_cloud_worker to authenticated;
+
+-- ## what the job says about its target
+
+-- The runner that the calling attempt deploys, updates or removes.
+create function private.owned_target(p_job bigint, p_attempt integer) returns public.workers
+language plpgsql set search_path = '' as $$
+declare
+  v_worker public.workers;
+begin
+  perform private.owned_job(private.this_runner(), p_job, p_attempt);
+  select w.* into v_worker from public.provision_jobs as j join public.workers as w on w.id = j.target_worker_id
+    where j.id = p_job;
+  if v_worker.id is null then
+    perform private.fail('RY422', 'This job is not about a runner.');
+  end if;
+  return v_worker;
+end;
+$$;
+
+create function private.worker_target_token(
+  p_job bigint, p_attempt integer, p_token_hash text, p_token_hint text
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_worker public.workers := private.owned_target(p_job, p_attempt);
+  v_token pg_catalog.uuid;
+begin
+  -- The plaintext of an earlier try was lost with it.
+  update private.worker_tokens set revoked_at = now() where worker_id = v_worker.id and revoked_at is null
+    and last_used_at is null;
+  v_token := private.add_token(v_worker.id, p_token_hash, p_token_hint, null);
+  perform private.record_worker_event(v_worker.id, 'token_rotated', format('By job %s', p_job));
+  return jsonb_build_object('token_id', v_token);
+end;
+$$;
+comment on function private.worker_target_token is
+  'A deploying job gives its target a token (hash only); one that was never used is replaced.';
+grant execute on function private.worker_target_token to worker, executor;
+
+-- What a job about a runner needs to know of it.
+create function private.target_json(p_worker uuid) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('id', w.id, 'name', w.name, 'status', s.status, 'status_reason', s.reason, 'version',
+    w.version, 'is_draining', w.is_draining,
+    'desired_count', w.desired_count, 'cloud', w.cloud, 'removed', w.removed_at is not null,
+    'last_seen_at', (select max(i.last_seen_at) from private.instance_liveness as i where i.worker_id = w.id),
+    'instances', (select count(*) from private.instance_liveness as i where i.worker_id = w.id and i.is_fresh),
+    'versions', (select coalesce(jsonb_agg(distinct n.version), '[]') from public.worker_instances as n
+      join private.instance_liveness as i on i.instance_id = n.id where n.worker_id = w.id and i.is_fresh),
+    'running', (select count(*) from private.live_jobs as q where q.worker_id = w.id and q.stage = 'RUNNING'))
+  from public.workers as w cross join lateral private.derive_worker_status(w.id) as s where w.id = p_worker
+$$;
+
+-- Refuses what a job reports of its target, and what would make the record of it too large.
+create function private.check_target_patch(p_cloud jsonb, p_patch jsonb) returns void
+language plpgsql immutable set search_path = '' as $$
+begin
+  perform private.refuse_unknown_keys(p_patch, array['cloud', 'desired_count', 'is_scaled_to_zero', 'is_draining',
+    'drain_reason']);
+  -- What else the column holds (since when it starts, that it is gone, its task) is the database's own to say.
+  if jsonb_typeof(p_patch -> 'cloud') <> 'object' or jsonb_path_exists(p_patch,
+      '$.cloud.keyvalue() ? (!(@.key like_regex "_arn$" && @.value.type() == "string"))', silent => true)
+    or pg_column_size(p_cloud || (p_patch -> 'cloud')) > 16384 then
+    perform private.fail('RY422', 'What was made in the cloud is an object of names and ARNs, of at most 16 KiB.',
+      'Send {"cloud": {"service_arn": "arn:…"}}.');
+  end if;
+  if p_patch ->> 'desired_count' !~ '^(1000|[0-9]{1,3})$' or p_patch ->> 'is_scaled_to_zero' not in ('true', 'false')
+    or p_patch ->> 'is_draining' not in ('true', 'false') then
+    perform private.fail('RY422', 'A field of the target has the wrong type.',
+      'desired_count is 0 to 1,000, is_scaled_to_zero and is_draining are true or false.');
+  end if;
+end;
+$$;
+
+create function private.worker_target_update(p_job bigint, p_attempt integer, p_patch jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_worker public.workers := private.owned_target(p_job, p_attempt);
+begin
+  perform private.check_target_patch(v_worker.cloud, p_patch);
+  update public.workers set
+    cloud = cloud || coalesce(p_patch -> 'cloud', '{}'),
+      desired_count = coalesce((p_patch ->> 'desired_count')::integer, desired_count),
+    is_scaled_to_zero = coalesce((p_patch ->> 'is_scaled_to_zero')::boolean, is_scaled_to_zero),
+    is_draining = coalesce((p_patch ->> 'is_draining')::boolean, is_draining),
+    drain_reason = case when p_patch ? 'is_draining' then left(p_patch ->> 'drain_reason', 200) else drain_reason end
+  where id = v_worker.id;
+  perform private.refresh_worker_status(v_worker.id);
+  perform private.wake_worker(v_worker.id);
+  return private.target_json(v_worker.id);
+end;
+$$;
+comment on function private.worker_target_update is
+  'A deploying job records what it made (cloud: names and ARNs), drains or resumes its target. Answers like '
+  'worker_target_status.';
+grant execute on function private.worker_target_update to worker, executor;
+
+create function private.worker_target_status(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_worker public.workers := private.owned_target(p_job, p_attempt);
+begin
+  return private.target_json(v_worker.id);
+end;
+$$;
+comment on function private.worker_target_status is
+  'How the target of a deploying job is: status, versions of its live instances, running jobs.';
+grant execute on function private.worker_target_status to worker, executor;
+
+-- ## after such a job
+
+-- Retires the records of runners that are gone from the cloud.
+create function private.sweep_removals() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_worker pg_catalog.record;
+  v_count integer := 0;
+begin
+  for v_worker in select w.id, w.org_id from public.workers as w where w.cloud ? 'is_gone' and w.removed_at is null
+    order by w.org_id loop
+    begin
+      if private.try_lock_routing(v_worker.org_id, true) then
+        perform private.retire_worker(v_worker.id, 'removed from the cloud');
+        v_count := v_count + 1;
+      end if;
+    exception
+      when others then raise warning 'sweep of removed runner %: %', v_worker.id, sqlerrm;
+    end;
+  end loop;
+  return v_count;
+end;
+$$;
+
+-- squawk-ignore require-concurrent-index-creation
+create index workers_gone_idx on public.workers (id) where cloud ? 'is_gone' and removed_at is null;
+
+create function private.verify_cloud_identity(p_identity uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_identity public.cloud_identities := private.my_identity(p_identity);
+  v_job public.provision_jobs;
+begin
+  select j.* into v_job from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id
+    where q.state_key = p_identity
+    and q.stage <> 'WAITING';
+  if v_job.id is null then
+    v_job.org_id := v_identity.org_id;
+    v_job.type := 'VERIFY_IDENTITY';
+    v_job.target_identity_id := p_identity;
+    v_job.approvals_required := 0;
+    v_job.priority := 50;
+    v_job.max_attempts := 3;
+    v_job.created_by := private.caller_id();
+    v_job.created_by_label := private.caller_label(v_identity.org_id);
+    v_job.payload := jsonb_build_object('lifecycle', jsonb_build_object('regions', to_jsonb(v_identity.regions),
+      'identity', jsonb_build_object('id', v_identity.id, 'name', v_identity.name, 'provider', v_identity.provider,
+        'account_id', v_identity.account_id,
+        'role_arn', v_identity.role_arn, 'external_id', v_identity.external_id, 'network', v_identity.network)));
+    v_job := private.add_job(v_job, 'Test ' || v_identity.name);
+    perform private.audit(v_identity.org_id, 'cloud_identity.tested', 'cloud_identity', p_identity::pg_catalog.text,
+      v_identity.name, jsonb_build_object('job', v_job.id));
+  end if;
+  return to_jsonb(v_identity) || jsonb_build_object('job', to_jsonb(v_job));
+end;
+$$;
+comment on function private.verify_cloud_identity is
+  'Queues the job that tries a cloud identity in all of its regions, or finds the one that is under way; verified_at '
+  'or verification_error follow from it. Admins.';
+grant execute on function private.verify_cloud_identity to authenticated;
+
+-- ## scaling
+-- Scaling, as the runner that holds the cloud's rights does it: it asks for the numbers, decides by a pure planner,
+-- sets the count in the cloud and writes down what it did. One runner decides for an organisation at a time, by a lease
+-- that the next one takes over.
+create table public.scaling_decisions (
+  id bigint generated always as identity primary key,
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  worker_id uuid not null references public.workers (id) on delete cascade,
+  at timestamptz not null default now(),
+  from_count integer not null,
+  to_count integer not null,
+  reason text not null,
+  detail jsonb not null default '{}',
+  dry_run boolean not null default false
+);
+create index scaling_decisions_worker_id_idx on public.scaling_decisions (worker_id, id desc);
+create index scaling_decisions_org_id_idx on public.scaling_decisions (org_id, id desc);
+alter table public.scaling_decisions enable row level security;
+grant select on public.scaling_decisions to authenticated, service_role;
+create policy "Members see their organisation's scaling decisions" on public.scaling_decisions
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.scaling_decisions is 'Why a cloud-hosted runner was given more or fewer tasks, or none.';
+comment on column public.scaling_decisions.from_count is 'Tasks before.';
+comment on column public.scaling_decisions.to_count is 'Tasks after.';
+comment on column public.scaling_decisions.detail is 'The numbers that it was computed from.';
+comment on column public.scaling_decisions.dry_run is 'Whether it was only computed, not carried out.';
+
+-- What a planner needs to decide how many tasks each cloud-hosted runner should have; null: of all organisations.
+create function private.scaling_inputs(p_orgs uuid[]) returns jsonb
+language sql stable set search_path = '' as $$
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'worker_id', w.id, 'org_id', w.org_id, 'name', w.name, 'region', w.region, 'cloud', w.cloud,
+    'limits', jsonb_build_object('minimum', coalesce((w.scaling ->> 'min')::integer, 0), 'maximum',
+      coalesce((w.scaling ->> 'max')::integer, 1),
+      'jobs_per_task', coalesce((w.scaling ->> 'jobs_per_task')::integer, w.capacity), 'idle_seconds',
+        coalesce((w.scaling ->> 'idle_seconds')::integer, 300)),
+    'load', jsonb_build_object('desired', w.desired_count, 'connected', l.connected, 'waiting', (
+        -- Who is nearer is asked once for a lane that has work, not for each of its jobs.
+        select coalesce(sum(case when ready.jobs = 0 or private.has_nearer(l, lw.distance) then 0 else ready.jobs end),
+          0)
+        from private.lane_workers as lw join private.lanes as l on l.id = lw.lane_id
+        cross join lateral (
+          select count(*) as jobs from private.live_jobs as q where q.lane_id = lw.lane_id and q.stage = 'READY'
+        ) as ready
+        where lw.worker_id = w.id
+          -- Nobody could take them: a task would be started, and paid for, to wait.
+          and not exists (select from private.organizations_in_maintenance as m where m.org_id = w.org_id)),
+      'running', l.running, 'busy_tasks', l.busy, 'takes_jobs', not (w.is_disabled or w.is_draining)),
+    'last', (select to_jsonb(d) from public.scaling_decisions as d where d.worker_id = w.id order by d.id desc limit 1)
+  ) order by w.created_at, w.id), '[]')
+  from public.workers as w
+  cross join lateral (
+    select count(*) filter (where i.is_fresh) as connected, coalesce(sum(i.used), 0) as running,
+      count(*) filter (where i.is_fresh and i.used > 0) as busy
+    from private.instance_liveness as i where i.worker_id = w.id
+  ) as l
+  where w.type = 'cloud-hosted' and w.removed_at is null and not w.cloud ? 'is_gone'
+    and (p_orgs is null or w.org_id = any (p_orgs))
+$$;
+
+-- Records a scaling decision and, unless it is a rehearsal, sets the new count.
+create function private.record_scaling_decision(
+  p_worker uuid, p_to_count integer, p_reason text, p_detail jsonb, p_dry_run boolean
+) returns jsonb
+language plpgsql set search_path = '' as $$
+declare
+  v_worker public.workers;
+  v_decision public.scaling_decisions;
+begin
+  select * into v_worker from public.workers where id = p_worker and type = 'cloud-hosted' and removed_at is null;
+  if v_worker.id is null or p_to_count is null or p_to_count not between 0 and 1000 then
+    perform private.fail('RY422', 'A decision needs a cloud-hosted runner and a count from 0 to 1,000.');
+  end if;
+  insert into public.scaling_decisions (org_id, worker_id, from_count, to_count, reason, detail, dry_run)
+  values (v_worker.org_id, p_worker, v_worker.desired_count, p_to_count, p_reason, coalesce(p_detail, '{}'),
+    coalesce(p_dry_run, false)) returning * into v_decision;
+  if not v_decision.dry_run then
+    update public.workers set desired_count = p_to_count, is_scaled_to_zero = p_to_count = 0 where id = p_worker;
+    perform private.refresh_worker_status(p_worker);
+  end if;
+  perform private.wake_org(v_worker.org_id, 'scaling_decisions', v_decision.id::pg_catalog.text);
+  return to_jsonb(v_decision);
+end;
+$$;
+
+create table private.scaling_leases (
+  org_id uuid primary key references public.organizations (id) on delete cascade,
+  session_id uuid not null,
+  held_until timestamptz not null
+);
+alter table private.scaling_leases enable row level security;
+comment on table private.scaling_leases is 'Which session decides about an organisation''s cloud-hosted runners.';
+comment on column private.scaling_leases.held_until is 'Until when, unless it asks again.';
+
+create table private.scaling_memory (
+  worker_id uuid primary key references public.workers (id) on delete cascade,
+  memory jsonb not null default '{}' check (jsonb_typeof(memory) = 'object'),
+  verdict text,
+  updated_at timestamptz not null default now()
+);
+alter table private.scaling_memory enable row level security;
+comment on table private.scaling_memory is
+  'What the planner has to remember of a runner from one decision to the next.';
+comment on column private.scaling_memory.memory is
+  'The planner''s own words: since when there are too many tasks, starts without a heartbeat.';
+comment on column private.scaling_memory.verdict is 'What it last decided.';
+
+-- The calling runner, if it may act on other runners.
+create function private.need_lifecycle_runner() returns private.runner
+language plpgsql set search_path = '' as $$
+declare
+  v_runner private.runner := private.this_runner();
+begin
+  if not exists (select from public.workers as w where w.id = v_runner.worker_id
+    and w.accepted_job_types @> '{UPDATE_WORKER}') then
+    perform private.fail('RY403', 'This runner does not accept jobs about runners.',
+      'Let it accept UPDATE_WORKER jobs.');
+  end if;
+  return v_runner;
+end;
+$$;
+
+-- Organisations with cloud-hosted runners that the calling runner works for; none while it takes no jobs itself.
+create function private.orgs_to_scale(p_runner private.runner) returns setof uuid
+language sql stable set search_path = '' as $$
+  select distinct w.org_id from public.workers as w
+  where w.type = 'cloud-hosted' and w.removed_at is null and p_runner.is_open
+    and (w.org_id = p_runner.org_id or exists (
+      select from private.shared_refusals as r
+      where r.worker_id = p_runner.worker_id and r.org_id = w.org_id and r.reason is null))
+$$;
+
+-- Takes or prolongs the lease of every organisation that the runner works for and that is free; answers with those that
+-- are held now.
+create function private.hold_scaling(p_runner private.runner, p_seconds integer, p_except uuid[]) returns setof uuid
+language sql set search_path = '' as $$
+  insert into private.scaling_leases as l (org_id, session_id, held_until)
+  select o, p_runner.session_id, now() + make_interval(secs => p_seconds)
+  from private.orgs_to_scale(p_runner) as o where o <> all (p_except)
+  on conflict (org_id) do update set session_id = excluded.session_id, held_until = excluded.held_until
+  where l.session_id = excluded.session_id or l.held_until < now()
+  returning l.org_id
+$$;
+
+create function private.worker_scaling_inputs(p_except uuid[] default '{}') returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_runner private.runner := private.need_lifecycle_runner();
+  v_orgs pg_catalog.uuid[];
+begin
+  select array_agg(h) into v_orgs from private.hold_scaling(v_runner, 45, coalesce(p_except, '{}')) as h;
+  return jsonb_build_object(
+    'has_cloud', exists (select from private.orgs_to_scale(v_runner)),
+    'workers', coalesce((
+      select jsonb_agg(i.input || jsonb_build_object('memory', coalesce(m.memory, '{}'), 'verdict', m.verdict,
+        'identity',
+        jsonb_build_object(
+        'account_id', c.account_id, 'role_arn', c.role_arn, 'external_id', c.external_id, 'network', c.network)))
+      -- Others decide about the rest: their queues are theirs to read.
+      from jsonb_array_elements(private.scaling_inputs(coalesce(v_orgs, '{}'))) as i (input)
+      join public.workers as w on w.id = (i.input ->> 'worker_id')::pg_catalog.uuid and w.cloud ? 'service_arn'
+      join public.cloud_identities as c on c.id = w.cloud_identity_id
+      left join private.scaling_memory as m on m.worker_id = w.id
+      where not private.is_state_in_use(w.id)
+    ), '[]'));
+end;
+$$;
+comment on function private.worker_scaling_inputs is
+  'Takes the right to decide where nobody has it, but for those organisations, and answers with what the planner '
+  'needs of each deployed runner that no job is at work on.';
+grant execute on function private.worker_scaling_inputs to worker;
+
+-- Whether every runner could read it: times in UTC as the planner writes them, a small number, or nothing.
+create function private.is_scaling_memory(p_memory jsonb) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  -- The thirtieth of February is written like a time, and is none.
+  perform m.value::pg_catalog.timestamptz from jsonb_each_text(p_memory) as m where m.key <> 'boot_failures';
+  return not exists (
+    select from jsonb_each_text(p_memory) as m where m.value !~ case when m.key = 'boot_failures' then '^[0-9]{1,3}$'
+      else '^[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3])(:[0-5][0-9]){2}([.][0-9]{6})?[+]00:00$' end);
+exception
+  when data_exception then return false;
+end;
+$$;
+
+-- Refuses what is no decision, and a memory that the next planner could not read.
+create function private.check_scaling_decision(p_decision jsonb) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if coalesce(p_decision ->> 'desired', '') !~ '^(1000|[0-9]{1,3})$' or jsonb_typeof(p_decision -> 'memory') <> 'object'
+    or jsonb_typeof(p_decision -> 'dry_run') <> 'boolean' or coalesce(p_decision ->> 'reason', '') = ''
+    or pg_column_size(p_decision) > 65536 then
+    perform private.fail('RY422', 'That is not a decision.',
+      'Send {desired, verdict, reason, memory, dry_run}, 64 KiB at most; desired is 0 to 1,000.');
+  end if;
+  perform private.check_reason(p_decision ->> 'reason');
+  perform private.refuse_unknown_keys(p_decision -> 'memory',
+    array['surplus_since', 'started_at', 'boot_failures', 'broken_until']);
+  -- The next to decide reads it, and that may be a runner that decides for all organisations.
+  if not private.is_scaling_memory(p_decision -> 'memory') then
+    perform private.fail('RY422', 'What the planner remembers is not valid.',
+      'Times are like 2026-11-01T08:00:00+00:00 or null; boot_failures is 0 to 999.');
+  end if;
+end;
+$$;
+
+create function private.worker_scaling_decided(p_worker uuid, p_decision jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_runner private.runner := private.need_lifecycle_runner();
+  v_worker public.workers;
+  v_before private.scaling_memory;
+  v_count integer;
+begin
+  perform private.check_scaling_decision(p_decision);
+  v_count := (p_decision ->> 'desired')::integer;
+  select w.* into v_worker from public.workers as w
+  join private.scaling_leases as l on l.org_id = w.org_id and l.session_id = v_runner.session_id
+    and l.held_until > now()
+  where w.id = p_worker and w.type = 'cloud-hosted' and w.removed_at is null;
+  if v_worker.id is null then
+    perform private.fail('RY409', 'Another runner decides about this one now.', 'Ask for the numbers again.');
+  end if;
+  select * into v_before from private.scaling_memory where worker_id = p_worker;
+  insert into private.scaling_memory (worker_id, memory, verdict)
+    values (p_worker, coalesce(p_decision -> 'memory', '{}'),
+    p_decision ->> 'verdict')
+  on conflict (worker_id) do update set memory = excluded.memory, verdict = excluded.verdict, updated_at = now();
+  if v_count <> v_worker.desired_count or (p_decision ->> 'verdict' = 'BROKEN' and v_before.verdict is distinct
+    from 'BROKEN') then
+    if v_count > v_worker.desired_count and not coalesce((p_decision ->> 'dry_run')::boolean, false) then
+      update public.workers set cloud = cloud || jsonb_build_object('starting_at', now()) where id = p_worker;
+    end if;
+    return private.record_scaling_decision(p_worker, v_count, p_decision ->> 'reason',
+      p_decision - array['memory', 'reason', 'dry_run'], coalesce((p_decision ->> 'dry_run')::boolean, false));
+  end if;
+  return null;
+end;
+$$;
+comment on function private.worker_scaling_decided is
+  'Writes down what was decided about a runner: {desired, verdict, reason, load, memory, dry_run}. A row in '
+  'scaling_decisions only where something changed.';
+grant execute on function private.worker_scaling_decided to worker;

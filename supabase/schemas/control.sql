@@ -1,0 +1,545 @@
+-- What people decide about jobs: cancel, retry, resolve NEEDS_ATTENTION, approve, confirm, comment; and maintenance,
+-- during which no job is claimed.
+
+create table public.approvals (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  job_id bigint not null references public.provision_jobs (id) on delete cascade,
+  user_id uuid not null,
+  user_label text not null,
+  decision text not null check (decision in ('approve', 'reject')),
+  comment text not null default '' check (length(comment) <= 2000),
+  is_override boolean not null default false,
+  created_at timestamptz not null default now(),
+  unique (job_id, user_id)
+);
+create index approvals_org_id_idx on public.approvals (org_id, created_at desc);
+alter table public.approvals enable row level security;
+grant select on public.approvals to authenticated, service_role;
+create policy "Members see their organisation's approvals" on public.approvals
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.approvals is
+  'What members decided about jobs that need approval; one decision per member and job.';
+comment on column public.approvals.user_label is 'Their name at that time.';
+comment on column public.approvals.decision is 'approve or reject.';
+comment on column public.approvals.is_override is
+  'Whether an owner who is alone approved a job of their own; the comment is why.';
+create trigger wake after insert on public.approvals for each row execute function private.wake_for_row();
+
+-- ## maintenance
+-- Maintenance, of an organisation or of the installation: nothing new is claimed, what runs finishes, and every job
+-- that waits says until when and why. It ends by itself.
+create view private.organizations_in_maintenance as
+select
+  o.id as org_id,
+  -- Whichever lasts longer.
+  case when o.maintenance_until > coalesce(i.maintenance_until, '-infinity') then
+      jsonb_build_object('scope', 'organization', 'until', o.maintenance_until, 'reason', o.maintenance_reason)
+    else jsonb_build_object('scope', 'installation', 'until', i.maintenance_until, 'reason', i.maintenance_reason)
+  end as maintenance
+from public.organizations as o cross join private.installation as i
+where i.is_only and greatest(i.maintenance_until, o.maintenance_until) > now();
+comment on view private.organizations_in_maintenance is
+  'Organisations whose jobs are not taken now. The claim and whoever explains it both read it.';
+comment on column private.organizations_in_maintenance.maintenance is 'Whose it is, until when and why.';
+
+-- The maintenance that keeps an organisation's jobs from being taken now: whose it is, until when and why; null when
+-- there is none.
+create function private.current_maintenance(p_org uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return (select m.maintenance from private.organizations_in_maintenance as m where m.org_id = p_org);
+end;
+$$;
+
+create function private.maintenance(p_org uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need_role(p_org, 'viewer');
+  return private.current_maintenance(p_org);
+end;
+$$;
+comment on function private.maintenance is
+  'The maintenance that keeps the organisation''s jobs waiting, {scope, until, reason}, or null. Members.';
+grant execute on function private.maintenance to authenticated;
+
+-- Refuses a maintenance without an end or a reason.
+create function private.check_maintenance(p_until timestamptz, p_reason text) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if p_until is null then
+    return;
+  end if;
+  if p_until <= now() or p_until > now() + interval '30 days' then
+    perform private.fail('RY422', 'Maintenance ends at a time within the next 30 days.',
+      'Send the time of its end, or none to end it now.');
+  end if;
+  if length(trim(coalesce(p_reason, ''))) not between 1 and 500 then
+    perform private.fail('RY422', 'Maintenance needs a reason of at most 500 characters.',
+      'Say why jobs wait: every member reads it.');
+  end if;
+end;
+$$;
+
+-- Wakes the runners of every lane with a ready job, of one organisation or of all.
+create function private.wake_lanes(p_org uuid) returns void
+language sql set search_path = '' as $$
+  select private.wake_lane(l.id) from private.ready_lanes as l where p_org is null or l.org_id = p_org limit 1000
+$$;
+
+create function private.set_maintenance(
+  p_org uuid, p_until timestamptz default null, p_reason text default null
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.need_role(p_org, 'admin');
+  perform private.check_maintenance(p_until, p_reason);
+  update public.organizations set maintenance_until = p_until, maintenance_reason = case when p_until is not null
+    then trim(p_reason) end
+  where id = p_org;
+  perform private.audit(p_org, case when p_until is null then 'organization.maintenance_ended'
+    else 'organization.maintenance' end,
+    'organization', p_org::pg_catalog.text, null, jsonb_build_object('until', p_until, 'reason', p_reason));
+  perform private.wake_org(p_org, 'organizations', p_org::pg_catalog.text);
+  if p_until is null then
+    perform private.wake_lanes(p_org);
+  end if;
+  return jsonb_build_object('maintenance', private.current_maintenance(p_org));
+end;
+$$;
+comment on function private.set_maintenance is
+  'Until then no runner takes a job of the organisation; what runs, finishes. Without a time it ends at once. Admins.';
+grant execute on function private.set_maintenance to authenticated;
+
+create function private.set_installation_maintenance(
+  p_until timestamptz default null, p_reason text default null
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.check_maintenance(p_until, p_reason);
+  update private.installation set maintenance_until = p_until, maintenance_reason = case when p_until is not null
+    then trim(p_reason) end
+  where is_only;
+  perform private.audit(null, case when p_until is null then 'installation.maintenance_ended'
+    else 'installation.maintenance' end,
+    'installation', null, null, jsonb_build_object('until', p_until, 'reason', p_reason));
+  perform private.wake_org(o.id, 'organizations', o.id::pg_catalog.text) from public.organizations as o;
+  if p_until is null then
+    perform private.wake_lanes(null);
+  end if;
+  return jsonb_build_object('maintenance', case when p_until is not null then jsonb_build_object('scope',
+    'installation', 'until', p_until, 'reason', trim(p_reason)) end);
+end;
+$$;
+comment on function private.set_installation_maintenance is
+  'Until then no runner takes a job of any organisation; what runs, finishes. Without a time it ends at once. Service '
+  'key only.';
+grant execute on function private.set_installation_maintenance to service_role;
+
+-- A job that the caller may decide about, with everything locked that a decision changes.
+create function private.my_job(p_job bigint, p_role public.member_role) returns public.provision_jobs
+language plpgsql set search_path = '' as $$
+declare
+  v_job public.provision_jobs;
+begin
+  select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
+  if v_job.id is null then
+    perform private.fail('RY404', format('There is no job %s.', p_job));
+  end if;
+  perform private.need_role(v_job.org_id, p_role);
+  perform private.lock_state(v_job.org_id, s.state_key) from private.job_states as s where s.job_id = p_job;
+  perform from private.live_jobs as q where q.job_id = p_job for update;
+  select * into v_job from public.provision_jobs where id = p_job for no key update;
+  return v_job;
+end;
+$$;
+
+create function private.cancel_job(
+  p_job bigint, p_kind public.cancel_kind default 'GRACEFUL', p_reason text default null
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_job public.provision_jobs := private.my_job(p_job, 'operator');
+begin
+  perform private.check_reason(p_reason);
+  if v_job.status in ('AWAITING_APPROVAL', 'QUEUED') then
+    perform private.end_job(p_job, 'CANCELLED', 'cancelled', private.caller_kind(), private.caller_id(),
+      private.caller_label(v_job.org_id), p_reason);
+    select * into v_job from public.provision_jobs where id = p_job;
+  elsif v_job.status in ('CLAIMED', 'PROCESSING') then
+    -- Asking again may only ask for more: from "after this step" to "now".
+    update public.provision_jobs set
+      cancel_kind = greatest(cancel_kind, coalesce(p_kind, 'GRACEFUL')),
+        cancel_requested_at = coalesce(cancel_requested_at, now()),
+      cancel_requested_by = private.caller_label(v_job.org_id)
+    where id = p_job returning * into v_job;
+    update private.live_jobs set cancel_kind = v_job.cancel_kind where job_id = p_job;
+    perform private.record_job_event(v_job, 'cancel_requested', null, null, private.caller_kind(), private.caller_id(),
+      private.caller_label(v_job.org_id), p_reason,
+      jsonb_build_object('kind', v_job.cancel_kind));
+    perform private.wake_worker(v_job.worker_id);
+  elsif v_job.status = 'NEEDS_ATTENTION' then
+    perform private.fail('RY409', 'Nothing is running; the job needs a decision.',
+      'Resolve it: look with a refresh-only plan, retry it, or mark it as failed.');
+  else
+    perform private.fail('RY409', format('The job is %s already.', v_job.status), 'What is done cannot be cancelled.');
+  end if;
+  perform private.audit(v_job.org_id, 'job.cancelled', 'job', p_job::pg_catalog.text,
+    v_job.type || ' ' || coalesce(v_job.module_path, ''), jsonb_build_object('kind', p_kind, 'reason', p_reason));
+  return to_jsonb(v_job);
+end;
+$$;
+comment on function private.cancel_job is
+  'Cancels a job that has not begun at once, and asks the runner to stop one that has: after the step, gracefully, or '
+  'now. Operators.';
+grant execute on function private.cancel_job to authenticated;
+
+-- Refuses to run a job again about a runner that is gone or has another job, or to a release that was withdrawn.
+create function private.check_retry_target(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_worker public.workers;
+begin
+  if p_job.target_worker_id is null then
+    return;
+  end if;
+  select * into v_worker from public.workers where id = p_job.target_worker_id;
+  if v_worker.removed_at is not null or v_worker.cloud ? 'is_gone' then
+    perform private.fail('RY409', format('"%s" was removed.', v_worker.name),
+      'Nothing is left to run it for. Deploy the runner again instead.');
+  end if;
+  perform private.refuse_second_lifecycle_job(v_worker.id);
+  if p_job.type = 'UPDATE_WORKER' then
+    perform private.need_updatable(v_worker, p_job.payload #>> '{lifecycle,version}');
+  end if;
+end;
+$$;
+
+create function private.retry_job(p_job bigint, p_reason text default null) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_old public.provision_jobs := private.my_job(p_job, 'operator');
+  v_new public.provision_jobs := v_old;
+  v_module public.modules;
+begin
+  perform private.check_reason(p_reason);
+  if v_old.status not in ('FAILED', 'CANCELLED') then
+    perform private.fail('RY409', format('The job is %s; only a failed or cancelled one can be retried.', v_old.status),
+      case when v_old.status = 'NEEDS_ATTENTION' then 'Resolve it first.' else 'Enqueue a new one instead.' end);
+  end if;
+  select * into v_module from public.modules where id = v_old.module_id and deleted_at is null;
+  if v_old.module_id is null then
+    perform private.need_role(v_old.org_id, 'admin');
+  elsif v_module.id is null then
+    perform private.fail('RY409', 'Its module was removed.', 'Nothing is left to run it for.');
+  end if;
+  perform private.need_pinned_runner(v_old.pinned_worker_id);
+  perform private.check_retry_target(v_old);
+  if v_old.plan_job_id is not null then
+    perform private.check_saved_plan(v_old.org_id, v_old.type, v_old.module_id, v_old.plan_job_id);
+  end if;
+  v_new.retry_of := p_job;
+  v_new.idempotency_key := null;
+  v_new.rollout_id := null;
+  v_new.needs_confirmation := false;
+  v_new.created_by := private.caller_id();
+  v_new.created_by_label := private.caller_label(v_old.org_id);
+  -- What the module asks for now counts, unless the job asked for more.
+  if v_old.type in ('APPLY', 'DESTROY') then
+    perform private.refuse_locked_modules(array[v_old.module_id]);
+    v_new.approvals_required := greatest(v_old.approvals_required, v_module.approvals_required);
+  end if;
+  v_new.approval_deadline_at := case when v_new.approvals_required > 0
+    then now() + make_interval(secs => coalesce(v_module.approval_timeout_seconds, 86400)) end;
+  v_new := private.add_job(v_new, coalesce(p_reason, format('Retry of job %s.', p_job)));
+  perform private.record_job_event(v_old, 'retried_as', null, null, private.caller_kind(), private.caller_id(),
+    private.caller_label(v_old.org_id), p_reason,
+    jsonb_build_object('job', v_new.id));
+  perform private.audit(v_old.org_id, 'job.retried', 'job', p_job::pg_catalog.text,
+    v_old.type || ' ' || coalesce(v_old.module_path, ''), jsonb_build_object('as', v_new.id));
+  return to_jsonb(v_new);
+end;
+$$;
+comment on function private.retry_job is
+  'Enqueues a failed or cancelled job again, as a new job with the same frozen payload and the larger number of '
+  'approvals. Operators; admins for runners'' own jobs.';
+grant execute on function private.retry_job to authenticated;
+
+-- ## attention
+
+-- Enqueues a refresh-only plan that may run although the job holds the state: it looks and writes nothing.
+create function private.inspect_job(p_job public.provision_jobs) returns jsonb
+language plpgsql set search_path = '' as $$
+declare
+  v_new bigint;
+begin
+  if p_job.module_id is null then
+    perform private.fail('RY422', 'This job acts on no module, so there is nothing to plan.',
+      'Retry it, or mark it as failed.');
+  end if;
+  v_new := (private.add_module_jobs(p_job.org_id, 'PLAN', array[p_job.module_id], null,
+    jsonb_build_object('refresh_only', true, 'inspects', p_job.id, 'lock', false)))[1];
+  perform private.lock_state(p_job.org_id, s.state_key) from private.job_states as s where s.job_id = v_new;
+  perform private.place_jobs(p_job.org_id, array[v_new], format('To see what job %s left behind.', p_job.id));
+  return (select to_jsonb(j) from public.provision_jobs as j where j.id = v_new);
+end;
+$$;
+
+-- Marks a held job as failed; its state lock goes only with the lock's id as proof.
+create function private.fail_held(p_job public.provision_jobs, p_proof text) returns public.provision_jobs
+language plpgsql set search_path = '' as $$
+declare
+  v_lock private.state_locks;
+  v_job public.provision_jobs;
+begin
+  select * into v_lock from private.state_locks where module_id = p_job.module_id and job_id = p_job.id;
+  perform private.end_job(p_job.id, 'FAILED', 'marked_failed', private.caller_kind(), private.caller_id(),
+    private.caller_label(p_job.org_id), 'Marked as failed');
+  select * into v_job from public.provision_jobs where id = p_job.id;
+  -- Ending a job releases its lock and lets the next one begin; this lock stays unless the caller showed that they know
+  -- it, and with it everybody waits.
+  if v_lock.module_id is not null and p_proof is null then
+    insert into private.state_locks select v_lock.*;
+    update private.live_jobs as q set stage = 'WAITING', lane_id = null
+    where q.state_key = p_job.module_id and q.stage in ('READY', 'BACKOFF');
+  end if;
+  return v_job;
+end;
+$$;
+
+-- Runs a held job again as it is, unless a member has locked its module or it would need more approvals now.
+create function private.retry_held(p_job public.provision_jobs, p_live private.live_jobs) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  perform private.need_pinned_runner(p_job.pinned_worker_id);
+  perform private.refuse_locked_modules(array[p_job.module_id]);
+  perform private.fail('RY409', format('Its module asks for %s approvals now; the job has %s.', m.approvals_required,
+    p_job.approvals_received), 'Mark it as failed and retry it: the new job waits for them.')
+  from public.modules as m where m.id = p_job.module_id and m.approvals_required > p_job.approvals_required;
+  perform private.requeue_job(p_live, 'retried', private.caller_kind(), private.caller_id(),
+    private.caller_label(p_job.org_id), 'Decided to run it again', interval '0');
+  -- A person's decision to try again is worth one attempt more than the limit.
+  update public.provision_jobs set max_attempts = least(20, greatest(max_attempts, attempt + 1)), error = null
+    where id = p_job.id returning * into p_job;
+  return to_jsonb(p_job);
+end;
+$$;
+
+create function private.resolve_attention(p_job bigint, p_action text, p_proof text default null) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_job public.provision_jobs := private.my_job(p_job, 'operator');
+  v_live private.live_jobs;
+  v_answer pg_catalog.jsonb;
+begin
+  if v_job.status <> 'NEEDS_ATTENTION' then
+    perform private.fail('RY409', format('The job is %s; there is nothing to resolve.', v_job.status),
+      'Look at it again.');
+  end if;
+  select * into v_live from private.live_jobs where job_id = p_job;
+  if p_action = 'refresh_plan' then
+    v_answer := private.inspect_job(v_job);
+  elsif p_action = 'retry' then
+    v_answer := private.retry_held(v_job, v_live);
+  elsif p_action = 'mark_failed' then
+    perform private.fail('RY422', 'That is not the id of the lock that is held.',
+      'Copy it from the state''s page, or leave it empty to keep the lock.')
+    from private.state_locks as l where l.module_id = v_job.module_id and l.lock_id <> p_proof;
+    v_answer := to_jsonb(private.fail_held(v_job, p_proof));
+  elsif p_action = 'release_lock' then
+    perform private.release_with_proof(v_job.module_id, p_proof);
+    v_answer := to_jsonb(v_job);
+  else
+    perform private.fail('RY422', 'An action is refresh_plan, retry, mark_failed or release_lock.');
+  end if;
+  perform private.record_job_event(v_job, 'resolved', null, null, private.caller_kind(), private.caller_id(),
+    private.caller_label(v_job.org_id), p_action);
+  perform private.audit(v_job.org_id, 'job.resolved', 'job', p_job::pg_catalog.text,
+    v_job.type || ' ' || coalesce(v_job.module_path, ''), jsonb_build_object('action', p_action));
+  return v_answer;
+end;
+$$;
+comment on function private.resolve_attention is
+  'The way out of NEEDS_ATTENTION: refresh_plan (look first), retry, mark_failed, release_lock (with the lock''s id '
+  'as proof). Operators.';
+grant execute on function private.resolve_attention to authenticated;
+
+-- ## deciding
+
+-- Whether somebody requested a job: by themselves, or by running a schedule of which it or its plan is part.
+create function private.is_requester(p_job public.provision_jobs, p_user uuid) returns boolean
+language sql stable set search_path = '' as $$
+  select coalesce(p_job.created_by = p_user, false) or exists (
+    select from private.set_members as m join public.job_sets as s on s.id = m.set_id
+    where m.job_id in (p_job.id, p_job.plan_job_id) and s.started_by = p_user)
+$$;
+
+-- Refuses the approval of somebody who asked for the job; an owner whom nobody else could approve for says why, and
+-- may.
+create function private.check_own_approval(p_job public.provision_jobs, p_override_reason text) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  -- An organisation has an owner, so its only member is one.
+  v_is_alone boolean := not exists (
+    select from public.memberships as m where m.org_id = p_job.org_id and m.user_id <> private.caller_id()
+      and m.role <= 'operator');
+  -- A confirmation is no approval: where no approval is required, the requester may confirm.
+  v_is_own boolean := p_job.approvals_required > 0 and private.is_requester(p_job, private.caller_id()) and not (
+    select o.can_approve_own_jobs from public.organizations as o where o.id = p_job.org_id);
+begin
+  if not coalesce(v_is_own, false) then
+    if p_override_reason is not null then
+      perform private.fail('RY422', 'There is nothing to override: you may approve this job.',
+        'Approve it without a reason for an override.');
+    end if;
+  elsif not v_is_alone and p_override_reason is not null then
+    perform private.fail('RY403', 'You are not alone: somebody else can approve it.',
+      'Ask another operator, admin or owner.');
+  elsif p_override_reason is null then
+    perform private.fail('RY403', 'You requested this job; somebody else approves it.', case when v_is_alone
+      then 'You are the only one who could: give a reason, and approve it all the same.'
+      else 'Ask another operator, admin or owner; or an owner changes the organisation''s setting.' end);
+  elsif trim(p_override_reason) = '' then
+    perform private.fail('RY422', 'An override needs a reason.', 'Say why you approve a job of your own.');
+  end if;
+end;
+$$;
+
+-- Counts one more approval, or a confirmation, and queues the job when there are enough. The caller holds the state's
+-- lock.
+create function private.count_approval(
+  p_job bigint, p_is_override boolean, p_label text, p_comment text
+) returns public.provision_jobs
+language plpgsql set search_path = '' as $$
+declare
+  v_job public.provision_jobs;
+begin
+  -- Nobody else is there to approve the rest of what an override stands for.
+  update public.provision_jobs set approvals_received = case when p_is_override then approvals_required
+    else approvals_received + 1 end
+  where id = p_job returning * into v_job;
+  if v_job.approvals_received < v_job.approvals_required then
+    perform private.record_job_event(v_job, 'approval', null, null, private.caller_kind(), private.caller_id(),
+      p_label, p_comment);
+    return v_job;
+  end if;
+  update public.provision_jobs set status = 'QUEUED', queued_at = now() where id = p_job returning * into v_job;
+  perform private.record_job_event(v_job, case when v_job.approvals_required = 0 then 'confirmed' else 'approved' end,
+    'AWAITING_APPROVAL', 'QUEUED', private.caller_kind(), private.caller_id(), p_label, p_comment);
+  perform private.queue_jobs(v_job.org_id, array[p_job]);
+  return v_job;
+end;
+$$;
+
+create function private.approve_job(
+  p_job bigint, p_decision text, p_comment text default null, p_override_reason text default null
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_job public.provision_jobs := private.my_job(p_job, 'operator');
+  v_is_override boolean := p_decision = 'approve' and p_override_reason is not null;
+  v_comment pg_catalog.text := coalesce(case when v_is_override then trim(p_override_reason) else p_comment end, '');
+  v_label pg_catalog.text := private.caller_label(v_job.org_id);
+begin
+  if p_decision is null or p_decision not in ('approve', 'reject') then
+    perform private.fail('RY422', 'A decision is "approve" or "reject".');
+  end if;
+  if v_job.status <> 'AWAITING_APPROVAL' then
+    perform private.fail('RY409', format('The job is %s; it does not wait for approval.', v_job.status),
+      'Look at it again.');
+  end if;
+  if p_decision = 'approve' then
+    perform private.check_own_approval(v_job, p_override_reason);
+    perform private.check_state_is_planned(v_job.plan_job_id);
+    perform private.refuse_locked_modules(array[v_job.module_id]);
+  end if;
+  insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, is_override)
+  values (v_job.org_id, p_job, private.caller_id(), v_label, p_decision, v_comment, v_is_override);
+  perform private.audit(v_job.org_id, 'job.' || case when v_is_override then 'approval_overridden'
+    when p_decision = 'approve' and v_job.approvals_required = 0 then 'confirmed' else p_decision end,
+    'job', p_job::pg_catalog.text, v_job.type || ' ' || coalesce(v_job.module_path, ''),
+    jsonb_build_object(case when v_is_override then 'reason' else 'comment' end, v_comment));
+  if p_decision = 'reject' then
+    perform private.end_job(p_job, 'CANCELLED', 'rejected', private.caller_kind(), private.caller_id(), v_label,
+      v_comment);
+    return (select to_jsonb(j) from public.provision_jobs as j where j.id = p_job);
+  end if;
+  return to_jsonb(private.count_approval(p_job, v_is_override, v_label, v_comment));
+exception
+  when unique_violation then
+    perform private.fail('RY409', 'You have already decided about this job.', 'Another member must decide now.');
+  when check_violation then
+    perform private.fail('RY422', 'The comment is too long.', 'At most 2,000 characters.');
+end;
+$$;
+comment on function private.approve_job is
+  'Approves (or confirms) or rejects a job that waits for somebody, once per member; who asked for it does not '
+  'approve it, unless an owner is alone and says why, but may confirm its plan where no approval is asked for. '
+  'Refused when the state has moved on since the plan. The last approval needed queues it. Operators.';
+grant execute on function private.approve_job to authenticated;
+
+-- ## what is reviewed
+create function private.plan_changes(p_job bigint, p_address text default null) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_job public.provision_jobs;
+  v_answer pg_catalog.jsonb;
+begin
+  select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
+  if v_job.id is null then
+    perform private.fail('RY404', format('There is no job %s.', p_job));
+  end if;
+  select convert_from(a.body, 'UTF8')::pg_catalog.jsonb into v_answer from private.artifacts as a
+  where a.job_id in (v_job.id, v_job.plan_job_id) and a.name = 'changes.json' order by a.job_id, a.attempt desc limit 1;
+  v_answer := coalesce(v_answer, '{"resources": []}');
+  return case when p_address is null then v_answer else jsonb_set(v_answer, '{resources}', coalesce((
+    select jsonb_agg(r) from jsonb_array_elements(v_answer -> 'resources') as r where r ->> 'address' = p_address),
+    '[]')) end;
+end;
+$$;
+comment on function private.plan_changes is
+  'What a job''s plan changes, attribute by attribute (old, new, known after apply), of one resource or of all; '
+  'sensitive values are masked. Members.';
+grant execute on function private.plan_changes to authenticated;
+
+create table public.job_comments (
+  id bigint generated always as identity primary key,
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  job_id bigint not null references public.provision_jobs (id) on delete cascade,
+  user_id uuid not null,
+  user_label text not null,
+  body text not null check (length(trim(body)) between 1 and 4000),
+  created_at timestamptz not null default now()
+);
+create index job_comments_job_id_idx on public.job_comments (job_id, id);
+create index job_comments_org_id_idx on public.job_comments (org_id);
+alter table public.job_comments enable row level security;
+grant select on public.job_comments to authenticated, service_role;
+create policy "Members see their organisation's comments" on public.job_comments
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.job_comments is 'What members say to each other about a job. Never changed, never removed.';
+comment on column public.job_comments.user_label is 'Their name at that time.';
+comment on column public.job_comments.body is 'What they said, at most 4,000 characters.';
+create trigger wake after insert on public.job_comments for each row execute function private.wake_for_row();
+
+create function private.comment_on_job(p_job bigint, p_body text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_org pg_catalog.uuid := (
+    select j.org_id from public.provision_jobs as j where j.id = p_job and j.org_id in (select private.my_org_ids()));
+  v_comment public.job_comments;
+begin
+  if v_org is null then
+    perform private.fail('RY404', format('There is no job %s.', p_job));
+  end if;
+  perform private.need_role(v_org, 'viewer');
+  insert into public.job_comments (org_id, job_id, user_id, user_label, body)
+  values (v_org, p_job, private.caller_id(), private.caller_label(v_org), trim(p_body)) returning * into v_comment;
+  return to_jsonb(v_comment);
+exception
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'A comment has 1 to 4,000 characters.', 'Say something, or less.');
+end;
+$$;
+comment on function private.comment_on_job is 'Says something about a job to everybody who looks at it. Members.';
+grant execute on function private.comment_on_job to authenticated;

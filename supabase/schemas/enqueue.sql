@@ -1,0 +1,538 @@
+-- Enqueueing: a request becomes a job that holds everything the runner will need. Later changes of inputs, hooks or
+-- variables concern later jobs. The same idempotency key gives the same job. The same statements place one job or a
+-- thousand.
+
+-- ## plans that are applied
+
+-- Refuses a plan that was made against another state than the module has now.
+create function private.check_state_is_planned(p_plan bigint) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_plan public.provision_jobs;
+begin
+  select * into v_plan from public.provision_jobs where id = p_plan;
+  if v_plan.planned_serial <> private.state_serial(v_plan.module_id) then
+    perform private.fail('RY409', format('The state has moved on since plan %s: it was made against serial %s, and now '
+      'there is %s.', p_plan, v_plan.planned_serial, private.state_serial(v_plan.module_id)),
+      'Make a new plan, and look at that one.');
+  end if;
+end;
+$$;
+
+-- What a plan had frozen, for the job that applies it: the same module, from the same commit.
+create function private.planned_payload(p_plan bigint) returns jsonb
+language plpgsql stable set search_path = '' as $$
+declare
+  v_plan public.provision_jobs;
+  v_commit pg_catalog.text;
+begin
+  select * into v_plan from public.provision_jobs where id = p_plan;
+  v_commit := v_plan.result ->> 'commit';
+  return jsonb_set(case when v_commit is null then v_plan.payload
+      else jsonb_set(v_plan.payload, '{module,source,commit}', to_jsonb(v_commit)) end,
+    '{options}', coalesce(v_plan.payload -> 'options', '{}') || jsonb_build_object('plan_job_id', p_plan));
+end;
+$$;
+
+-- Refuses variables of one job that are no names and values.
+create function private.check_variables(p_variables jsonb, p_plan text) returns void
+language plpgsql immutable set search_path = '' as $$
+begin
+  if p_plan is not null then
+    perform private.fail('RY422', 'A saved plan has its variables already.', 'Plan again with the new values.');
+  end if;
+  if jsonb_typeof(p_variables) <> 'object' or octet_length(p_variables::pg_catalog.text) > 1048576 or exists (
+    select from jsonb_object_keys(p_variables) as k where k !~ '^[A-Za-z_][A-Za-z0-9_:-]{0,127}$') then
+    perform private.fail('RY422', 'Variables are an object of names and values.',
+      'Write {"region": "eu-west-1"}; at most 1 MiB.');
+  end if;
+end;
+$$;
+
+-- ## jobs
+create type private.placement as (job_id bigint, state_key uuid, priority smallint, attempt integer);
+comment on type private.placement is 'What the queue of a state needs to know about a job.';
+
+-- Jobs of a set are read by their numbers: "offset 0" makes it a look for each, and never a comparison of every row
+-- with every number; the end of this file, that it is a look into the index.
+-- Where those of these jobs that are QUEUED belong: state and lane. Each lane is looked for once.
+create function private.placements(
+  p_jobs bigint[]
+) returns table (job_id bigint, state_key uuid, priority smallint, attempt integer, lane_id integer)
+language sql set search_path = '' as $$
+  -- Modules of a group have the same lane, unless they want different runners or somebody is assigned to one of them
+  -- alone.
+  with alike as (
+    select min(j.job_id) as first_job,
+      array_agg(row(j.job_id, j.state_key, j.priority, j.attempt)::private.placement) as jobs
+    from unnest(p_jobs) as p (id)
+    cross join lateral (select * from private.job_states as j where j.job_id = p.id offset 0) as j
+    where j.status = 'QUEUED'
+    group by j.org_id, j.type, j.priority, j.labels, j.pinned_worker_id, j.pinned_instance_name, j.target_worker_id,
+      j.payload #>> '{module,engine}', j.payload #>> '{module,engine_version}',
+      j.payload #>> '{lifecycle,identity,provider}', case when exists (
+        select from public.worker_assignments as a where a.org_id = j.org_id and a.path = j.module_path
+      ) then j.module_path else j.group_path end
+  ), found as materialized (
+    select private.lane_of(j) as lane_id, a.jobs from alike as a join public.provision_jobs as j on j.id = a.first_job
+  )
+  select j.job_id, j.state_key, j.priority, j.attempt, f.lane_id
+  from found as f cross join lateral unnest(f.jobs) as j
+$$;
+
+-- Puts those of an organisation's jobs that are QUEUED, at most one for each state, into the queues of their states;
+-- one is ready at once when nothing is before it. The caller holds the states' locks.
+create function private.queue_jobs(p_org uuid, p_jobs bigint[]) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_lanes integer[];
+  v_waiting pg_catalog.uuid[];
+begin
+  with queued as (
+    insert into private.live_jobs (job_id, org_id, state_key, stage, priority, attempt, lane_id, ready_seq)
+    select j.job_id, p_org, j.state_key, case when f.is_free then 'READY' else 'WAITING' end::private.job_stage,
+      j.priority, j.attempt, case when f.is_free then j.lane_id end,
+      case when f.is_free then nextval('private.ready_seq') end
+    from private.placements(p_jobs) as j
+    -- Free is what nobody uses and nobody has left locked. "offset 0": a look into the indexes for each, never a join.
+    cross join lateral (
+      select not exists (select from private.states_in_use as u where u.state_key = j.state_key offset 0)
+        and not exists (select from private.locked_states as s where s.state_key = j.state_key offset 0) as is_free
+      offset 0
+    ) as f
+    order by j.job_id
+    returning state_key, lane_id
+  )
+  select array(select distinct q.lane_id from queued as q where q.lane_id is not null order by q.lane_id),
+    array(select q.state_key from queued as q where q.lane_id is null)
+  into v_lanes, v_waiting;
+  perform private.wake_lane(l) from unnest(v_lanes) as l;
+  perform private.refresh_next(w) from unnest(v_waiting) as w;
+end;
+$$;
+
+-- What new jobs of an organisation begin with: their first event and their place in the queue. The caller holds the
+-- locks of their states.
+create function private.place_jobs(p_org uuid, p_jobs bigint[], p_reason text) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_kind public.actor_kind := case when private.is_account() then 'service_account' else 'user' end;
+begin
+  insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, to_status, reason)
+  select p_org, j.id, j.attempt, case when j.created_by is null
+      or j.payload #>> '{options,is_by_schedule}' = 'true' then 'system' else v_kind end,
+    j.created_by, j.created_by_label, 'enqueued', j.status, p_reason
+  from unnest(p_jobs) as p (id)
+  cross join lateral (select * from public.provision_jobs as j where j.id = p.id offset 0) as j
+  order by j.id;
+  perform private.queue_jobs(p_org, p_jobs);
+end;
+$$;
+
+-- Writes a new job, its first event, and its place in the queue.
+create function private.add_job(p_job public.provision_jobs, p_reason text) returns public.provision_jobs
+language plpgsql set search_path = '' as $$
+declare
+  v_job public.provision_jobs;
+  v_waits boolean := p_job.approvals_required > 0 or coalesce(p_job.needs_confirmation, false);
+begin
+  insert into public.provision_jobs (
+    org_id, type, status, module_id, module_path, group_path, target_worker_id, target_identity_id, payload,
+      pinned_worker_id,
+      pinned_instance_name,
+    labels, priority, max_attempts, approvals_required, approval_deadline_at, plan_job_id, retry_of, rollout_id,
+      idempotency_key,
+    created_by, created_by_label, queued_at, needs_confirmation
+  ) values (
+    p_job.org_id, p_job.type, case when v_waits then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status,
+      p_job.module_id,
+    p_job.module_path, p_job.group_path, p_job.target_worker_id, p_job.target_identity_id, p_job.payload,
+      p_job.pinned_worker_id,
+      p_job.pinned_instance_name,
+    coalesce(p_job.labels, '{}'), coalesce(p_job.priority, 100), coalesce(p_job.max_attempts, 3),
+      coalesce(p_job.approvals_required, 0),
+    p_job.approval_deadline_at, p_job.plan_job_id, p_job.retry_of, p_job.rollout_id, p_job.idempotency_key,
+    p_job.created_by, coalesce(p_job.created_by_label, 'system'), case when not v_waits then now() end,
+    coalesce(p_job.needs_confirmation, false)
+  ) returning * into v_job;
+  perform private.lock_state(v_job.org_id, s.state_key) from private.job_states as s where s.job_id = v_job.id;
+  perform private.place_jobs(v_job.org_id, array[v_job.id], p_reason);
+  return v_job;
+end;
+$$;
+
+-- ## what is frozen
+
+-- Variables and hooks of all groups above a module; the nearest group wins.
+create function private.group_chain(p_org uuid, p_path text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+declare
+  v_prefixes pg_catalog.text[] := private.path_prefixes(p_path);
+  v_env pg_catalog.jsonb := '{}';
+  v_hooks pg_catalog.jsonb := '{}';
+  v_group public.groups;
+begin
+  for v_group in
+    select g.* from public.groups as g
+    where g.org_id = p_org and g.path = any (v_prefixes) and (g.env <> '{}' or g.hooks <> '{}') order by length(g.path)
+  loop
+    v_env := v_env || v_group.env;
+    v_hooks := v_hooks || v_group.hooks;
+  end loop;
+  return jsonb_build_object('env', v_env, 'hooks', v_hooks);
+end;
+$$;
+
+-- Variables and hooks from above each of these modules, by the path of its group; each group is looked at once.
+create function private.group_chains(p_org uuid, p_modules uuid[]) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return (
+    select jsonb_object_agg(g.path, private.group_chain(p_org, g.path))
+    from (
+      select distinct m.group_path as path from unnest(p_modules) as p (id)
+      cross join lateral (select m.org_id, m.group_path from public.modules as m where m.id = p.id offset 0) as m
+      where m.org_id = p_org
+    ) as g
+  );
+end;
+$$;
+
+-- Refuses to apply what is not a finished plan of the module, a plan twice, and a plan whose state has moved on.
+create function private.check_saved_plan(p_org uuid, p_type public.job_type, p_module uuid, p_plan bigint) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if p_type not in ('APPLY', 'DESTROY') or not exists (
+    select from public.provision_jobs as j
+    where j.id = p_plan and j.org_id = p_org and j.module_id = p_module and j.type = 'PLAN' and j.status = 'SUCCEEDED'
+      -- A look beside a held job was made without the state's lock, and what carries it out would run without it, too.
+      and j.payload #>> '{options,inspects}' is null
+      and (p_type <> 'DESTROY' or j.payload #> '{options,destroy}' = 'true')
+  ) then
+    perform private.fail('RY422', format('Job %s is not a finished plan of this module.', p_plan),
+      'Plan first, then apply that plan. A destroy needs a destroy plan; a check of a held job is none.');
+  end if;
+  perform private.check_upload_apply(p_plan);
+  if exists (select from public.provision_jobs as j where j.plan_job_id = p_plan
+    and j.status not in ('FAILED', 'CANCELLED')) then
+    perform private.fail('RY409', format('Plan %s is already being applied, or was.', p_plan), 'Make a new plan.');
+  end if;
+  perform private.check_state_is_planned(p_plan);
+end;
+$$;
+
+-- Refuses options that the job's end, or the runner, could not read.
+create function private.check_option_types(p_options jsonb) returns void
+language plpgsql immutable set search_path = '' as $$
+begin
+  if exists (
+    select from jsonb_each(p_options) as o
+    where o.key in ('auto_apply', 'confirm', 'refresh_only', 'destroy') and jsonb_typeof(o.value) not in ('boolean',
+        'null')
+      or o.key in ('targets', 'replace') and (jsonb_typeof(o.value) not in ('array', 'null')
+        or pg_column_size(o.value) > 65536
+        or jsonb_path_exists(o.value, 'strict $[*] ? (@.type() != "string")', silent => true))
+  ) then
+    perform private.fail('RY422', 'An option of the job has the wrong type.',
+      'auto_apply, confirm, refresh_only and destroy are true or false; targets and replace are lists of addresses, '
+      'of at most 64 KiB.');
+  end if;
+end;
+$$;
+
+-- Refuses options that no job has, values out of range, and a runner that is not there.
+create function private.check_option_ranges(p_org uuid, p_options jsonb) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  perform private.refuse_unknown_keys(p_options, array['plan_job_id', 'priority', 'labels', 'pinned_worker_id',
+    'pinned_instance_name', 'max_attempts', 'idempotency_key', 'approvals_required', 'auto_apply', 'confirm',
+    'refresh_only', 'destroy', 'targets', 'replace', 'reason', 'upload_id', 'variables']);
+  perform private.check_option_types(p_options);
+  perform private.check_reason(p_options ->> 'reason');
+  if coalesce((p_options ->> 'priority')::integer, 100) not between 0 and 1000
+    or coalesce((p_options ->> 'max_attempts')::integer, 3) not between 1 and 20
+    or coalesce((p_options ->> 'approvals_required')::integer, 0) not between 0 and 10
+    or length(p_options ->> 'idempotency_key') not between 1 and 200
+    or length(p_options ->> 'pinned_instance_name') not between 1 and 100
+    or not private.is_label_list(private.text_list(p_options -> 'labels')) then
+    perform private.fail('RY422', 'An option of the job is out of range.',
+      'priority 0 to 1000, max_attempts 1 to 20, approvals_required 0 to 10, a key of 1 to 200 characters, an '
+      'instance name of 1 to 100, labels like "gpu=true", at most 32 of 1,000 characters in all.');
+  end if;
+  if p_options ->> 'pinned_worker_id' is not null and not exists (
+    select from public.workers as w where w.id = (p_options ->> 'pinned_worker_id')::pg_catalog.uuid
+      and w.removed_at is null and (w.org_id = p_org or w.is_shared)
+  ) then
+    perform private.fail('RY404', 'The runner that the job should be pinned to does not exist.');
+  end if;
+end;
+$$;
+
+-- Refuses types of job that are not about a module, and options that make no sense.
+create function private.check_job_options(
+  p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb
+) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if p_type is null or p_type in ('DEPLOY_WORKER', 'UPDATE_WORKER', 'REMOVE_WORKER', 'VERIFY_IDENTITY') then
+    perform private.fail('RY422', 'This type of job does not act on a module.',
+      'Use the functions for cloud-hosted runners and cloud identities.');
+  end if;
+  if p_options is null or p_options = '{}' then
+    return;
+  end if;
+  begin
+    perform private.check_option_ranges(p_org, p_options);
+    if p_options ->> 'plan_job_id' is not null then
+      perform private.check_saved_plan(p_org, p_type, p_module, (p_options ->> 'plan_job_id')::bigint);
+    end if;
+    if p_options ? 'upload_id' then
+      perform private.check_upload(p_org, p_type, p_module, (p_options ->> 'upload_id')::pg_catalog.uuid);
+    end if;
+    if p_options ? 'variables' then
+      perform private.check_variables(p_options -> 'variables', p_options ->> 'plan_job_id');
+    end if;
+  exception
+    when invalid_text_representation or numeric_value_out_of_range then
+      perform private.fail('RY422', 'An option of the job has the wrong type.', sqlerrm);
+  end;
+end;
+$$;
+
+-- Names those of these modules that the organisation does not have.
+create function private.refuse_missing_modules(p_org uuid, p_modules uuid[]) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  perform private.fail('RY404', 'There is no such module.', 'It may have been removed.', (
+    select jsonb_build_object('modules', jsonb_agg(p))::pg_catalog.text from unnest(p_modules) as p
+    where not exists (select from public.modules as m where m.id = p and m.org_id = p_org and m.deleted_at is null)));
+end;
+$$;
+
+-- The labels of a job that asks for more than its module does. Refuses more than a runner can have.
+create function private.job_labels(p_module text[], p_more text[]) returns text[]
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_labels pg_catalog.text[] := private.sorted_labels(p_module || p_more);
+begin
+  if not private.is_label_list(v_labels) then
+    perform private.fail('RY422', 'The module''s labels and the job''s are too many together.',
+      'At most 32 labels of 1,000 characters in all: no runner has more.');
+  end if;
+  return v_labels;
+end;
+$$;
+
+-- Writes a job for each of these modules, with everything frozen that a runner needs to know about it as it is now;
+-- their numbers, in the order of the modules. Refuses one whose pinned runner is gone. The caller holds the modules'
+-- locks, and places the jobs.
+-- For one job the planner would make a new plan each time: a fifth of what enqueueing it costs.
+create function private.add_module_jobs(
+  p_org uuid, p_type public.job_type, p_modules uuid[], p_keys text[], p_options jsonb
+) returns bigint[]
+language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan as $$
+declare
+  -- Whom a schedule or a set stands for: the sweep that places its jobs runs in anybody's call.
+  v_by pg_catalog.uuid := case when p_options ? 'created_by' then p_options ->> 'created_by'
+    else private.jwt() ->> 'sub' end;
+  v_labels pg_catalog.text[] := case when p_options ? 'labels' then private.text_list(p_options -> 'labels') end;
+  v_approvals integer := case when p_type in ('APPLY', 'DESTROY') then coalesce(p_options ->> 'approvals_required',
+    '0') end;
+  v_label pg_catalog.text := coalesce(p_options ->> 'created_by_label', private.caller_label(p_org));
+  v_sent pg_catalog.jsonb := case when p_options ? 'upload_id'
+    then private.uploaded_source((p_options ->> 'upload_id')::pg_catalog.uuid) else '{}' end;
+  v_options pg_catalog.jsonb := coalesce(p_options, '{}') - array['labels', 'priority', 'pinned_worker_id',
+    'pinned_instance_name', 'max_attempts', 'idempotency_key', 'approvals_required', 'reason', 'upload_id',
+    'variables', 'created_by', 'created_by_label'];
+  v_groups pg_catalog.jsonb := private.group_chains(p_org, p_modules);
+  v_jobs bigint[];
+  v_pins pg_catalog.uuid[];
+begin
+  with made as (
+    insert into public.provision_jobs as j (
+      org_id, type, status, module_id, module_path, group_path, payload, pinned_worker_id, pinned_instance_name,
+        labels, priority,
+      max_attempts, approvals_required, approval_deadline_at, plan_job_id, idempotency_key, created_by,
+        created_by_label, queued_at
+    )
+    select p_org, p_type, case when n.approvals > 0 then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status,
+      m.id, m.path,
+      m.group_path,
+      case when p_options ->> 'plan_job_id' is not null
+        then private.planned_payload((p_options ->> 'plan_job_id')::bigint)
+      else to_jsonb(payload) end,
+      coalesce((p_options ->> 'pinned_worker_id')::pg_catalog.uuid, m.pinned_worker_id),
+      coalesce(p_options ->> 'pinned_instance_name', m.runner_instance_name),
+      case when v_labels is null then m.labels else private.job_labels(m.labels, v_labels) end,
+      coalesce((p_options ->> 'priority')::smallint, 100), coalesce((p_options ->> 'max_attempts')::integer, 3),
+        n.approvals,
+      case when n.approvals > 0 then now() + make_interval(secs => m.approval_timeout_seconds) end,
+      (p_options ->> 'plan_job_id')::bigint, p_keys[p.place], v_by,
+      v_label, case when n.approvals = 0 then now() end
+    from unnest(p_modules) with ordinality as p (id, place)
+    cross join lateral (select * from public.modules as m where m.id = p.id offset 0) as m
+    cross join lateral (select m.id, m.name, m.path, m.group_path, m.engine::pg_catalog.text as engine,
+      m.engine_version, coalesce(v_sent ->> 'source_kind', m.source_kind::pg_catalog.text) as source_kind,
+      coalesce(v_sent -> 'source', m.source) as source,
+      case when p_options ? 'variables' then m.inputs || (p_options -> 'variables') else m.inputs end as inputs,
+      m.env, m.extra_files, m.hooks) as frozen
+    cross join lateral (select frozen as module, v_groups -> m.group_path as "group", v_options as options) as payload
+    -- A request may ask for more approvals than the module does, never for fewer.
+    cross join lateral (select case when v_approvals is null then 0
+      else greatest(m.approvals_required, v_approvals) end as approvals) as n
+    where m.org_id = p_org and m.deleted_at is null
+    order by p.place
+    returning j.id, j.pinned_worker_id
+  )
+  select array_agg(m.id), array_agg(m.pinned_worker_id) filter (where m.pinned_worker_id is not null)
+  into v_jobs, v_pins from made as m;
+  if cardinality(v_jobs) is distinct from cardinality(p_modules) then
+    perform private.refuse_missing_modules(p_org, p_modules);
+  end if;
+  perform private.need_pinned_runner(w.id) from (select distinct p as id from unnest(v_pins) as p) as w;
+  return v_jobs;
+end;
+$$;
+
+-- Numbers as a person writes them: "7-9, 12".
+create function private.number_ranges(p_numbers bigint[]) returns text
+language plpgsql immutable set search_path = '' as $$
+begin
+  return (
+    select string_agg(lower(r) || case when upper(r) - lower(r) > 1 then '-' || upper(r) - 1 else '' end, ', '
+      order by r)
+    from unnest((select range_agg(int8range(n, n, '[]')) from unnest(p_numbers) as n)) as r
+  );
+end;
+$$;
+
+-- What a member asks for: a job for each of these modules, in its queue, and in the audit log. Their numbers.
+create function private.request_jobs(
+  p_org uuid, p_type public.job_type, p_modules uuid[], p_keys text[], p_options jsonb
+) returns bigint[]
+language plpgsql set search_path = '' as $$
+declare
+  v_jobs bigint[];
+begin
+  -- Before anything is checked: a module or a runner that is removed meanwhile, a lock that somebody puts on and a plan
+  -- that somebody else applies must be seen, also by a job that waits for approval first.
+  perform private.lock_module_states(p_org, p_modules);
+  perform private.check_job_options(p_org, p_type, p_modules[1], p_options);
+  if p_type in ('APPLY', 'DESTROY') then
+    perform private.refuse_locked_modules(p_modules);
+  end if;
+  v_jobs := private.add_module_jobs(p_org, p_type, p_modules, p_keys, p_options);
+  if p_options ? 'upload_id' then
+    perform private.take_upload(v_jobs[1], (p_options ->> 'upload_id')::pg_catalog.uuid);
+  end if;
+  perform private.place_jobs(p_org, v_jobs, p_options ->> 'reason');
+  -- One act is one line in the log of acts, however many jobs it makes; each of them has its own first event.
+  if cardinality(v_jobs) = 1 then
+    perform private.audit(p_org, 'job.enqueued', 'job', j.id::pg_catalog.text, p_type || ' ' || j.module_path)
+    from public.provision_jobs as j where j.id = v_jobs[1];
+  else
+    perform private.audit(p_org, 'jobs.enqueued', 'job', null, format('%s of %s modules', p_type, cardinality(v_jobs)),
+      jsonb_build_object('jobs', private.number_ranges(v_jobs)));
+  end if;
+  return v_jobs;
+end;
+$$;
+
+create function private.enqueue_job(
+  p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb default '{}'
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_key pg_catalog.text := p_options ->> 'idempotency_key';
+  v_job bigint;
+begin
+  perform private.need_role(p_org, 'operator');
+  if v_key is not null then
+    perform pg_advisory_xact_lock(private.lock_key('idem', p_org || v_key));
+    select j.id into v_job from public.provision_jobs as j where j.org_id = p_org and j.idempotency_key = v_key;
+  end if;
+  if v_job is null then
+    v_job := (private.request_jobs(p_org, p_type, array[p_module], array[v_key], p_options))[1];
+  end if;
+  return (select to_jsonb(j) from public.provision_jobs as j where j.id = v_job);
+end;
+$$;
+comment on function private.enqueue_job is
+  'Enqueues a job for a module, with everything frozen that the runner will need. Idempotent by its key. Operators.';
+grant execute on function private.enqueue_job to authenticated;
+
+-- Refuses what cannot be asked for many modules at once.
+create function private.check_module_list(p_modules uuid[], p_options jsonb) returns void
+language plpgsql immutable set search_path = '' as $$
+begin
+  -- Each of them holds an advisory lock until the end, and the server has room for a few thousand.
+  if p_modules is null or cardinality(p_modules) not between 1 and 1000 then
+    perform private.fail('RY422', 'One call takes 1 to 1,000 modules.', 'Send more in several calls.');
+  end if;
+  if p_options ? 'plan_job_id' then
+    perform private.fail('RY422', 'A saved plan belongs to one module.', 'Apply it with enqueue_job.');
+  end if;
+  if p_options ? 'upload_id' and cardinality(p_modules) > 1 then
+    perform private.fail('RY422', 'An upload belongs to one module.', 'Plan it with enqueue_job.');
+  end if;
+end;
+$$;
+
+-- The answer is `json`: it is sent as it is made, and as `jsonb` a thousand jobs cost 3 % more.
+create function private.enqueue_jobs(
+  p_org uuid, p_type public.job_type, p_modules uuid[], p_options jsonb default '{}'
+) returns json
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_key pg_catalog.text := p_options ->> 'idempotency_key';
+  v_modules pg_catalog.uuid[];
+  v_keys pg_catalog.text[];
+  v_jobs bigint[] := '{}';
+begin
+  perform private.need_role(p_org, 'operator');
+  perform private.check_module_list(p_modules, p_options);
+  -- A module that is named twice is meant once. Each job has a key of its own: another call may name other modules,
+  -- too.
+  select array_agg(u.id order by u.place), array_agg(v_key || '/' || u.id order by u.place) into v_modules, v_keys
+  from (select m.id, min(m.place) as place from unnest(p_modules) with ordinality as m (id, place) group by m.id) as u;
+  if v_key is not null then
+    perform pg_advisory_xact_lock(private.lock_key('idem', p_org || v_key));
+    v_jobs := array(select j.id from public.provision_jobs as j where j.org_id = p_org
+      and j.idempotency_key = any (v_keys));
+    select array_agg(u.id order by u.place), array_agg(u.key order by u.place) into v_modules, v_keys
+    from unnest(v_modules, v_keys) with ordinality as u (id, key, place)
+    where not exists (select from public.provision_jobs as j where j.org_id = p_org and j.idempotency_key = u.key);
+  end if;
+  if v_modules is not null then
+    v_jobs := v_jobs || private.request_jobs(p_org, p_type, v_modules, v_keys, p_options);
+  end if;
+  return (
+    select json_agg(made) from (
+      select j.id, j.module_id, j.module_path, j.status::pg_catalog.text as status
+      from unnest(v_jobs) as p (id)
+      cross join lateral (select * from public.provision_jobs as j where j.id = p.id offset 0) as j
+      order by j.id
+    ) as made
+  );
+end;
+$$;
+comment on function private.enqueue_jobs is
+  'Enqueues a job for each of up to 1,000 modules, all or none, and returns their numbers, modules and statuses. '
+  'Idempotent by its key. Operators.';
+grant execute on function private.enqueue_jobs to authenticated;
+
+-- What is read by its number is read through its index, whatever was known about the tables when a session made its
+-- plans: made for empty tables, they read every job once for each of a thousand. (No JIT: see the runners' roles.)
+do $$
+declare
+  v_function pg_catalog.regprocedure;
+begin
+  foreach v_function in array array['private.add_module_jobs(uuid, public.job_type, uuid[], text[], jsonb)',
+    'private.place_jobs(uuid, bigint[], text)', 'private.queue_jobs(uuid, bigint[])',
+    'private.lock_module_states(uuid, uuid[])',
+    'private.enqueue_jobs(uuid, public.job_type, uuid[], jsonb)']::pg_catalog.regprocedure[] loop
+    execute format('alter function %s set enable_seqscan = off', v_function);
+    execute format('alter function %s set jit = off', v_function);
+  end loop;
+end;
+$$;

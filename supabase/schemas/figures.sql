@@ -1,0 +1,553 @@
+-- Numbers that change too often to be rows, one call per organisation every few seconds; and statistics: queue wait,
+-- utilisation, throughput and pass rate by the hour, and each runner's last day in quarters of an hour. Closed hours
+-- are rolled up once, so a page reads a few rows per hour, however many jobs there were. Last the figures of the whole
+-- installation, for its operator.
+
+-- Slots in use of the organisation's own runners, and how many runners and unfinished jobs there are, by status.
+create function private.fleet_counts(p_org uuid) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object(
+    'used', (
+      select count(*) from private.live_jobs as q join private.instance_liveness as i on i.instance_id = q.instance_id
+      join public.workers as w on w.id = i.worker_id
+      where q.stage = 'RUNNING' and i.is_fresh and w.org_id = p_org and w.removed_at is null),
+    'capacity', (
+      select coalesce(sum(i.capacity), 0) from public.workers as w
+        join private.instance_liveness as i on i.worker_id = w.id
+      where w.org_id = p_org and w.removed_at is null and i.is_fresh),
+    'workers', (
+      select jsonb_build_object('total', count(*), 'ONLINE', count(*) filter (where w.status = 'ONLINE'),
+        'DRAINING', count(*) filter (where w.status = 'DRAINING'), 'OFFLINE',
+          count(*) filter (where w.status = 'OFFLINE'))
+      from public.workers as w where (w.org_id = p_org or w.is_shared) and w.removed_at is null),
+    'jobs', (
+      select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
+        select j.status, count(*) as n from public.provision_jobs as j
+        where j.org_id = p_org and j.status in ('AWAITING_APPROVAL', 'QUEUED', 'CLAIMED', 'PROCESSING',
+          'NEEDS_ATTENTION') group by j.status
+      ) as c))
+$$;
+
+create function private.fleet_overview(p_org uuid, p_workers uuid[] default null) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_shown pg_catalog.uuid[] := p_workers;
+begin
+  perform private.need_role(p_org, 'viewer');
+  -- A page shows fifty runners, and a REST answer has a thousand rows: live numbers of more than that nobody reads.
+  if v_shown is null then
+    v_shown := array(select w.id from public.workers as w where (w.org_id = p_org or w.is_shared)
+      and w.removed_at is null
+      order by w.created_at, w.id limit 1000);
+  elsif cardinality(v_shown) > 1000 then
+    perform private.fail('RY422', 'Live numbers are given for 1,000 runners at a time.', 'Name those that are shown.');
+  end if;
+  return jsonb_build_object('server_time', now(), 'counts', private.fleet_counts(p_org), 'workers', (
+    select coalesce(jsonb_agg(jsonb_build_object(
+      'id', w.id, 'status', l.status, 'last_seen_at', l.last_seen_at, 'used', l.used, 'capacity',
+        coalesce(nullif(l.capacity, 0), w.capacity),
+      'instances', (
+        select coalesce(jsonb_agg(jsonb_build_object('id', i.instance_id, 'name', i.name, 'last_seen_at',
+          i.last_seen_at, 'used', i.used, 'capacity', i.capacity, 'is_online', i.is_fresh) order by i.name), '[]')
+        from private.instance_liveness as i where i.worker_id = w.id)) order by w.created_at, w.id), '[]')
+    from public.workers as w join private.worker_liveness as l on l.worker_id = w.id
+    where w.id = any (v_shown) and (w.org_id = p_org or w.is_shared) and w.removed_at is null));
+end;
+$$;
+comment on function private.fleet_overview is
+  'Counts of an organisation, and live numbers of the runners named, 1,000 at most: status, last heartbeat, load per '
+  'instance. Members.';
+grant execute on function private.fleet_overview to authenticated;
+
+create table private.job_stats_hourly (
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  hour timestamptz not null,
+  finished integer not null,
+  succeeded integer not null,
+  failed integer not null,
+  cancelled integer not null,
+  wait_p50 double precision,
+  wait_p95 double precision,
+  primary key (org_id, hour)
+);
+alter table private.job_stats_hourly enable row level security;
+comment on table private.job_stats_hourly is 'Closed hours of each organisation in numbers.';
+comment on column private.job_stats_hourly.finished is 'Jobs that ended in it.';
+comment on column private.job_stats_hourly.wait_p50 is 'Median seconds from queued to claimed.';
+comment on column private.job_stats_hourly.wait_p95 is 'The same for the 95th percentile.';
+
+create table private.load_hourly (
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  hour timestamptz not null,
+  heartbeats bigint not null,
+  busy bigint not null,
+  slots bigint not null,
+  primary key (org_id, hour)
+);
+alter table private.load_hourly enable row level security;
+comment on table private.load_hourly is 'How busy the runners of each organisation were in closed hours.';
+comment on column private.load_hourly.heartbeats is
+  'How often a runner that was there all the time said so: what the sums below are divided by.';
+comment on column private.load_hourly.busy is 'Sum over the heartbeats of running jobs.';
+comment on column private.load_hourly.slots is 'Sum over the heartbeats of slots.';
+
+create table private.waits_hourly (
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  hour timestamptz not null,
+  size smallint not null,
+  jobs bigint not null,
+  failed bigint not null,
+  succeeded bigint not null,
+  primary key (org_id, hour, size)
+);
+alter table private.waits_hourly enable row level security;
+comment on table private.waits_hourly is
+  'How long the jobs that ended in closed hours had waited: counts, which can be added up, as percentiles cannot.';
+comment on column private.waits_hourly.size is
+  'The wait from queued to claimed, one of 200 sizes, each a tenth more than the one before; 0 where it is not known.';
+comment on column private.waits_hourly.jobs is 'Jobs that had waited so long.';
+
+create table private.rolled_hours (
+  hour timestamptz primary key
+);
+alter table private.rolled_hours enable row level security;
+comment on table private.rolled_hours is 'Hours that were rolled up; a missed one is made up for.';
+
+-- An organisation's jobs that ended in a span, in numbers per hour.
+create function private.hour_stats(
+  p_org uuid, p_from timestamptz, p_to timestamptz
+) returns setof private.job_stats_hourly
+language sql stable set search_path = '' as $$
+  select j.org_id, date_bin('1 hour', j.finished_at, '2000-01-01'), count(*)::integer,
+    count(*) filter (where j.status = 'SUCCEEDED')::integer, count(*) filter (where j.status = 'FAILED')::integer,
+    count(*) filter (where j.status = 'CANCELLED')::integer,
+    percentile_cont(0.5) within group (order by extract(epoch from j.claimed_at - j.queued_at))
+      filter (where j.claimed_at >= j.queued_at),
+    percentile_cont(0.95) within group (order by extract(epoch from j.claimed_at - j.queued_at))
+      filter (where j.claimed_at >= j.queued_at)
+  from public.provision_jobs as j
+  where j.org_id = p_org and j.finished_at >= p_from and j.finished_at < p_to
+  group by 1, 2
+$$;
+
+-- How long an organisation's jobs that ended in a span had waited, in counts per step and size.
+create function private.wait_counts(
+  p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval
+) returns setof private.waits_hourly
+language sql stable set search_path = '' as $$
+  select j.org_id, date_bin(p_step, j.finished_at, '2000-01-01'), coalesce(case when j.claimed_at >= j.queued_at
+      then width_bucket(ln(greatest(date_part('epoch', j.claimed_at - j.queued_at), 0.01)),
+        ln(0.01::double precision), ln(1e6::double precision), 200) end, 0)::smallint,
+    count(*), count(*) filter (where j.status = 'FAILED'), count(*) filter (where j.status = 'SUCCEEDED')
+  from public.provision_jobs as j
+  where j.org_id = p_org and j.finished_at >= p_from and j.finished_at < p_to
+  group by 1, 2, 3
+$$;
+
+-- How many seconds a size of private.waits_hourly stands for.
+create function private.wait_seconds(p_size smallint) returns double precision
+language sql immutable set search_path = '' as $$
+  -- The middle of the size: at most a twentieth off.
+  select 0.01 * 1e8::double precision ^ ((p_size - 0.5) / 200)
+$$;
+
+-- How busy an organisation's runners, or everybody's, were in a span, in numbers per step.
+create function private.load_sums(
+  p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval
+) returns setof private.load_hourly
+language sql stable set search_path = '' as $$
+  select q.org_id, date_bin(p_step, q.at, '2000-01-01'), sum(q.heartbeats)::bigint, sum(q.busy)::bigint,
+    sum(q.slots)::bigint
+  from (
+    select w.org_id, t.at, max(t.heartbeats) as heartbeats, sum(t.busy) as busy, sum(t.slots) as slots
+    from (
+      select k.worker_id, k.at, k.heartbeats, k.busy, k.slots from private.worker_ticks as k where k.at >= p_from
+        and k.at < p_to
+      union all
+      -- The quarter that is under way, or the last one of a process that is gone.
+      select h.worker_id, h.tick_at, h.tick_heartbeats, h.tick_busy, h.tick_slots from private.heartbeats as h
+      where h.tick_at >= p_from and h.tick_at < p_to and h.tick_heartbeats > 0
+    ) as t
+    join public.workers as w on w.id = t.worker_id
+    where w.org_id is not null and (p_org is null or w.org_id = p_org)
+    group by w.org_id, t.at
+  ) as q group by 1, 2
+$$;
+
+-- From when on a span is not rolled up yet, and is counted from what happened in it.
+create function private.open_since(p_from timestamptz) returns timestamptz
+language sql stable set search_path = '' as $$
+  select greatest(p_from, max(r.hour) + interval '1 hour') from private.rolled_hours as r
+$$;
+
+-- Rolls up the closed hours of the last day that were not rolled up yet.
+create function private.roll_up() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_hour pg_catalog.timestamptz;
+  v_count integer := 0;
+begin
+  for v_hour in
+    select h from generate_series(date_bin('1 hour', now(), '2000-01-01') - interval '24 hours',
+      date_bin('1 hour', now(), '2000-01-01') - interval '1 hour', interval '1 hour') as h
+    where not exists (select from private.rolled_hours as r where r.hour = h)
+  loop
+    -- Organisation by organisation, by its index: this runs inside of a heartbeat, however many jobs there are.
+    insert into private.job_stats_hourly select s.* from public.organizations as o
+    cross join lateral private.hour_stats(o.id, v_hour, v_hour + interval '1 hour') as s
+      on conflict (org_id, hour) do nothing;
+    insert into private.waits_hourly select s.* from public.organizations as o
+    cross join lateral private.wait_counts(o.id, v_hour, v_hour + interval '1 hour', '1 hour') as s
+      on conflict (org_id, hour, size) do nothing;
+    insert into private.load_hourly
+    select s.* from private.load_sums(null, v_hour, v_hour + interval '1 hour', '1 hour') as s
+    on conflict (org_id, hour) do nothing;
+    insert into private.rolled_hours (hour) values (v_hour) on conflict do nothing;
+    v_count := v_count + 1;
+  end loop;
+  delete from private.job_stats_hourly where hour < now() - interval '400 days';
+  delete from private.load_hourly where hour < now() - interval '400 days';
+  delete from private.waits_hourly where hour < now() - interval '8 days';
+  delete from private.outages where ended_at < now() - interval '8 days';
+  delete from private.rolled_hours where hour < now() - interval '2 days';
+  return v_count;
+end;
+$$;
+
+create function private.fleet_stats(p_org uuid, p_hours integer default 24) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_now pg_catalog.timestamptz := date_bin('1 hour', now(), '2000-01-01');
+  v_from pg_catalog.timestamptz := v_now - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168) - 1);
+  v_open pg_catalog.timestamptz := private.open_since(v_from);
+  v_jobs pg_catalog.jsonb;
+begin
+  perform private.need_role(p_org, 'viewer');
+  select jsonb_build_object(
+    'queue_wait', jsonb_agg(jsonb_build_object('hour', x.hour, 'p50', s.wait_p50, 'p95', s.wait_p95) order by x.hour),
+    'throughput', jsonb_agg(jsonb_build_object('hour', x.hour, 'jobs', coalesce(s.finished, 0)) order by x.hour),
+    'pass_rate', jsonb_agg(jsonb_build_object('hour', x.hour, 'succeeded', coalesce(s.succeeded, 0), 'failed',
+      coalesce(s.failed, 0), 'share', s.succeeded::double precision / nullif(s.succeeded + s.failed, 0))
+        order by x.hour),
+    'utilisation', jsonb_agg(jsonb_build_object('hour', x.hour,
+      'used', round(u.busy::numeric / nullif(u.heartbeats, 0), 2),
+      'capacity', round(u.slots::numeric / nullif(u.heartbeats, 0), 2), 'share', u.busy::numeric / nullif(u.slots, 0))
+        order by x.hour)
+  ) into v_jobs
+  from generate_series(v_from, v_now, interval '1 hour') as x (hour)
+  left join (
+    select * from private.job_stats_hourly as h where h.org_id = p_org and h.hour >= v_from and h.hour < v_open
+    union all
+    select * from private.hour_stats(p_org, v_open, v_now + interval '1 hour')
+  ) as s on s.hour = x.hour
+  left join (
+    select * from private.load_hourly as h where h.org_id = p_org and h.hour >= v_from and h.hour < v_open
+    union all
+    select * from private.load_sums(p_org, v_open, v_now + interval '1 hour', '1 hour')
+  ) as u on u.hour = x.hour;
+  return v_jobs || jsonb_build_object('now', private.fleet_counts(p_org));
+end;
+$$;
+comment on function private.fleet_stats is
+  'Queue wait (p50, p95), throughput, pass rate and utilisation per hour, the present hour last, and what is going on '
+  'now. Members.';
+grant execute on function private.fleet_stats to authenticated;
+
+create function private.worker_history(p_worker uuid, p_hours integer default 24) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_worker public.workers;
+  v_from pg_catalog.timestamptz := date_bin('15 minutes', now(),
+    '2000-01-01') - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168));
+begin
+  select * into v_worker from public.workers where id = p_worker
+    and (is_shared or org_id in (select private.my_org_ids()));
+  if v_worker.id is null then
+    perform private.fail('RY404', 'There is no such runner.');
+  end if;
+  return (
+    select coalesce(jsonb_agg(jsonb_build_object('at', t.at, 'heartbeats', t.heartbeats, 'load',
+      t.busy::double precision / nullif(t.slots, 0), 'status', case when t.draining * 2 > t.heartbeats then 'DRAINING'
+        else 'ONLINE' end) order by t.at), '[]')
+    from (
+      select k.at, sum(k.heartbeats) as heartbeats, sum(k.busy) as busy, sum(k.slots) as slots,
+        sum(k.draining) as draining
+      from (
+        select k.at, k.heartbeats, k.busy, k.slots, k.draining from private.worker_ticks as k
+        where k.worker_id = p_worker
+          and k.at > v_from
+        union all
+        select h.tick_at, h.tick_heartbeats, h.tick_busy, h.tick_slots, h.tick_draining
+        from public.worker_instances as i join private.heartbeats as h on h.instance_id = i.id
+        where i.worker_id = p_worker and h.tick_at > v_from and h.tick_heartbeats > 0
+      ) as k group by k.at
+    ) as t);
+end;
+$$;
+comment on function private.worker_history is
+  'A runner''s quarters of an hour [{at, heartbeats, status, load}]; one that is missing had no heartbeat. Members.';
+grant execute on function private.worker_history to authenticated;
+
+-- ## the page of charts
+
+-- Figures for the page of charts: how long jobs wait, how busy runners are, how jobs end, over an hour, a day or a
+-- week, and where the waits are the longest. A percentile of hours is not one of the day: waits are counted by their
+-- size, and the counts of closed hours are added up. The longest waits of the last day are read from its jobs.
+-- The jobs of an organisation that ended in each step of a span, and how long they had waited; all of them in the row
+-- without a time.
+create function private.wait_points(
+  p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval
+) returns table (
+  at timestamptz, jobs bigint, failed bigint, succeeded bigint, p50 double precision, p95 double precision, p99 double
+  precision
+)
+language plpgsql stable set search_path = '' as $$
+declare
+  v_open pg_catalog.timestamptz := case when p_step < interval '1 hour' then p_from
+    else private.open_since(p_from) end;
+begin
+  return query
+  with counted as materialized (
+    select date_bin(p_step, c.hour, '2000-01-01') as bin, c.size, c.jobs, c.failed, c.succeeded from (
+      select * from private.waits_hourly as h where h.org_id = p_org and h.hour >= p_from and h.hour < v_open
+      union all
+      select * from private.wait_counts(p_org, v_open, p_to, p_step)
+    ) as c
+  ), summed as (
+    -- Each step, and in the row without one the whole.
+    select c.bin, c.size, sum(c.jobs) as jobs, sum(c.failed) as failed, sum(c.succeeded) as succeeded
+    from counted as c group by grouping sets ((c.bin, c.size), (c.size))
+  ), running as (
+    select s.*, sum(s.jobs) filter (where s.size > 0) over (partition by s.bin order by s.size) as upto,
+      sum(s.jobs) filter (where s.size > 0) over (partition by s.bin) as known
+    from summed as s
+  )
+  select r.bin, sum(r.jobs)::bigint, sum(r.failed)::bigint, sum(r.succeeded)::bigint,
+    private.wait_seconds(min(r.size) filter (where r.upto >= 0.5 * r.known)),
+    private.wait_seconds(min(r.size) filter (where r.upto >= 0.95 * r.known)),
+    private.wait_seconds(min(r.size) filter (where r.upto >= 0.99 * r.known))
+  from running as r group by r.bin;
+end;
+$$;
+
+-- Which share of its slots an organisation used, in steps of a quarter of an hour, an hour or more.
+create function private.load_points(
+  p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval
+) returns table (at timestamptz, share double precision)
+language plpgsql stable set search_path = '' as $$
+declare
+  -- Runners are counted by quarters of an hour, and closed hours are added up.
+  v_step pg_catalog.interval := case when p_step < interval '15 minutes' then interval '15 minutes'
+    else greatest(p_step, interval '1 hour') end;
+  v_open pg_catalog.timestamptz := case when v_step < interval '1 hour' then p_from
+    else private.open_since(p_from) end;
+begin
+  return query
+  select date_bin(v_step, l.hour, '2000-01-01'), sum(l.busy)::double precision / nullif(sum(l.slots), 0) from (
+    select * from private.load_hourly as h where h.org_id = p_org and h.hour >= p_from and h.hour < v_open
+    union all
+    select * from private.load_sums(p_org, v_open, p_to, v_step)
+  ) as l group by 1;
+end;
+$$;
+
+-- The runners and top-level groups whose jobs waited longest since then, twenty of each, with the mean wait of each
+-- 24th of the span.
+create function private.busiest_parts(p_org uuid, p_from timestamptz, p_to timestamptz) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return (
+    with job as materialized (
+      -- By bytes: they are sorted to be told apart, and a language's order costs twice as much as all the rest.
+      select j.status, j.worker_id, j.worker_name collate pg_catalog."C" as worker_name,
+        split_part(j.group_path, '/', 1) collate pg_catalog."C" as top,
+        case when j.claimed_at >= j.queued_at then date_part('epoch', j.claimed_at - j.queued_at) end as wait,
+        greatest(date_part('epoch', j.finished_at - j.claimed_at), 0) as busy,
+        width_bucket(date_part('epoch', j.finished_at), date_part('epoch', p_from), date_part('epoch', p_to), 24) as bin
+      from public.provision_jobs as j where j.org_id = p_org and j.finished_at >= p_from
+    ), part as (
+      select case grouping(j.top) when 1 then 'runner' else 'group' end as kind, j.worker_id as id,
+        nullif(case grouping(j.top) when 1 then j.worker_name else j.top end, '') as name, count(*) as jobs,
+        count(*) filter (where j.status = 'FAILED') as failed,
+        count(*) filter (where j.status = 'SUCCEEDED') as succeeded, sum(j.busy) as busy,
+        percentile_cont(0.95) within group (order by j.wait) filter (where j.wait is not null) as p95
+      from job as j group by grouping sets ((j.worker_id, j.worker_name), (j.top))
+    ), ranked as (
+      select p.*, row_number() over (partition by p.kind order by p.p95 desc nulls last, p.name) as place,
+        count(*) over (partition by p.kind) as parts
+      from part as p where p.name is not null
+    ), drawn as (
+      -- A mean, and not the percentile of the figure: it needs no order, and the line is there for its shape.
+      select s.kind, s.id, s.name, jsonb_object_agg(s.bin, round(s.wait::numeric, 2)) as waits from (
+        select 'runner' as kind, j.worker_id as id, j.worker_name as name, j.bin, avg(j.wait) as wait
+        from job as j where j.wait is not null
+          and j.worker_name in (select r.name from ranked as r where r.kind = 'runner' and r.place <= 20)
+        group by j.worker_id, j.worker_name, j.bin
+        union all
+        select 'group', null, j.top, j.bin, avg(j.wait) from job as j where j.wait is not null group by j.top, j.bin
+      ) as s group by s.kind, s.id, s.name
+    )
+    select coalesce(jsonb_agg(jsonb_build_object('kind', r.kind, 'id', r.id, 'name', r.name, 'jobs', r.jobs,
+      'failed', r.failed, 'succeeded', r.succeeded, 'p95', r.p95, 'of', r.parts,
+      'busy', r.busy / date_part('epoch', p_to - p_from), 'waits', coalesce(d.waits, '{}'))
+        order by r.kind, r.place), '[]')
+    from ranked as r left join drawn as d on d.kind = r.kind and d.name = r.name and d.id is not distinct from r.id
+    where r.place <= 20);
+end;
+$$;
+
+-- What happened in a span that a chart cannot tell: outages, and releases with how many runners have them.
+create function private.figure_marks(p_org uuid, p_from timestamptz, p_to timestamptz) returns jsonb
+language sql stable set search_path = '' as $$
+  select coalesce(jsonb_agg(to_jsonb(m) order by m.at desc), '[]') from (
+    select 'outage' as kind, o.began_at as at, o.ended_at as until, null as version, null as updated, null as runners
+    from private.outages as o where o.ended_at > p_from
+    union all
+    select 'release', r.published_at, null, r.version, w.updated, w.runners
+    from public.worker_releases as r cross join lateral (
+      -- By version: a fleet has thousands of runners and a few versions.
+      select coalesce(sum(v.runners) filter (where private.version_key(v.version) >= private.version_key(r.version)),
+        0) as updated, coalesce(sum(v.runners), 0) as runners
+      from (select f.version, count(*) as runners from public.workers as f where f.org_id = p_org
+        and f.removed_at is null group by f.version) as v
+    ) as w
+    where r.published_at >= p_from and r.published_at < p_to and r.withdrawn_at is null
+    order by 2 desc limit 10
+  ) as m
+$$;
+
+create function private.fleet_figures(p_org uuid, p_hours integer default 24) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  -- Sixty to eighty-four points, however long the span.
+  v_step pg_catalog.interval := case p_hours when 1 then interval '1 minute' when 24 then interval '20 minutes'
+    when 168 then interval '2 hours' end;
+  v_to pg_catalog.timestamptz := date_bin(v_step, now(), '2000-01-01') + v_step;
+  v_from pg_catalog.timestamptz := v_to - make_interval(hours => p_hours);
+begin
+  perform private.need_role(p_org, 'viewer');
+  if v_step is null then
+    perform private.fail('RY422', 'Figures are for 1, 24 or 168 hours.');
+  end if;
+  return (
+    with point as materialized (
+      select * from private.wait_points(p_org, v_from, v_to, v_step)
+    )
+    select jsonb_build_object('hours', p_hours, 'from', v_from, 'to', v_to, 'now', private.fleet_counts(p_org),
+      'whole', coalesce((select to_jsonb(p) - 'at' from point as p where p.at is null),
+        '{"jobs": 0, "failed": 0, "succeeded": 0, "p50": null, "p95": null, "p99": null}'),
+      'points', (
+        select jsonb_agg(jsonb_build_object('at', x.at, 'jobs', coalesce(p.jobs, 0), 'failed', coalesce(p.failed, 0),
+          'succeeded', coalesce(p.succeeded, 0), 'p50', p.p50, 'p95', p.p95, 'p99', p.p99, 'share', l.share)
+            order by x.at)
+        from generate_series(v_from, v_to - v_step, v_step) as x (at) left join point as p on p.at = x.at
+        left join private.load_points(p_org, v_from, v_to, v_step) as l on l.at = x.at),
+      'marks', private.figure_marks(p_org, v_from, v_to),
+      -- Of the last day at most: who waits longest is asked about now.
+      'parts', private.busiest_parts(p_org, greatest(v_from, v_to - interval '24 hours'), v_to)));
+end;
+$$;
+comment on function private.fleet_figures is
+  'Waits (p50, p95, p99), utilisation, throughput and pass rate over 1, 24 or 168 hours: points of a chart, the '
+  'whole, the runners and groups that waited longest, and the releases and outages of that time. Members.';
+grant execute on function private.fleet_figures to authenticated;
+
+-- ## figures for a monitoring system
+
+-- Figures of the installation as a whole, for a monitoring system: counts and times, no names and no organisations.
+-- How long the jobs that ended within the last five minutes had waited, in seconds.
+create function private.recent_waits() returns jsonb
+language sql stable set search_path = '' as $$
+  -- Organisation by organisation, by its index: jobs that ended lately were claimed lately.
+  select jsonb_build_object('count', count(*), 'sum', coalesce(sum(w.seconds), 0),
+    'p50', percentile_cont(0.5) within group (order by w.seconds),
+    'p95', percentile_cont(0.95) within group (order by w.seconds),
+    'p99', percentile_cont(0.99) within group (order by w.seconds))
+  from public.organizations as o
+  cross join lateral (
+    select extract(epoch from j.claimed_at - j.queued_at)::double precision as seconds from public.provision_jobs as j
+    where j.org_id = o.id and j.finished_at > now() - interval '5 minutes' and j.claimed_at >= j.queued_at
+  ) as w
+$$;
+
+create function private.installation_metrics() returns jsonb
+language sql stable security definer set search_path = '' as $$
+  select jsonb_build_object(
+    'jobs', (
+      select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
+        select j.status, sum(j.n) as n from public.organizations as o
+        cross join lateral (
+          select p.status, count(*) as n from public.provision_jobs as p
+          where p.org_id = o.id
+            and p.status in ('AWAITING_APPROVAL', 'QUEUED', 'CLAIMED', 'PROCESSING', 'NEEDS_ATTENTION')
+          group by p.status
+        ) as j group by j.status
+      ) as c),
+    'oldest_queued_seconds', (
+      select coalesce(max(extract(epoch from now() - q.queued_at)), 0) from public.organizations as o
+      cross join lateral (
+        select p.queued_at from public.provision_jobs as p where p.org_id = o.id and p.status = 'QUEUED'
+        order by p.id limit 1
+      ) as q),
+    'waits', private.recent_waits(),
+    'runners', (
+      select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
+        select w.status, count(*) as n from public.workers as w where w.removed_at is null group by w.status) as c),
+    'slots', (select coalesce(sum(i.capacity), 0) from private.instance_liveness as i where i.is_fresh),
+    'slots_used', (select count(*) from private.live_jobs as l where l.stage = 'RUNNING'),
+    'sweep_lag_seconds', (
+      select extract(epoch from now() - max(c.ran_at)) from private.clocks as c where c.name = 'swept'),
+    'deliveries', (
+      select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
+        select d.status, count(*) as n from public.deliveries as d group by d.status) as c),
+    'organizations', (select count(*) from public.organizations))
+$$;
+comment on function private.installation_metrics is
+  'Figures of the installation: jobs by status, waits, runners by status, slots, how far behind the sweep is. The '
+  'metrics function calls it.';
+grant execute on function private.installation_metrics to service_role;
+
+-- ## health
+
+-- Is the installation well? For its operator: what keeps vacuum back, whether the sweep comes by, what pages follow.
+create function private.open_transactions() returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  -- While one is open, vacuum cannot remove what claims leave in their index, and each claim steps over all of it. One
+  -- of another database does not hinder it.
+  return (
+    select coalesce(jsonb_agg(to_jsonb(a) order by a.seconds desc), '[]') from (
+      select a.pid, a.usename as role, a.application_name as application, a.state,
+        round(extract(epoch from now() - a.xact_start))::integer as seconds
+      from pg_catalog.pg_stat_activity as a
+      where a.xact_start is not null and a.backend_type = 'client backend' and a.pid <> pg_backend_pid()
+        and a.datname = current_database()
+      order by a.xact_start limit 5
+    ) as a);
+end;
+$$;
+comment on function private.open_transactions is
+  'The five oldest open transactions {pid, role, application, state, seconds}: an old one makes every claim slower. '
+  'Service key only.';
+grant execute on function private.open_transactions to service_role;
+
+create function private.installation_health() returns jsonb
+language sql stable security definer set search_path = '' as $$
+  select jsonb_build_object(
+    'postgres', current_setting('server_version'),
+    'bytes', pg_database_size(current_database()),
+    'connections', (select count(*) from pg_catalog.pg_stat_activity as a where a.datname = current_database()),
+    'most_connections', current_setting('max_connections')::integer,
+    'oldest_transaction_seconds', coalesce((private.open_transactions() #>> '{0,seconds}')::integer, 0),
+    'swept_seconds_ago', (
+      select extract(epoch from now() - max(c.ran_at))::integer from private.clocks as c where c.name = 'swept'),
+    'published', coalesce((select jsonb_agg(t.tablename order by t.tablename) from pg_catalog.pg_publication_tables as t
+      where t.pubname = 'supabase_realtime' and t.schemaname = 'public'), '[]'),
+    'organizations', (select count(*) from public.organizations),
+    'unfinished_jobs', (select count(*) from private.live_jobs),
+    'runners_online', (select count(*) from public.workers as w where w.removed_at is null and w.status = 'ONLINE'))
+$$;
+comment on function private.installation_health is
+  'What the database says of itself: connections, the oldest transaction, the last sweep, what is published. Service '
+  'key only.';
+grant execute on function private.installation_health to service_role;

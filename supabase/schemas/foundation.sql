@@ -1,0 +1,421 @@
+-- Foundation: privileges before anything exists, and the helpers that every other topic uses. Hosted Supabase grants
+-- every new object in `public` to anon, authenticated and service_role. Runyard revokes these defaults first: nothing
+-- is reachable until the line after the object grants it. `private` holds secrets, sessions, scheduling and the bodies
+-- of all functions; the API never exposes it. Wake-ups are here because the triggers of nearly every table send them. A
+-- wake-up says "look again", the row is the truth: everything works, slower, without them. Busy lanes and logs are
+-- rate-limited, so 1,000 jobs in a second are not 1,000 messages for each of 500 runners. A suppressed wake-up is never
+-- the last word: the one before asks the listener to look once more after the pause (again_ms).
+
+alter default privileges in schema public revoke all on tables from public, anon, authenticated, service_role;
+alter default privileges in schema public revoke all on sequences from public, anon, authenticated, service_role;
+alter default privileges in schema public revoke all on functions from public, anon, authenticated, service_role;
+alter default privileges revoke execute on functions from public;
+
+create schema if not exists private;
+comment on schema private is 'Secrets, sessions, scheduling and the bodies of all functions. Not exposed by the API.';
+
+-- Runners sign in with a role of their own, so that a runner's key opens no door that is meant for a person.
+do $$
+begin
+  if not exists (select from pg_catalog.pg_roles where rolname = 'worker') then
+    create role worker nologin;
+  end if;
+  -- Realtime reads its messages table as the runner's role. On hosted Supabase only its own administrator may open that
+  -- schema to a new role, but anon may already look in, and sees nothing of ours: so a worker is an anon with policies.
+  grant anon to worker;
+  if exists (select from pg_catalog.pg_roles where rolname = 'authenticator') then
+    grant worker to authenticator;
+  end if;
+end;
+$$;
+alter role worker set statement_timeout = '15s';
+
+-- An executor is what a runner's dispatcher starts to run one job; its role opens no more than that job needs.
+do $$
+begin
+  if not exists (select from pg_catalog.pg_roles where rolname = 'executor') then
+    create role executor nologin;
+  end if;
+  if exists (select from pg_catalog.pg_roles where rolname = 'authenticator') then
+    grant executor to authenticator;
+  end if;
+end;
+$$;
+alter role executor set statement_timeout = '15s';
+
+-- The engine and whatever else a job runs: its role reads its own module's state, and changes nothing.
+do $$
+begin
+  if not exists (select from pg_catalog.pg_roles where rolname = 'engine') then
+    create role engine nologin;
+  end if;
+  if exists (select from pg_catalog.pg_roles where rolname = 'authenticator') then
+    grant engine to authenticator;
+  end if;
+end;
+$$;
+alter role engine set statement_timeout = '15s';
+grant usage on schema public to anon, authenticated, service_role, worker, executor, engine;
+grant usage on schema private to authenticated, service_role, worker, executor, engine;
+
+-- ## settings of roles
+-- REST applies the settings of the role that a request runs as, hosted and embedded alike. Nobody keeps a transaction
+-- open: an old snapshot keeps vacuum from removing what claims leave behind, and each claim would step over all of it.
+-- Where a role is not the owner's to change, its administrator sets the same (stack/sql/10_roles.sql).
+do $$
+declare
+  v_role pg_catalog.text;
+begin
+  foreach v_role in array array['authenticator', 'anon', 'authenticated', 'service_role', 'worker', 'executor',
+    'engine'] loop
+    begin
+      execute format('alter role %I set idle_in_transaction_session_timeout = %L', v_role, '60s');
+      if current_setting('server_version_num')::integer >= 170000 then
+        execute format('alter role %I set transaction_timeout = %L', v_role, '5min');
+      end if;
+    exception
+      when insufficient_privilege then raise notice 'The time limits of role % are for its administrator to set.',
+        v_role;
+    end;
+  end loop;
+end;
+$$;
+alter role current_user set idle_in_transaction_session_timeout = '10min';
+
+-- Every statement of a runner's call is an index lookup. A connection that lives for days must not keep the plan that
+-- was right when the table was empty, nor plan again for every call. (Before PostgreSQL 18 a scan that is switched off
+-- and taken all the same looks expensive enough to be compiled: therefore no JIT.)
+do $$
+declare
+  v_role pg_catalog.text;
+  v_setting pg_catalog.text;
+begin
+  foreach v_role in array array['worker', 'executor', 'engine'] loop
+    execute format('alter role %I set plan_cache_mode = force_generic_plan', v_role);
+    foreach v_setting in array array['enable_seqscan', 'enable_bitmapscan', 'enable_hashjoin', 'enable_mergejoin',
+      'jit'] loop
+      execute format('alter role %I set %I = off', v_role, v_setting);
+    end loop;
+  end loop;
+end;
+$$;
+
+-- ## errors
+
+-- Raises an error that a caller can act upon: code RYxxx, what happened, what to do next, machine-readable detail.
+create function private.fail(
+  p_code text, p_message text, p_hint text default null, p_detail text default null
+) returns void
+language plpgsql set search_path = '' as $$
+begin
+  raise exception using
+    errcode = p_code,
+    message = p_message,
+    hint = coalesce(p_hint, case p_code
+      when 'RY404' then 'It may have been removed, or belong to another organisation.'
+      when 'RY422' then 'Correct it and try again.'
+      else 'Look at it again.' end),
+    detail = coalesce(p_detail, '');
+end;
+$$;
+
+-- ## callers
+
+-- The claims of the caller's token, or null outside of a request.
+create function private.jwt() returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return nullif(current_setting('request.jwt.claims', true), '')::pg_catalog.jsonb;
+end;
+$$;
+
+-- The signed-in user's id (for a runner: the runner's id).
+create function private.caller_id() returns uuid
+language plpgsql stable set search_path = '' as $$
+begin
+  return (private.jwt() ->> 'sub')::pg_catalog.uuid;
+end;
+$$;
+grant execute on function private.caller_id to authenticated, worker;
+
+-- The address from which the caller signed in or exchanged its token, or null; what is no address is none.
+create function private.caller_address() returns inet
+language plpgsql stable set search_path = '' as $$
+declare
+  v_claims pg_catalog.jsonb := private.jwt();
+begin
+  -- Anybody may send a header, and the dashboard sends its own address: what Auth saw at the sign-in is looked up by
+  -- the token's session, and tokens that our own function signed say what it saw.
+  return host(coalesce((v_claims ->> 'client_address')::pg_catalog.inet, (select s.ip from auth.sessions as s
+    where s.id = (v_claims ->> 'session_id')::pg_catalog.uuid
+      and s.user_id = (v_claims ->> 'sub')::pg_catalog.uuid)));
+exception
+  when invalid_text_representation then
+    return null;
+end;
+$$;
+
+-- ## checks
+
+-- Whether every label reads like "gpu" or "gpu=true"; 32 at most, of 1,000 characters in all.
+create function private.is_label_list(p_labels text[]) returns boolean
+language sql immutable set search_path = '' as $$
+  -- A thousand characters in all: they are part of the key of a lane, and an index has no room for much more.
+  select cardinality(p_labels) <= 32 and length(array_to_string(p_labels, '')) <= 1000 and not exists (
+    select from unnest(p_labels) as l (label)
+    where l.label is null or l.label !~ '^[a-z0-9]([a-z0-9._/-]{0,61}[a-z0-9])?(=[A-Za-z0-9._/-]{0,63})?$'
+  )
+$$;
+
+-- The labels without repeats, in order, so that equal sets are equal arrays.
+create function private.sorted_labels(p_labels text[]) returns text[]
+language sql immutable set search_path = '' as $$
+  select coalesce(array_agg(distinct l.label order by l.label), '{}') from unnest(p_labels) as l (label)
+$$;
+
+-- Whether a text is a path such as platform/network: lower case, at most 20 parts.
+create function private.is_path(p_path text) returns boolean
+language sql immutable set search_path = '' as $$
+  select p_path ~ '^[a-z0-9]([a-z0-9_-]{0,62})(/[a-z0-9]([a-z0-9_-]{0,62})){0,19}$'
+$$;
+
+-- All paths at or above a path, from "" (everything) down to the path itself.
+create function private.path_prefixes(p_path text) returns text[]
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_prefixes pg_catalog.text[] := array[''];
+  v_prefix pg_catalog.text;
+  v_part pg_catalog.text;
+begin
+  foreach v_part in array string_to_array(p_path, '/') loop
+    v_prefix := concat_ws('/', v_prefix, v_part);
+    v_prefixes := v_prefixes || v_prefix;
+  end loop;
+  return v_prefixes;
+end;
+$$;
+
+-- The number of parts of a path; 0 for the empty path.
+create function private.path_depth(p_path text) returns integer
+language sql immutable set search_path = '' as $$
+  select coalesce(cardinality(string_to_array(nullif(p_path, ''), '/')), 0)
+$$;
+
+-- Refuses a misspelt option instead of ignoring it.
+create function private.refuse_unknown_keys(p_object jsonb, p_allowed text[]) returns void
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_unknown pg_catalog.text;
+begin
+  if p_object is null then
+    return;
+  end if;
+  if jsonb_typeof(p_object) <> 'object' then
+    perform private.fail('RY422', 'The options must be a JSON object.', 'Send {} for none.');
+  end if;
+  select string_agg(k, ', ' order by k) into v_unknown from jsonb_object_keys(p_object) as k where k <> all (p_allowed);
+  if v_unknown is not null then
+    perform private.fail('RY422', format('Unknown option: %s.', v_unknown),
+      format('Known options: %s.', array_to_string(p_allowed, ', ')));
+  end if;
+end;
+$$;
+
+-- A JSON list of strings as text[]; anything else as an empty list.
+create function private.text_list(p_value jsonb) returns text[]
+language sql immutable set search_path = '' as $$
+  select case when jsonb_typeof(p_value) = 'array' then array(select jsonb_array_elements_text(p_value)) else '{}' end
+$$;
+
+-- Refuses a reason that is longer than the pages, events and heartbeats that repeat it should carry.
+create function private.check_reason(p_reason text) returns void
+language plpgsql immutable strict set search_path = '' as $$
+begin
+  if length(p_reason) > 1000 then
+    perform private.fail('RY422', 'A reason has at most 1,000 characters.', 'Write less, and link to the rest.');
+  end if;
+end;
+$$;
+
+-- The key of an advisory lock. The only place that makes one.
+create function private.lock_key(p_kind text, p_id text default '') returns bigint
+language plpgsql immutable set search_path = '' as $$
+begin
+  return hashtextextended('runyard:' || p_kind || ':' || p_id, 0);
+end;
+$$;
+
+-- Keeps updated_at true on every update.
+create function private.touch_updated_at() returns trigger
+language plpgsql set search_path = '' as $$
+begin
+  new.updated_at := now();
+  return new;
+end;
+$$;
+
+-- ## versions
+
+-- A text that sorts (collation "C") as versions do: 1.9.0 < 1.10.0-rc.1 < 1.10.0; null when it is not a version.
+create function private.version_key(p_version text) returns text
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_match pg_catalog.text[];
+  v_pre pg_catalog.text;
+begin
+  v_match := regexp_match(lower(p_version),
+    '^v?(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?'
+    '(?:-([a-z0-9][a-z0-9.-]*)|[.]?((?:a|b|rc|dev|post)\d*))?(?:\+[0-9a-z.-]+)?$');
+  if v_match is null then
+    return null;
+  end if;
+  -- PEP 440 writes 1.2.0rc1 for what SemVer writes 1.2.0-rc.1: a number that follows letters is a part of its own.
+  v_pre := coalesce(v_match[4], regexp_replace(v_match[5], '^([a-z]+)(\d+)', '\1.\2'));
+  return lpad(v_match[1], 9, '0') || '.' || lpad(coalesce(v_match[2], '0'), 9, '0') || '.'
+    || lpad(coalesce(v_match[3], '0'), 9, '0') || case
+      when v_pre is null then '~'
+      when v_pre like 'post%' then '~' || v_pre
+      else ' ' || (
+        select string_agg(
+          case when i.part ~ '^\d+$' then '0' || lpad(i.part, 18, '0') when i.part = 'dev' then '!'
+            else '1' || i.part end,
+          ' ' order by i.n
+        )
+        from regexp_split_to_table(v_pre, '\.') with ordinality as i (part, n)
+      ) end;
+end;
+$$;
+
+-- Whether the left version comes before the right one; null when either is no version.
+create function private.is_version_less(p_left text, p_right text) returns boolean
+language sql immutable set search_path = '' as $$
+  select private.version_key(p_left) collate "C" < private.version_key(p_right) collate "C"
+$$;
+
+create unlogged table private.wake_ups (
+  key text primary key,
+  sent_at timestamptz not null
+) with (fillfactor = 50);
+alter table private.wake_ups enable row level security;
+comment on table private.wake_ups is
+  'When each rate-limited wake-up was last sent. UNLOGGED: losing it costs one extra message.';
+
+-- Sends a private broadcast where Realtime is there; does nothing elsewhere.
+create function private.wake(p_topic text, p_event text, p_payload jsonb) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if to_regprocedure('realtime.send(jsonb,text,text,boolean)') is not null then
+    perform realtime.send(p_payload, p_event, p_topic, true);
+  end if;
+end;
+$$;
+
+-- Whether this wake-up may be sent now: at most once in the given time. Never waits.
+create function private.may_wake(p_key text, p_every interval) returns boolean
+language plpgsql set search_path = '' as $$
+begin
+  -- clock_timestamp, because one transaction may wake twice.
+  if exists (select from private.wake_ups as r where r.key = p_key and r.sent_at > clock_timestamp() - p_every) then
+    return false;
+  end if;
+  -- Nobody waits for a wake-up: whoever holds it sends it with their commit, which is soon enough for both.
+  if not pg_try_advisory_xact_lock(private.lock_key('wake_up', p_key)) then
+    return false;
+  end if;
+  insert into private.wake_ups as r (key, sent_at) values (p_key, clock_timestamp())
+  on conflict (key) do update set sent_at = excluded.sent_at;
+  return true;
+end;
+$$;
+
+-- Asks a runner for a heartbeat at once, because there is something for it to learn.
+create function private.wake_worker(p_worker uuid) returns void
+language sql set search_path = '' as $$
+  select private.wake('worker:' || p_worker, 'directive', '{}')
+$$;
+
+-- Tells open pages that a row of an unpublished table has changed.
+create function private.wake_org(p_org uuid, p_table text, p_id text) returns void
+language sql set search_path = '' as $$
+  select private.wake('org:' || p_org, 'changed', jsonb_build_object('table', p_table, 'id', p_id))
+    where p_org is not null
+$$;
+
+-- Tells open pages how far a job's log has come; at most four times a second.
+create function private.wake_log(p_org uuid, p_job bigint, p_attempt integer, p_seq integer) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if private.may_wake('log:' || p_job, interval '250 milliseconds') then
+    perform private.wake('org:' || p_org, 'log', jsonb_build_object('job_id', p_job, 'attempt', p_attempt, 'seq',
+      p_seq, 'again_ms', 300));
+  end if;
+end;
+$$;
+
+-- Rings the organisation's pages for a changed row of an unpublished table.
+create function private.wake_for_row() returns trigger
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_row pg_catalog.jsonb := to_jsonb(case when tg_op = 'DELETE' then old else new end);
+begin
+  perform private.wake_org((v_row ->> 'org_id')::pg_catalog.uuid, tg_table_name,
+    coalesce(v_row ->> 'id', v_row ->> 'user_id'));
+  return null;
+end;
+$$;
+
+-- ## periodic work
+create unlogged table private.clocks (
+  name text primary key,
+  ran_at timestamptz not null
+);
+alter table private.clocks enable row level security;
+comment on table private.clocks is 'When periodic work last ran. UNLOGGED: after a crash it just runs again.';
+
+-- Whether something is due again; if so, it is noted as run. Never waits for whoever is at it.
+create function private.is_due(p_name text, p_every interval) returns boolean
+language plpgsql set search_path = '' as $$
+begin
+  -- What ran in the future was a clock that jumped; it is no reason to wait for that time.
+  if exists (select from private.clocks as c where c.name = p_name and c.ran_at > now() - p_every
+    and c.ran_at < now() + interval '1 minute')
+    or not pg_try_advisory_xact_lock(private.lock_key('clock', p_name)) then
+    return false;
+  end if;
+  insert into private.clocks as c (name, ran_at) values (p_name, now())
+  on conflict (name) do update set ran_at = excluded.ran_at
+    where c.ran_at <= now() - p_every or c.ran_at >= now() + interval '1 minute';
+  return found;
+end;
+$$;
+
+create unlogged table private.rate_limits (
+  key text primary key,
+  window_started_at timestamptz not null,
+  used integer not null
+) with (fillfactor = 50);
+alter table private.rate_limits enable row level security;
+comment on table private.rate_limits is 'Counters of attempts per address and per runner. UNLOGGED: a crash forgives.';
+comment on column private.rate_limits.used is 'Attempts in it.';
+
+create function private.rate_limit(p_key text, p_limit integer, p_window_seconds integer) returns boolean
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_used integer;
+begin
+  if num_nulls(p_key, p_limit, p_window_seconds) > 0 then
+    perform private.fail('RY422', 'A limit needs a key, a number and a time.', 'Send all three.');
+  end if;
+  insert into private.rate_limits as r (key, window_started_at, used) values (left(p_key, 500), now(), 1)
+  on conflict (key) do update set
+    window_started_at = case when r.window_started_at < now() - make_interval(secs => p_window_seconds) then now()
+      else r.window_started_at end,
+    used = case when r.window_started_at < now() - make_interval(secs => p_window_seconds) then 1 else least(r.used + 1,
+      1000000) end
+  returning used into v_used;
+  return v_used <= p_limit;
+end;
+$$;
+comment on function private.rate_limit is
+  'Counts an attempt; true while there are at most so many in the window. Edge functions only.';
+grant execute on function private.rate_limit to service_role;

@@ -1,0 +1,483 @@
+-- Jobs: `provision_jobs` is the record: published, wide, kept. `private.live_jobs` has one narrow row for each job that
+-- is queued, running or in need of attention; the claim reads only that table, so its cost does not grow with finished
+-- jobs, and promoting or re-routing a queued job sends no message. Transitions and events are append-only.
+
+create type public.job_status as enum (
+  'AWAITING_APPROVAL', 'QUEUED', 'CLAIMED', 'PROCESSING', 'SUCCEEDED', 'FAILED', 'CANCELLED', 'NEEDS_ATTENTION'
+);
+comment on type public.job_status is 'Where a job is. SUCCEEDED, FAILED and CANCELLED are final.';
+
+create type public.job_phase as enum ('PREPARE', 'FETCH', 'INPUTS', 'INIT', 'PLAN', 'APPLY', 'DESTROY', 'OUTPUT',
+  'REPORT');
+comment on type public.job_phase is
+  'What a running job is doing. From APPLY or DESTROY on it may have changed infrastructure.';
+
+create type public.cancel_kind as enum ('AFTER_STEP', 'GRACEFUL', 'KILL');
+comment on type public.cancel_kind is
+  'AFTER_STEP: stop after the current step · GRACEFUL: one SIGINT · KILL: at once, whatever it leaves behind.';
+
+-- worker_id and instance_id have no foreign keys: a claim writes its own caller's, which it has just read.
+create table public.provision_jobs (
+  id bigint generated always as identity primary key,
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  type public.job_type not null,
+  status public.job_status not null default 'QUEUED',
+  phase public.job_phase,
+  module_id uuid,
+  module_path text,
+  group_path text,
+  target_worker_id uuid references public.workers (id),
+  target_identity_id uuid references public.cloud_identities (id),
+  payload jsonb not null default '{}',
+  pinned_worker_id uuid references public.workers (id),
+  pinned_instance_name text,
+  labels text[] not null default '{}',
+  priority smallint not null default 100,
+  attempt integer not null default 0,
+  max_attempts integer not null default 3,
+  worker_id uuid,
+  worker_name text,
+  instance_id uuid,
+  instance_name text,
+  lease_until timestamptz,
+  cancel_kind public.cancel_kind,
+  cancel_requested_at timestamptz,
+  cancel_requested_by text,
+  steps jsonb not null default '[]',
+  plan_summary jsonb,
+  result jsonb,
+  error jsonb,
+  approvals_required integer not null default 0,
+  approvals_received integer not null default 0,
+  approval_deadline_at timestamptz,
+  needs_confirmation boolean not null default false,
+  planned_serial bigint,
+  plan_job_id bigint references public.provision_jobs (id) on delete set null,
+  retry_of bigint references public.provision_jobs (id) on delete set null,
+  rollout_id uuid,
+  idempotency_key text,
+  is_quarantined boolean not null default false,
+  late_report jsonb,
+  last_log_seq integer not null default 0,
+  not_before_at timestamptz,
+  created_by uuid,
+  created_by_label text not null default 'system',
+  created_at timestamptz not null default now(),
+  queued_at timestamptz,
+  claimed_at timestamptz,
+  started_at timestamptz,
+  finished_at timestamptz,
+  updated_at timestamptz not null default now(),
+  constraint provision_jobs_module_fkey foreign key (org_id, module_id) references public.modules (org_id, id),
+  constraint provision_jobs_one_target check (num_nonnulls(module_id, target_worker_id, target_identity_id) = 1)
+) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
+  -- Counts by status come from an index alone only where vacuum has been.
+  autovacuum_vacuum_insert_scale_factor = 0.02);
+
+-- With the type: lists and counts by status and type come from the index alone.
+create index provision_jobs_org_id_status_idx on public.provision_jobs (org_id, status, id desc) include (type);
+create index provision_jobs_org_id_idx on public.provision_jobs (org_id, id desc);
+create index provision_jobs_module_id_idx on public.provision_jobs (module_id, id desc) where module_id is not null;
+create index provision_jobs_target_identity_id_idx on public.provision_jobs (target_identity_id, id desc)
+  where target_identity_id is not null;
+create index provision_jobs_target_worker_id_idx on public.provision_jobs (target_worker_id)
+  where target_worker_id is not null;
+create index provision_jobs_pinned_worker_id_idx on public.provision_jobs (pinned_worker_id)
+  where pinned_worker_id is not null;
+create index provision_jobs_retry_of_idx on public.provision_jobs (retry_of) where retry_of is not null;
+create index provision_jobs_worker_id_idx on public.provision_jobs (worker_id, id desc) where worker_id is not null;
+create index provision_jobs_finished_at_idx on public.provision_jobs (org_id, finished_at)
+  where finished_at is not null;
+create index provision_jobs_plan_job_id_idx on public.provision_jobs (plan_job_id) where plan_job_id is not null;
+create index provision_jobs_rollout_id_idx on public.provision_jobs (rollout_id) where rollout_id is not null;
+create unique index provision_jobs_idempotency_key_idx on public.provision_jobs (org_id, idempotency_key)
+  where idempotency_key is not null;
+alter table public.provision_jobs enable row level security;
+grant select on public.provision_jobs to authenticated, service_role;
+create policy "Members see their organisation's jobs" on public.provision_jobs
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.provision_jobs is
+  'Jobs: one row per unit of work, from the request to its end. Written by functions only.';
+comment on column public.provision_jobs.phase is 'What its current attempt is doing.';
+comment on column public.provision_jobs.module_path is 'That module''s path when it was enqueued.';
+comment on column public.provision_jobs.group_path is 'That module''s group.';
+comment on column public.provision_jobs.target_worker_id is
+  'The cloud-hosted runner that it deploys, updates or removes.';
+comment on column public.provision_jobs.target_identity_id is 'The cloud identity that it tries.';
+comment on column public.provision_jobs.payload is
+  'Everything the runner needs, frozen when it was enqueued. No secrets.';
+comment on column public.provision_jobs.pinned_worker_id is 'Only this runner may run it.';
+comment on column public.provision_jobs.pinned_instance_name is 'Only an instance of this name may run it.';
+comment on column public.provision_jobs.labels is 'Labels that the runner must have.';
+comment on column public.provision_jobs.priority is 'Lower runs sooner; 100 is usual.';
+comment on column public.provision_jobs.attempt is
+  'The number of the current or last try. Every write of a runner carries it.';
+comment on column public.provision_jobs.max_attempts is 'How often it may be tried when runners are lost.';
+comment on column public.provision_jobs.lease_until is
+  'The lease as it was claimed. Heartbeats prolong it without changing this row.';
+comment on column public.provision_jobs.cancel_kind is 'How it was asked to stop.';
+comment on column public.provision_jobs.steps is
+  'Steps of the attempt: [{name, title, phase, status, started_at, finished_at, first_seq, last_seq}].';
+comment on column public.provision_jobs.plan_summary is 'What the plan would do: counts, resources, outputs.';
+comment on column public.provision_jobs.result is 'What came out: outputs, numbers.';
+comment on column public.provision_jobs.error is 'Why it failed: {code, message, hint}.';
+comment on column public.provision_jobs.approvals_required is 'How many members must approve it.';
+comment on column public.provision_jobs.approvals_received is 'How many have.';
+comment on column public.provision_jobs.approval_deadline_at is 'When it is cancelled for want of approval.';
+comment on column public.provision_jobs.needs_confirmation is
+  'Whether it waits for a member to confirm its plan, where no approval is asked for either.';
+comment on column public.provision_jobs.planned_serial is
+  'Of a finished plan: the serial of the state that it was made against, 0 for none. It is applied only to that.';
+comment on column public.provision_jobs.plan_job_id is 'The plan whose saved result it applies.';
+comment on column public.provision_jobs.retry_of is 'The job that it repeats.';
+comment on column public.provision_jobs.idempotency_key is
+  'The caller''s own key: enqueueing again with it returns this job.';
+comment on column public.provision_jobs.is_quarantined is
+  'Whether it took down two different runners and was taken out.';
+comment on column public.provision_jobs.late_report is
+  'What an attempt reported after it had lost the job. It changed nothing.';
+comment on column public.provision_jobs.last_log_seq is
+  'Last chunk of the current attempt''s log that the finish call announced.';
+comment on column public.provision_jobs.not_before_at is 'After a lost attempt: not tried again before this.';
+comment on column public.provision_jobs.created_by is 'The member who enqueued it; null for the database itself.';
+comment on column public.provision_jobs.created_by_label is 'Their name at that time.';
+comment on column public.provision_jobs.queued_at is 'When it last became QUEUED.';
+comment on column public.provision_jobs.claimed_at is 'When its current or last attempt was claimed.';
+comment on column public.provision_jobs.started_at is 'When that attempt reported its first phase.';
+
+create view public.last_jobs with (security_invoker = true) as
+select
+  m.id as module_id,
+  m.org_id,
+  m.path,
+  j.id,
+  j.type,
+  j.status
+from public.modules as m
+cross join lateral (
+  select
+    j.id,
+    j.type,
+    j.status
+  from public.provision_jobs as j where j.module_id = m.id order by j.id desc limit 1
+) as j
+where m.deleted_at is null;
+grant select on public.last_jobs to authenticated, service_role;
+comment on view public.last_jobs is 'The newest job of each module that has one: what the tree of modules shows.';
+
+-- ## scheduling
+create type private.job_stage as enum ('WAITING', 'BACKOFF', 'READY', 'RUNNING', 'HELD');
+comment on type private.job_stage is
+  'WAITING: behind another job of its state · BACKOFF: next, but not yet · READY: may be claimed · RUNNING: claimed · '
+  'HELD: needs attention.';
+
+create sequence private.ready_seq;
+comment on sequence private.ready_seq is 'Order in which jobs became ready.';
+
+create table private.live_jobs (
+  job_id bigint primary key,
+  org_id uuid not null,
+  state_key uuid not null,
+  stage private.job_stage not null,
+  priority smallint not null,
+  lane_id integer,
+  ready_seq bigint,
+  attempt integer not null default 0,
+  worker_id uuid,
+  instance_id uuid,
+  session_id uuid,
+  claim_request_id uuid,
+  claimed_at timestamptz,
+  lease_until timestamptz,
+  log_day date,
+  has_touched boolean not null default false,
+  cancel_kind public.cancel_kind,
+  unlisted_at timestamptz,
+  returned integer not null default 0,
+  not_before_at timestamptz
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000,
+  autovacuum_vacuum_cost_delay = 0);
+
+-- The index of the claim: the lane (which has the priority), then the order of becoming ready. Only jobs that may run
+-- are in it. Its pages are kept short: a look at one job reads the entries of a whole page.
+create index live_jobs_ready_idx on private.live_jobs (lane_id, ready_seq) with (fillfactor = 30)
+  where stage = 'READY';
+
+-- One job per state at a time: at most one that is next, running or held.
+create unique index live_jobs_next_idx on private.live_jobs (state_key) where stage <> 'WAITING';
+create index live_jobs_waiting_idx on private.live_jobs (state_key, priority, job_id) where stage = 'WAITING';
+create index live_jobs_instance_id_idx on private.live_jobs (instance_id) where stage = 'RUNNING';
+create index live_jobs_not_before_at_idx on private.live_jobs (not_before_at) where stage = 'BACKOFF';
+alter table private.live_jobs enable row level security;
+comment on table private.live_jobs is
+  'What the claim knows: one narrow row for each job that is queued, running or in need of attention.';
+comment on column private.live_jobs.job_id is 'The job. No foreign key: the same function writes both rows.';
+comment on column private.live_jobs.state_key is
+  'What only one job at a time may act on: the module, or the runner it deploys.';
+comment on column private.live_jobs.stage is 'Where it stands in its queue.';
+comment on column private.live_jobs.priority is 'Lower runs sooner.';
+comment on column private.live_jobs.lane_id is 'Which runners may take it; set while it is ready.';
+comment on column private.live_jobs.ready_seq is 'When it became ready, as a number: fairness between modules.';
+comment on column private.live_jobs.session_id is 'The session that has it: the third part of the fence.';
+comment on column private.live_jobs.claim_request_id is
+  'The claim that took it, so that a repeated claim gets the same answer.';
+comment on column private.live_jobs.lease_until is 'The lease as claimed; the instance''s heartbeats prolong it.';
+comment on column private.live_jobs.log_day is 'Day of the claim: the partition of this attempt''s log.';
+comment on column private.live_jobs.has_touched is
+  'Whether this attempt may have changed infrastructure. If it dies now, a person decides.';
+comment on column private.live_jobs.unlisted_at is
+  'Since when the runner''s heartbeats do not mention it, although it has it.';
+comment on column private.live_jobs.returned is
+  'How many attempts were given back unused; they do not count against the limit.';
+comment on column private.live_jobs.not_before_at is 'End of the back-off.';
+
+-- A constraint is parsed again by every statement that writes, as long as it is: as six conditions they were a tenth of
+-- a claim. A call is short, and its body stays compiled.
+-- Whether a row has what its stage needs and nothing that belongs to another.
+create function private.is_stage_whole(p_live private.live_jobs) returns boolean
+language plpgsql immutable set search_path = '' as $$
+begin
+  -- One condition for each stage: what is not reached is not prepared, and a claim writes RUNNING alone.
+  if p_live.stage = 'RUNNING' then
+    return p_live.lane_id is null and p_live.attempt > 0 and p_live.returned >= 0
+      and num_nulls(p_live.worker_id, p_live.instance_id, p_live.session_id, p_live.claim_request_id,
+        p_live.claimed_at, p_live.log_day) = 0;
+  elsif p_live.stage = 'READY' then
+    return least(p_live.attempt, p_live.returned) >= 0 and num_nulls(p_live.lane_id, p_live.ready_seq) = 0
+      and num_nonnulls(p_live.instance_id, p_live.session_id) = 0;
+  elsif p_live.stage = 'HELD' then
+    return least(p_live.attempt, p_live.returned) >= 0 and p_live.lane_id is null;
+  end if;
+  return least(p_live.attempt, p_live.returned) >= 0
+    and num_nonnulls(p_live.lane_id, p_live.instance_id, p_live.session_id) = 0
+    and (p_live.stage <> 'BACKOFF' or p_live.not_before_at is not null);
+end;
+$$;
+
+-- squawk-ignore constraint-missing-not-valid
+alter table private.live_jobs add constraint live_jobs_stage_check check (private.is_stage_whole(live_jobs));
+
+-- ## transitions
+create table private.job_transitions (
+  from_status public.job_status not null,
+  to_status public.job_status not null,
+  event text not null,
+  description text not null,
+  primary key (from_status, to_status, event)
+);
+alter table private.job_transitions enable row level security;
+comment on table private.job_transitions is
+  'Every change of status that is allowed, and the events that stand for it. Anything else is refused.';
+comment on column private.job_transitions.event is 'The event that job_events has for it.';
+insert into private.job_transitions (from_status, to_status, event, description) values
+('AWAITING_APPROVAL', 'QUEUED', 'approved', 'Enough members approved.'),
+('AWAITING_APPROVAL', 'QUEUED', 'confirmed', 'A member confirmed its plan.'),
+('AWAITING_APPROVAL', 'CANCELLED', 'outdated', 'The state has moved on since its plan.'),
+('AWAITING_APPROVAL', 'CANCELLED', 'rejected', 'A member rejected it.'),
+('AWAITING_APPROVAL', 'CANCELLED', 'approval_expired', 'Nobody approved it in time.'),
+('AWAITING_APPROVAL', 'CANCELLED', 'cancelled',
+  'A member cancelled it, or the runner that it is pinned to was removed.'),
+('QUEUED', 'CLAIMED', 'claimed', 'A runner took it.'),
+('QUEUED', 'CANCELLED', 'cancelled', 'A member cancelled it before a runner took it.'),
+('QUEUED', 'FAILED', 'failed', 'It can never run: the runner that it is pinned to was removed.'),
+('CLAIMED', 'PROCESSING', 'started', 'The runner reported its first phase.'),
+('CLAIMED', 'QUEUED', 'returned', 'The runner gave it back before it began.'),
+('CLAIMED', 'QUEUED', 'lost', 'The runner was lost before it began; tried again after a pause.'),
+('CLAIMED', 'SUCCEEDED', 'succeeded', 'The runner finished it without a phase report.'),
+('CLAIMED', 'FAILED', 'failed', 'The runner could not begin.'),
+('CLAIMED', 'FAILED', 'exhausted', 'The runner was lost and no attempt was left.'),
+('CLAIMED', 'FAILED', 'quarantined', 'It took down two different runners.'),
+('CLAIMED', 'CANCELLED', 'cancelled', 'Stopped before it began.'),
+('PROCESSING', 'SUCCEEDED', 'succeeded', 'The runner finished it.'),
+('PROCESSING', 'FAILED', 'failed', 'The runner reported a failure.'),
+('PROCESSING', 'FAILED', 'exhausted', 'The runner was lost and no attempt was left.'),
+('PROCESSING', 'FAILED', 'quarantined', 'It took down two different runners.'),
+('PROCESSING', 'CANCELLED', 'cancelled', 'Stopped because a member asked for it.'),
+('PROCESSING', 'QUEUED', 'returned', 'The runner gave it back before it changed infrastructure.'),
+('PROCESSING', 'QUEUED', 'lost', 'The runner was lost before infrastructure changed; tried again after a pause.'),
+('PROCESSING', 'NEEDS_ATTENTION', 'attention', 'The runner was lost while it was changing infrastructure.'),
+('PROCESSING', 'NEEDS_ATTENTION', 'engine_killed', 'The engine was killed while it was changing infrastructure.'),
+('NEEDS_ATTENTION', 'PROCESSING', 'resumed',
+  'The runner is in contact again before anybody released the job, and goes on.'),
+('QUEUED', 'FAILED', 'unfit', 'Three runners gave it back for want of the same thing.'),
+('NEEDS_ATTENTION', 'QUEUED', 'retried', 'A member decided to run it again.'),
+('NEEDS_ATTENTION', 'FAILED', 'marked_failed', 'A member decided that it failed.');
+
+-- Refuses every change of status that private.job_transitions does not list, whoever makes it; keeps updated_at true.
+create function private.guard_job() returns trigger
+language plpgsql set search_path = '' as $$
+begin
+  new.updated_at := now();
+  -- In two steps: the table is asked only when the status changes.
+  if old.status = new.status then
+    return new;
+  end if;
+  if not exists (
+    select from private.job_transitions as t where t.from_status = old.status and t.to_status = new.status
+  ) then
+    perform private.fail('RY409', format('A job cannot go from %s to %s.', old.status, new.status),
+      'Look at the job again: it has changed in the meantime.',
+      jsonb_build_object('job', old.id, 'status', old.status)::pg_catalog.text);
+  end if;
+  return new;
+end;
+$$;
+create trigger guard before update on public.provision_jobs for each row execute function private.guard_job();
+
+-- Jobs that wait for a person are few, and every page shows them: without it, finding none reads all that ever were.
+-- squawk-ignore require-concurrent-index-creation
+create index provision_jobs_needs_you_idx on public.provision_jobs (org_id, id desc)
+where status in ('AWAITING_APPROVAL', 'NEEDS_ATTENTION');
+
+-- Jobs about runners are few: who looks for those that wait finds them by their status, whichever runner or type.
+-- squawk-ignore require-concurrent-index-creation
+create index provision_jobs_lifecycle_idx on public.provision_jobs (status, id) where target_worker_id is not null;
+
+-- No foreign keys: the function that changes a job writes its event, and the checks would be a tenth of a claim's cost.
+create table public.job_events (
+  id bigint generated always as identity,
+  org_id uuid not null,
+  job_id bigint not null,
+  attempt integer not null default 0,
+  at timestamptz not null default now(),
+  actor_kind public.actor_kind not null,
+  actor_id uuid,
+  actor_label text not null,
+  event text not null,
+  from_status public.job_status,
+  to_status public.job_status,
+  reason text,
+  detail jsonb not null default '{}',
+  primary key (job_id, id)
+);
+create index job_events_org_id_idx on public.job_events (org_id, at desc, id desc);
+alter table public.job_events enable row level security;
+grant select on public.job_events to authenticated, service_role;
+create policy "Members see their organisation's job events" on public.job_events
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.job_events is
+  'Every change of every job, with actor and reason. Replaying a job''s events gives its status.';
+comment on column public.job_events.attempt is 'The attempt that it concerns; 0 before the first.';
+comment on column public.job_events.actor_id is 'The member, runner or service account.';
+comment on column public.job_events.actor_label is 'Their name at that time.';
+comment on column public.job_events.from_status is 'Status before; null when the job was made or the status stayed.';
+comment on column public.job_events.to_status is 'Status after; null when the status stayed.';
+comment on column public.job_events.detail is 'More, for programs.';
+
+-- Rows without a foreign key go with their organisation: a key would lock the organisation's row for each event.
+create function private.remove_jobs_of_organization() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  delete from private.live_jobs where org_id = old.id;
+  delete from public.job_events where org_id = old.id;
+  delete from public.job_log_chunks where org_id = old.id;
+  return old;
+end;
+$$;
+create trigger remove_jobs before delete on public.organizations
+  for each row execute function private.remove_jobs_of_organization();
+
+-- ## writing events
+
+-- Writes one event of a job.
+create function private.record_job_event(
+  p_job public.provision_jobs, p_event text, p_from public.job_status, p_to public.job_status, p_kind
+  public.actor_kind, p_actor uuid, p_label text, p_reason text default null, p_detail jsonb default '{}'
+) returns void
+language plpgsql set search_path = '' as $$
+begin
+  insert into public.job_events (org_id, job_id, attempt, actor_kind, actor_id, actor_label, event, from_status,
+    to_status, reason, detail)
+  values (p_job.org_id, p_job.id, p_job.attempt, p_kind, p_actor, p_label, p_event, p_from, p_to, p_reason,
+    coalesce(p_detail, '{}'));
+end;
+$$;
+
+-- Pages read reports for every member: what they cannot read must not get in. Each function answers what is kept; they
+-- are not called for what was not sent, and JSON's null counts as that.
+-- Whether part of a report is an object of at most so many bytes, or JSON's null.
+create function private.is_object(p_value jsonb, p_bytes integer) returns boolean
+language plpgsql immutable strict set search_path = '' as $$
+begin
+  return jsonb_typeof(p_value) in ('object', 'null') and pg_column_size(p_value) <= p_bytes;
+end;
+$$;
+
+-- A plan's summary or a job's result as a runner reports it; refuses what is no object or larger than this.
+create function private.report_object(p_value jsonb, p_bytes integer, p_what text) returns jsonb
+language plpgsql immutable strict set search_path = '' as $$
+begin
+  if not private.is_object(p_value, p_bytes) then
+    perform private.fail('RY422', format('%s is an object of at most %s MiB.', p_what, p_bytes / 1048576));
+  end if;
+  return nullif(p_value, 'null');
+end;
+$$;
+
+-- Why a job failed, as a runner reports it; refuses what is none.
+create function private.report_error(p_error jsonb) returns jsonb
+language plpgsql immutable strict set search_path = '' as $$
+begin
+  if not private.is_object(p_error, 65536) or jsonb_typeof(p_error -> 'code') not in ('string', 'null')
+    or jsonb_typeof(p_error -> 'message') not in ('string', 'null')
+    or jsonb_typeof(p_error -> 'hint') not in ('string', 'null') then
+    perform private.fail('RY422', 'An error is an object with code, message and hint as texts, of at most 64 KiB.');
+  end if;
+  return nullif(p_error, 'null');
+end;
+$$;
+
+-- Steps as a runner reports them; refuses what is none.
+create function private.report_steps(p_steps jsonb) returns jsonb
+language plpgsql immutable strict set search_path = '' as $$
+begin
+  if jsonb_typeof(p_steps) = 'null' then
+    return null;
+  end if;
+  if jsonb_typeof(p_steps) <> 'array' or pg_column_size(p_steps) > 262144 or jsonb_array_length(p_steps) > 500
+    or jsonb_path_exists(p_steps, 'strict $[*] ? (@.type() != "object")') then
+    perform private.fail('RY422', 'Steps are a list of at most 500 objects and 256 KiB.');
+  end if;
+  return p_steps;
+end;
+$$;
+
+create function private.worker_report(
+  p_job bigint, p_attempt integer, p_phase public.job_phase, p_steps jsonb default null, p_plan_summary jsonb default
+  null
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_runner private.runner := private.this_runner();
+  v_live private.live_jobs := private.owned_job(v_runner, p_job, p_attempt);
+  v_job public.provision_jobs;
+begin
+  if p_phase is null then
+    perform private.fail('RY422', 'A report needs a phase.');
+  end if;
+  p_steps := private.report_steps(p_steps);
+  p_plan_summary := private.report_object(p_plan_summary, 2097152, 'A plan''s summary');
+  if p_phase in ('APPLY', 'DESTROY') and not v_live.has_touched then
+    update private.live_jobs set has_touched = true where job_id = p_job;
+  end if;
+  select * into v_job from public.provision_jobs where id = p_job;
+  update public.provision_jobs set
+    status = 'PROCESSING', phase = p_phase, steps = coalesce(p_steps, steps),
+    plan_summary = coalesce(p_plan_summary, plan_summary),
+    started_at = coalesce(started_at, now())
+  where id = p_job;
+  if v_job.status = 'CLAIMED' then
+    perform private.record_job_event(v_job, 'started', 'CLAIMED', 'PROCESSING', 'worker', v_runner.worker_id,
+      v_runner.worker_name);
+  end if;
+  if v_job.phase is distinct from p_phase then
+    perform private.record_job_event(v_job, 'phase', null, null, 'worker', v_runner.worker_id, v_runner.worker_name,
+      null, jsonb_build_object('phase', p_phase));
+  end if;
+  return jsonb_build_object('cancel_kind', v_live.cancel_kind);
+end;
+$$;
+comment on function private.worker_report is
+  'A runner reports what it is doing. APPLY and DESTROY must be reported before they begin. Answers how to cancel, if '
+  'asked.';
+grant execute on function private.worker_report to worker, executor;

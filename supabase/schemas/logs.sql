@@ -1,0 +1,321 @@
+-- Logs, artifacts and uploads. Every call of a runner carries (job, attempt) and is refused when its session no longer
+-- has that attempt: this fence makes requeueing safe. Logs are chunks, not lines (half the work, a third of the space),
+-- in one partition per day of the attempt's claim: so (job, attempt, seq) stays unique, and retention drops a table.
+-- Partitions live in `private`; readers go through the parent and its policy. Chunks are not published: a wake-up
+-- carries how far the log has come.
+
+-- Without check constraints: check_chunks has looked at every chunk, and they would be parsed again for every call.
+create table public.job_log_chunks (
+  log_day date not null,
+  job_id bigint not null,
+  attempt integer not null,
+  seq integer not null,
+  org_id uuid not null,
+  step text not null default '',
+  body text not null,
+  line_count integer not null,
+  bytes integer not null,
+  created_at timestamptz not null default now(),
+  primary key (job_id, attempt, seq, log_day)
+) partition by range (log_day);
+alter table public.job_log_chunks enable row level security;
+grant select on public.job_log_chunks to authenticated, service_role;
+create policy "Members read their organisation's job logs" on public.job_log_chunks
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.job_log_chunks is
+  'Job logs in chunks of whole lines, in order of seq. Removed after the organisation''s retention.';
+comment on column public.job_log_chunks.log_day is 'Day on which the attempt was claimed: the partition.';
+comment on column public.job_log_chunks.seq is 'Position in the attempt''s log, from 1 without gaps.';
+comment on column public.job_log_chunks.body is 'The text, at most 64 KiB.';
+comment on column public.job_log_chunks.line_count is 'Lines in it.';
+comment on column public.job_log_chunks.bytes is 'Bytes in it (UTF-8).';
+
+do $$
+begin
+  alter table public.job_log_chunks alter column body set compression lz4;
+exception
+  when feature_not_supported then raise notice 'This server has no lz4; logs are compressed with pglz.';
+end;
+$$;
+
+-- The name of a day's log partition (in private).
+create function private.log_partition_name(p_day date) returns text
+language sql immutable set search_path = '' as $$
+  select 'job_log_chunks_' || to_char(p_day, 'YYYYMMDD')
+$$;
+
+-- Makes a day's log partition if it is not there.
+create function private.ensure_log_partition(p_day date) returns void
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_name pg_catalog.text := private.log_partition_name(p_day);
+begin
+  if to_regclass('private.' || v_name) is not null then
+    return;
+  end if;
+  perform pg_advisory_xact_lock(private.lock_key('log_partition'));
+  if to_regclass('private.' || v_name) is not null then
+    return;
+  end if;
+  -- Attaching takes a weaker lock on the parent than "create … partition of": appends go on meanwhile.
+  execute format('create table private.%I (like public.job_log_chunks including all)', v_name);
+  execute format('alter table private.%I enable row level security', v_name);
+  execute format('comment on table private.%I is %L', v_name, 'Job logs of attempts claimed on ' || p_day || '.');
+  execute format('alter table public.job_log_chunks attach partition private.%I for values from (%L) to (%L)', v_name,
+    p_day, p_day + 1);
+end;
+$$;
+
+do $$
+begin
+  perform private.ensure_log_partition(current_date + d) from generate_series(0, 2) as d;
+end;
+$$;
+
+-- ## logs
+
+-- Refuses chunks of a log that could not be stored.
+create function private.check_chunks(p_chunks jsonb) returns void
+language plpgsql immutable set search_path = '' as $$
+begin
+  if jsonb_typeof(p_chunks) is distinct from 'array' or jsonb_array_length(p_chunks) not between 1 and 500 then
+    perform private.fail('RY422', 'Send 1 to 500 chunks at a time.');
+  end if;
+  -- All of it together below the limit of one, as it usually is, needs no look at each.
+  if jsonb_path_exists(p_chunks,
+    '$[*] ? (!(@.seq.type() == "number" && @.seq >= 1 && @.seq <= 1000000 && @.seq == @.seq.floor()
+      && @.body.type() == "string"))')
+    or jsonb_path_exists(p_chunks, 'strict $[*] ? (@.type() != "object")')
+    or pg_column_size(p_chunks) > 65536 and exists (select from jsonb_array_elements(p_chunks) as c
+      where octet_length(c ->> 'body') > 65536) then
+    perform private.fail('RY422', 'A chunk needs a sequence number from 1 and a text of at most 64 KiB.',
+      'Split it at line ends.');
+  end if;
+end;
+$$;
+
+create function private.worker_append_logs(p_job bigint, p_attempt integer, p_chunks jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  -- Without a lock: a chunk that slips in while the attempt is being lost is still that attempt's own log.
+  v_live private.live_jobs := private.fenced_job(private.this_runner(), p_job, p_attempt);
+  v_last integer;
+begin
+  perform private.check_chunks(p_chunks);
+  v_last := p_chunks -> -1 ->> 'seq';
+  -- A crash may lose the last chunks: the finish call tells the runner which are missing, and it still has them on
+  -- disk.
+  perform set_config('synchronous_commit', 'off', true);
+  if to_regclass('private.job_log_chunks_' || to_char(v_live.log_day, 'YYYYMMDD')) is null then
+    perform private.ensure_log_partition(v_live.log_day);
+  end if;
+  insert into public.job_log_chunks (log_day, job_id, attempt, seq, org_id, step, body, line_count, bytes)
+  select v_live.log_day, p_job, p_attempt, c.seq, v_live.org_id, left(coalesce(c.step, ''), 100), c.body,
+    octet_length(c.body) - octet_length(replace(c.body, chr(10), '')) + (c.body <> ''
+      and right(c.body, 1) <> chr(10))::integer,
+    octet_length(c.body)
+  from jsonb_to_recordset(p_chunks) as c (seq integer, step pg_catalog.text, body pg_catalog.text)
+  on conflict do nothing;
+  perform private.wake_log(v_live.org_id, p_job, p_attempt, v_last);
+  return jsonb_build_object('last_seq', v_last);
+end;
+$$;
+comment on function private.worker_append_logs is
+  'Appends log chunks [{seq, step, body}]. A chunk that is already there is left as it is, so repeating a call is '
+  'harmless.';
+grant execute on function private.worker_append_logs to worker, executor;
+
+-- Ranges of chunks that have not arrived: [[from, to], …].
+create function private.log_gaps(p_job bigint, p_attempt integer, p_last integer) returns jsonb
+language sql stable set search_path = '' as $$
+  -- From what is there, not from what was announced: a number costs nothing to say.
+  select coalesce(jsonb_agg(jsonb_build_array(g.before + 1, g.seq - 1) order by g.seq), '[]')
+  from (
+    select c.seq, coalesce(lag(c.seq) over (order by c.seq), 0) as before from (
+      select k.seq from public.job_log_chunks as k where k.job_id = p_job and k.attempt = p_attempt and k.seq <= p_last
+      union all select p_last + 1
+    ) as c
+  ) as g
+  where g.seq > g.before + 1
+$$;
+
+-- Size and SHA-256 of a stored log; the digest only up to 16 MiB, so that a finish call stays short.
+create function private.log_digest(p_job bigint, p_attempt integer) returns table (bytes bigint, sha256 text)
+language sql stable set search_path = '' as $$
+  select coalesce(sum(c.bytes), 0), case when coalesce(sum(c.bytes), 0) <= 16777216
+    then encode(sha256(convert_to(coalesce(string_agg(c.body, '' order by c.seq), ''), 'UTF8')), 'hex') end
+  from public.job_log_chunks as c where c.job_id = p_job and c.attempt = p_attempt
+$$;
+
+-- ## artifacts
+create table private.artifacts (
+  job_id bigint not null references public.provision_jobs (id) on delete cascade,
+  attempt integer not null,
+  name text not null check (name ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$'),
+  body bytea not null check (octet_length(body) <= 33554432),
+  sha256 text not null,
+  created_at timestamptz not null default now(),
+  primary key (job_id, attempt, name)
+);
+create index artifacts_created_at_idx on private.artifacts (created_at);
+alter table private.artifacts enable row level security;
+comment on table private.artifacts is 'Files that a job leaves for another, such as the saved plan that an apply uses.';
+comment on column private.artifacts.body is 'Its content, at most 32 MiB.';
+comment on column private.artifacts.sha256 is 'SHA-256 of the content (hex).';
+
+create function private.worker_put_artifact(
+  p_job bigint, p_attempt integer, p_name text, p_body_base64 text, p_sha256 text
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_live private.live_jobs := private.owned_job(private.this_runner(), p_job, p_attempt);
+  v_body pg_catalog.bytea;
+begin
+  v_body := decode(p_body_base64, 'base64');
+  if encode(sha256(v_body), 'hex') <> lower(coalesce(p_sha256, '')) then
+    perform private.fail('RY422', 'The artifact is not what its SHA-256 says.', 'Send it again.');
+  end if;
+  insert into private.artifacts (job_id, attempt, name, body, sha256)
+  values (v_live.job_id, p_attempt, p_name, v_body, lower(p_sha256))
+  on conflict (job_id, attempt, name) do update set body = excluded.body, sha256 = excluded.sha256;
+  return jsonb_build_object('name', p_name, 'bytes', octet_length(v_body), 'sha256', lower(p_sha256));
+exception
+  when check_violation or not_null_violation or invalid_parameter_value then
+    perform private.fail('RY422', 'The artifact is too large, its name is not valid, or it is not base64.',
+      'At most 32 MiB.');
+end;
+$$;
+comment on function private.worker_put_artifact is 'Stores a file of a job, such as its saved plan.';
+grant execute on function private.worker_put_artifact to worker, executor;
+
+create function private.worker_get_artifact(p_job bigint, p_attempt integer, p_name text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_live private.live_jobs := private.owned_job(private.this_runner(), p_job, p_attempt);
+  v_artifact private.artifacts;
+begin
+  -- Its own or its plan's; a retry has the files of what it repeats, however often that was repeated.
+  with recursive line as (
+    select coalesce(j.plan_job_id, j.id) as job_id, 0 as steps from public.provision_jobs as j
+    where j.id = v_live.job_id
+    union all
+    select j.retry_of, l.steps + 1 from line as l join public.provision_jobs as j on j.id = l.job_id
+    where j.retry_of is not null
+  )
+  select a.* into v_artifact from line as l join private.artifacts as a on a.job_id = l.job_id
+  where a.name = p_name order by l.steps, a.attempt desc limit 1;
+  if v_artifact.job_id is null then
+    perform private.fail('RY404', format('There is no artifact "%s" for job %s.', p_name, p_job),
+      'It may be past its retention period; plan again.');
+  end if;
+  return jsonb_build_object('name', p_name, 'job', v_artifact.job_id, 'sha256', v_artifact.sha256, 'body_base64',
+    translate(encode(v_artifact.body, 'base64'), chr(10), ''));
+end;
+$$;
+comment on function private.worker_get_artifact is
+  'Reads a file of the job; for an apply of a saved plan, a file of that plan.';
+grant execute on function private.worker_get_artifact to worker, executor;
+
+-- ## uploads
+-- A plan of what is on somebody's disk: the folder comes as an archive, becomes a file of the plan's job, and is the
+-- job's source. Such a plan is read only; its apply is the module's to allow.
+create table private.uploads (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  module_id uuid not null references public.modules (id) on delete cascade,
+  body bytea not null check (octet_length(body) between 1 and 26214400),
+  sha256 text not null,
+  created_by uuid,
+  created_at timestamptz not null default now()
+);
+create index uploads_org_id_idx on private.uploads (org_id, created_at);
+create index uploads_module_id_idx on private.uploads (module_id);
+alter table private.uploads enable row level security;
+comment on table private.uploads is 'Folders that were sent to be planned, until a job takes them or an hour is over.';
+comment on column private.uploads.body is 'A tar archive, packed; at most 25 MiB.';
+comment on column private.uploads.sha256 is 'SHA-256 of the archive (hex).';
+
+create function private.upload_source(p_module uuid, p_body_base64 text, p_sha256 text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'operator');
+  v_body pg_catalog.bytea;
+  v_id pg_catalog.uuid;
+begin
+  v_body := decode(p_body_base64, 'base64');
+  if encode(sha256(v_body), 'hex') <> lower(coalesce(p_sha256, '')) then
+    perform private.fail('RY422', 'The upload is not what its SHA-256 says.', 'Send it again.');
+  end if;
+  delete from private.uploads where org_id = v_module.org_id and created_at < now() - interval '1 hour';
+  if (select count(*) from private.uploads where org_id = v_module.org_id) >= 20 then
+    perform private.fail('RY429', 'Twenty uploads wait for their jobs already.', 'Try again in a few minutes.');
+  end if;
+  insert into private.uploads (org_id, module_id, body, sha256, created_by)
+  values (v_module.org_id, p_module, v_body, lower(p_sha256), private.caller_id()) returning id into v_id;
+  return jsonb_build_object('id', v_id, 'bytes', octet_length(v_body), 'sha256', lower(p_sha256));
+exception
+  when check_violation or not_null_violation or invalid_parameter_value then
+    perform private.fail('RY422', 'The upload is empty, too large, or not base64.', 'At most 25 MiB, packed.');
+end;
+$$;
+comment on function private.upload_source is
+  'Takes a packed folder to be planned as the module''s code (enqueue_job, option upload_id); it waits for an hour. '
+  'Operators.';
+grant execute on function private.upload_source to authenticated;
+
+-- Refuses an upload that is not there, or not there any more.
+create function private.refuse_upload() returns void
+language plpgsql immutable set search_path = '' as $$
+begin
+  perform private.fail('RY404', 'There is no such upload for this module.', 'Uploads wait for an hour: send it again.');
+end;
+$$;
+
+-- Refuses an upload of another module, and to do more than plan it.
+create function private.check_upload(p_org uuid, p_type public.job_type, p_module uuid, p_upload uuid) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if p_type <> 'PLAN' then
+    perform private.fail('RY422', 'A folder that was uploaded can only be planned.',
+      'Plan it; apply that plan where the module allows it (can_apply_uploads).');
+  end if;
+  if not exists (select from private.uploads as u where u.id = p_upload and u.org_id = p_org
+    and u.module_id = p_module) then
+    perform private.refuse_upload();
+  end if;
+end;
+$$;
+
+-- What a job takes from an upload in place of the module's own source.
+create function private.uploaded_source(p_upload uuid) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('source_kind', 'upload', 'source',
+    jsonb_build_object('sha256', u.sha256, 'bytes', octet_length(u.body)))
+  from private.uploads as u where u.id = p_upload
+$$;
+
+-- Makes an upload a file of the job that plans it; refuses one that is gone.
+create function private.take_upload(p_job bigint, p_upload uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  with taken as (delete from private.uploads where id = p_upload returning body, sha256)
+  insert into private.artifacts (job_id, attempt, name, body, sha256)
+  select p_job, 0, 'source', t.body, t.sha256 from taken as t;
+  -- Looked for before, and removed meanwhile because its hour was over.
+  if not found then
+    perform private.refuse_upload();
+  end if;
+end;
+$$;
+
+-- Refuses to apply the plan of an upload where the module does not allow it.
+create function private.check_upload_apply(p_plan bigint) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  perform private.fail('RY403', format('Plan %s is of a folder on somebody''s disk; that may not be applied to %s.',
+      j.id, m.path),
+    'Push the change and plan the module; or set can_apply_uploads on the module, which admins may.')
+  from public.provision_jobs as j join public.modules as m on m.id = j.module_id
+  where j.id = p_plan and j.payload #>> '{module,source_kind}' = 'upload' and not m.can_apply_uploads;
+end;
+$$;

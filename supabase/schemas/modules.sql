@@ -1,0 +1,577 @@
+-- Groups and modules: the tree that jobs act on. A group is a node (depth 1: stack, depth 2: namespace …), a module a
+-- leaf with source, engine, inputs, hooks and state. Both tables spell paths out, because runner assignments,
+-- precedence and lists all ask "at or below this path". Operators create and change modules; admins delete them. A
+-- specification names only the columns that it changes, and an unknown name is refused. A module's lock keeps applies
+-- from starting.
+
+create type public.engine as enum ('tofu', 'terraform', 'pulumi');
+comment on type public.engine is 'The program that does the work: OpenTofu, Terraform or Pulumi.';
+
+create type public.source_kind as enum ('git', 'archive', 'inline', 'local', 'upload');
+comment on type public.source_kind is
+  'Where a module''s code comes from; "upload" is a job''s alone: a folder that was sent to be planned.';
+
+create table public.groups (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  path text not null check (private.is_path(path)),
+  description text not null default '' check (length(description) <= 2000),
+  hooks jsonb not null default '{}' check (jsonb_typeof(hooks) = 'object'),
+  env jsonb not null default '{}' check (jsonb_typeof(env) = 'object' and octet_length(env::text) <= 65536),
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  unique (org_id, path)
+);
+alter table public.groups enable row level security;
+grant select on public.groups to authenticated, service_role;
+comment on table public.groups is 'A node of the tree of paths. Its hooks and variables apply to every module below.';
+comment on column public.groups.hooks is
+  'Scripts around engine steps: before_init, after_apply and so on. A module''s own hook replaces it.';
+comment on column public.groups.env is 'Variables for the engine. No secrets: those live on the runner.';
+create trigger touch before update on public.groups for each row execute function private.touch_updated_at();
+create trigger wake after insert or update
+  or delete on public.groups for each row execute function private.wake_for_row();
+create policy "Members see their organisation's groups" on public.groups
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+
+create table public.modules (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  group_id uuid references public.groups (id) on delete set null,
+  group_path text not null,
+  name text not null,
+  path text not null,
+  description text not null default '',
+  source_kind public.source_kind not null default 'inline',
+  source jsonb not null default '{"files": {}}',
+  engine public.engine not null default 'tofu',
+  engine_version text,
+  inputs jsonb not null default '{}',
+  env jsonb not null default '{}',
+  extra_files jsonb not null default '[]',
+  hooks jsonb not null default '{}',
+  labels text[] not null default '{}',
+  runner_instance_name text,
+  pinned_worker_id uuid,
+  approvals_required integer not null default 0,
+  approval_timeout_seconds integer not null default 86400,
+  auto_apply boolean not null default false,
+  can_apply_uploads boolean not null default false,
+  is_temporary boolean not null default false,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  deleted_at timestamptz,
+  drift_since timestamptz,
+  drift_resources integer,
+  drift_checked_at timestamptz,
+  unique (org_id, id),
+  -- A removed module outlives its group.
+  constraint modules_group_check check (group_id is not null or deleted_at is not null)
+) with (fillfactor = 80);
+create unique index modules_path_idx on public.modules (org_id, path) where deleted_at is null;
+create index modules_group_id_idx on public.modules (group_id);
+create index modules_is_temporary_idx on public.modules (updated_at) where is_temporary and deleted_at is null;
+create index modules_pinned_worker_id_idx on public.modules (pinned_worker_id) where pinned_worker_id is not null;
+create index modules_drift_idx on public.modules (org_id, path) where drift_since is not null and deleted_at is null;
+alter table public.modules enable row level security;
+grant select on public.modules to authenticated, service_role;
+comment on table public.modules is
+  'A leaf of the tree: what a job acts on. Removed ones stay for their history (deleted_at).';
+comment on column public.modules.source_kind is 'Where the code comes from.';
+comment on column public.modules.source is
+  'git {url,ref,subfolder} · archive {url,sha256,subfolder} · inline {files:{path:content}} · local {path}.';
+comment on column public.modules.engine_version is 'The engine version wanted; null: whatever the runner has.';
+comment on column public.modules.inputs is 'Input values, by variable name.';
+comment on column public.modules.env is 'Variables for the engine. No secrets.';
+comment on column public.modules.extra_files is 'Files written beside the code: [{path, content, mode?}].';
+comment on column public.modules.hooks is
+  'Scripts around steps: before_ or after_ × init, plan, apply, destroy, output.';
+comment on column public.modules.labels is 'Labels that a runner must have to run its jobs.';
+comment on column public.modules.runner_instance_name is 'Pins jobs to the runner instance of this name.';
+comment on column public.modules.pinned_worker_id is 'Pins jobs to this runner.';
+comment on column public.modules.approvals_required is 'How many members must approve an apply or destroy.';
+comment on column public.modules.approval_timeout_seconds is
+  'An apply that is not approved within this time is cancelled.';
+comment on column public.modules.auto_apply is 'Whether a plan with changes is followed by its apply.';
+comment on column public.modules.can_apply_uploads is
+  'Whether the plan of a folder that somebody uploaded may be applied.';
+comment on column public.modules.drift_since is
+  'When drift was first found that no look since has found gone; null: none is known.';
+comment on column public.modules.drift_resources is 'How many resources had drifted at the last check.';
+comment on column public.modules.drift_checked_at is 'When a finished job last looked for drift.';
+comment on column public.modules.is_temporary is
+  'Whether it goes by itself, with its group if that is empty then, once its jobs have ended and it has no state.';
+create policy "Members see their organisation's modules" on public.modules
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+
+-- Refuses a module whose fields are out of range.
+create function private.check_module_row() returns trigger
+language plpgsql set search_path = '' as $$
+begin
+  if new.name !~ '^[a-z0-9][a-z0-9_-]{0,62}$' or new.path <> new.group_path || '/' || new.name
+    or length(new.description) > 2000
+    or length(new.engine_version) > 50 or length(new.runner_instance_name) not between 1 and 100
+    or new.approvals_required not between 0 and 10 or new.approval_timeout_seconds not between 60 and 2592000
+    or jsonb_typeof(new.source) <> 'object' or jsonb_typeof(new.inputs) <> 'object' or jsonb_typeof(new.env) <> 'object'
+    or jsonb_typeof(new.hooks) <> 'object' or jsonb_typeof(new.extra_files) <> 'array'
+      or not private.is_label_list(new.labels)
+    -- Each of its jobs carries a copy.
+    or octet_length(new.source::pg_catalog.text) + octet_length(new.inputs::pg_catalog.text)
+      + octet_length(new.env::pg_catalog.text) + octet_length(new.extra_files::pg_catalog.text) > 1048576 then
+    perform private.fail('RY422', 'A field of the module is not valid.',
+      'approvals_required is 0 to 10, approval_timeout_seconds 60 to 2592000, a description has at most 2,000 '
+      'characters, labels read like "gpu=true", at most 32 of 1,000 characters in all; source, inputs, env and '
+      'extra_files have at most 1 MiB together.');
+  end if;
+  return new;
+end;
+$$;
+create trigger check_row before insert or update of name, path, description, source, engine_version, inputs, env,
+  extra_files, hooks, labels,
+  runner_instance_name, approvals_required, approval_timeout_seconds on public.modules
+  for each row execute function private.check_module_row();
+create trigger wake after insert or delete or update of description, source_kind, source, engine, engine_version,
+  inputs, env, extra_files, hooks,
+  labels, runner_instance_name, pinned_worker_id, approvals_required, approval_timeout_seconds, auto_apply, deleted_at,
+  drift_since, drift_resources
+  on public.modules for each row execute function private.wake_for_row();
+
+-- ## checks of what people write
+
+-- Refuses hooks with unknown names or that are not scripts.
+create function private.check_hooks(p_hooks jsonb) returns void
+language plpgsql immutable set search_path = '' as $$
+begin
+  perform private.refuse_unknown_keys(p_hooks, array[
+    'before_init', 'after_init', 'before_plan', 'after_plan', 'before_apply', 'after_apply',
+    'before_destroy', 'after_destroy', 'before_output', 'after_output']);
+  if exists (select from jsonb_each(coalesce(p_hooks, '{}')) as h where jsonb_typeof(h.value) <> 'string'
+    or length(h.value #>> '{}') > 65536) then
+    perform private.fail('RY422', 'A hook must be a script of at most 64 KiB.', 'Send each hook as one string.');
+  end if;
+end;
+$$;
+
+-- Refuses variables that no process could take.
+create function private.check_env(p_env jsonb) returns void
+language plpgsql immutable set search_path = '' as $$
+begin
+  if p_env is not null and (jsonb_typeof(p_env) <> 'object' or exists (
+    select from jsonb_each(p_env) as e where e.key !~ '^[A-Za-z_][A-Za-z0-9_]*$' or jsonb_typeof(e.value) <> 'string'
+  )) then
+    perform private.fail('RY422',
+      'A variable must have a name of letters, digits and underscores, and a text as its value.');
+  end if;
+end;
+$$;
+
+-- Refuses a source that lacks what its kind needs, or that carries a password.
+create function private.check_source(p_kind text, p_source jsonb) returns void
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_needed pg_catalog.text := case p_kind when 'git' then 'url' when 'archive' then 'url' when 'inline' then 'files'
+    when 'local' then 'path' end;
+begin
+  if p_kind = 'upload' then
+    perform private.fail('RY422', 'A module''s code cannot be an upload.',
+      'Uploads are for one plan: runyard run plan .');
+  end if;
+  perform private.refuse_unknown_keys(p_source, case p_kind
+    when 'git' then array['url', 'ref', 'subfolder'] when 'archive' then array['url', 'sha256', 'subfolder']
+    when 'inline' then array['files'] else array['path'] end);
+  if not p_source ? v_needed then
+    perform private.fail('RY422', format('A source of kind %s needs "%s".', p_kind, v_needed));
+  end if;
+  if p_kind in ('git', 'archive') and p_source ->> 'url' ~ '^[a-z+]+://[^/@]*:[^/@]*@' then
+    perform private.fail('RY422', 'The address contains a password.',
+      'Keep credentials on the runner; write the address without them.');
+  end if;
+end;
+$$;
+
+-- Refuses files that could be written outside of the job's directory.
+create function private.check_extra_files(p_files jsonb) returns void
+language plpgsql immutable set search_path = '' as $$
+begin
+  if p_files is not null and (jsonb_typeof(p_files) <> 'array' or exists (
+    select from jsonb_array_elements(p_files) as f
+    where jsonb_typeof(f) <> 'object' or not (f ? 'path' and f ? 'content')
+      or f ->> 'path' ~ '(^/|\\|(^|/)\.\.(/|$))' or f ->> 'path' = ''
+  )) then
+    perform private.fail('RY422', 'An extra file needs a relative path without ".." and a content.');
+  end if;
+end;
+$$;
+
+-- Refuses a path at which there is neither a module nor a group.
+create function private.need_target(p_org uuid, p_path text) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if p_path is null then
+    perform private.fail('RY422', 'Say which module or group is meant.',
+      'Write its whole path, such as platform/network; "" is all modules.');
+  end if;
+  if p_path <> '' and not exists (
+    select from public.groups as g where g.org_id = p_org and g.path = p_path
+    union all
+    select from public.modules as m where m.org_id = p_org and m.path = p_path and m.deleted_at is null
+  ) then
+    perform private.fail('RY404', format('There is no module or group "%s".', left(p_path, 200)),
+      'Write its whole path, such as platform/network; "" is all modules.');
+  end if;
+end;
+$$;
+
+-- Makes a group and those above it where they are missing. Refuses a path at or below a module.
+create function private.ensure_groups(p_org uuid, p_path text) returns uuid
+language plpgsql set search_path = '' as $$
+begin
+  if not coalesce(private.is_path(p_path), false) then
+    perform private.fail('RY422', format('"%s" is not a path.', p_path),
+      'Use lower-case letters, digits, hyphens and underscores, with slashes between: platform/network.');
+  end if;
+  -- A path is either: what is assigned to the group would go with the module.
+  perform private.fail('RY409', format('"%s" is a module.', m.path), 'Choose another path for the group.')
+  from public.modules as m
+  where m.org_id = p_org and m.path = any (private.path_prefixes(p_path)) and m.deleted_at is null;
+  insert into public.groups (org_id, path)
+  select p_org, g from unnest(private.path_prefixes(p_path)) as g where g <> '' on conflict (org_id, path) do nothing;
+  return (select g.id from public.groups as g where g.org_id = p_org and g.path = p_path);
+end;
+$$;
+
+create function private.upsert_group(
+  p_org uuid, p_path text, p_description text default null, p_hooks jsonb default null, p_env jsonb default null
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_group public.groups;
+begin
+  perform private.need_role(p_org, 'operator');
+  perform private.check_hooks(p_hooks);
+  perform private.check_env(p_env);
+  perform private.ensure_groups(p_org, p_path);
+  update public.groups set description = coalesce(p_description, description), hooks = coalesce(p_hooks, hooks),
+    env = coalesce(p_env, env)
+  where org_id = p_org and path = p_path returning * into v_group;
+  perform private.audit(p_org, 'group.saved', 'group', v_group.id::pg_catalog.text, p_path);
+  return to_jsonb(v_group);
+exception
+  when check_violation then
+    perform private.fail('RY422', 'The description or the variables are too long.',
+      'A description has at most 2,000 characters, the variables of a group 64 KiB.');
+end;
+$$;
+comment on function private.upsert_group is 'Creates or changes a group, and creates the groups above it. Operators.';
+grant execute on function private.upsert_group to authenticated;
+
+-- ## locks of people
+create table public.module_locks (
+  module_id uuid primary key references public.modules (id) on delete cascade,
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  reason text not null check (length(trim(reason)) between 1 and 500),
+  user_id uuid not null,
+  user_label text not null,
+  created_at timestamptz not null default now()
+);
+create index module_locks_org_id_idx on public.module_locks (org_id);
+alter table public.module_locks enable row level security;
+grant select on public.module_locks to authenticated, service_role;
+create policy "Members see their organisation's module locks" on public.module_locks
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.module_locks is 'Modules that a member has locked: nothing is applied or destroyed meanwhile.';
+comment on column public.module_locks.reason is 'Why, shown to whoever is refused.';
+comment on column public.module_locks.user_label is 'The member''s name at that time.';
+
+-- Refuses to change what a member has locked.
+create function private.refuse_locked_modules(p_modules uuid[]) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_lock public.module_locks;
+begin
+  select * into v_lock from public.module_locks as l where l.module_id = any (p_modules) order by l.created_at limit 1;
+  if v_lock.module_id is not null then
+    perform private.fail('RY409', format('%s has locked the module: %s', v_lock.user_label, v_lock.reason),
+      'Ask them, or unlock it on the module''s page. A plan may be made meanwhile.');
+  end if;
+end;
+$$;
+
+create function private.delete_group(p_group uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_group public.groups;
+begin
+  select * into v_group from public.groups where id = p_group and org_id in (select private.my_org_ids());
+  if v_group.id is null then
+    perform private.fail('RY404', 'There is no such group.');
+  end if;
+  perform private.need_role(v_group.org_id, 'admin');
+  if exists (select from public.modules where group_id = p_group and deleted_at is null)
+    or exists (select from public.groups where org_id = v_group.org_id and starts_with(path, v_group.path || '/')) then
+    perform private.fail('RY409', format('"%s" is not empty.', v_group.path), 'Remove its modules and groups first.');
+  end if;
+  if exists (select from public.worker_assignments where org_id = v_group.org_id and path = v_group.path) then
+    perform private.fail('RY409', format('Runners are assigned to "%s".', v_group.path),
+      'Take those assignments away first.');
+  end if;
+  delete from public.groups where id = p_group;
+  perform private.audit(v_group.org_id, 'group.deleted', 'group', p_group::pg_catalog.text, v_group.path);
+  return to_jsonb(v_group);
+end;
+$$;
+comment on function private.delete_group is 'Deletes an empty group. Admins.';
+grant execute on function private.delete_group to authenticated;
+
+-- Refuses a module that no runner could run.
+create function private.check_module(p_module public.modules) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  perform private.check_hooks(p_module.hooks);
+  perform private.check_env(p_module.env);
+  perform private.check_source(p_module.source_kind::pg_catalog.text, p_module.source);
+  perform private.check_extra_files(p_module.extra_files);
+  if p_module.pinned_worker_id is not null and not exists (
+    select from public.workers as w where w.id = p_module.pinned_worker_id and w.removed_at is null
+      and (w.org_id = p_module.org_id or w.is_shared)
+  ) then
+    perform private.fail('RY404', 'The runner that the module should be pinned to does not exist.');
+  end if;
+end;
+$$;
+
+-- A module with the fields changed that a specification names.
+create function private.merge_spec(p_module public.modules, p_spec jsonb) returns public.modules
+language plpgsql stable set search_path = '' as $$
+declare
+  v_module public.modules;
+begin
+  perform private.refuse_unknown_keys(p_spec, array[
+    'description', 'source_kind', 'source', 'engine', 'engine_version', 'inputs', 'env', 'extra_files', 'hooks',
+      'labels',
+    'runner_instance_name', 'pinned_worker_id', 'approvals_required', 'approval_timeout_seconds', 'auto_apply',
+    'can_apply_uploads', 'is_temporary']);
+  v_module := jsonb_populate_record(p_module, coalesce(p_spec, '{}'));
+  v_module.labels := private.sorted_labels(v_module.labels);
+  perform private.check_module(v_module);
+  return v_module;
+exception
+  when invalid_text_representation or numeric_value_out_of_range or invalid_parameter_value then
+    perform private.fail('RY422', 'A field of the module has the wrong type.', sqlerrm);
+end;
+$$;
+
+-- A module as it is before anybody has said anything about it.
+create function private.blank_module(p_org uuid) returns public.modules
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_new public.modules;
+begin
+  select p_org as org_id, 'inline'::public.source_kind as source_kind, '{"files": {}}'::pg_catalog.jsonb as source,
+    'tofu'::public.engine as engine, '{}'::pg_catalog.jsonb as inputs,
+    '{}'::pg_catalog.jsonb as env, '[]'::pg_catalog.jsonb as extra_files, '{}'::pg_catalog.jsonb as hooks,
+      '{}'::pg_catalog.text[] as labels, 0 as approvals_required,
+    86400 as approval_timeout_seconds, false as auto_apply, false as can_apply_uploads, false as is_temporary,
+    '' as description
+  into v_new.org_id, v_new.source_kind, v_new.source, v_new.engine, v_new.inputs, v_new.env, v_new.extra_files,
+    v_new.hooks, v_new.labels, v_new.approvals_required, v_new.approval_timeout_seconds, v_new.auto_apply,
+      v_new.can_apply_uploads, v_new.is_temporary, v_new.description;
+  return v_new;
+end;
+$$;
+
+create function private.create_module(
+  p_org uuid, p_group_path text, p_name text, p_spec jsonb default '{}'
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_new public.modules;
+  v_module public.modules;
+begin
+  perform private.need_role(p_org, 'operator');
+  if coalesce(p_name, '') !~ '^[a-z0-9][a-z0-9_-]{0,62}$' then
+    perform private.fail('RY422', 'That is not a name for a module.',
+      'Use 1 to 63 lower-case letters, digits, hyphens and underscores.');
+  end if;
+  if exists (select from public.groups where org_id = p_org and path = p_group_path || '/' || p_name) then
+    perform private.fail('RY409', format('"%s/%s" is a group.', p_group_path, p_name),
+      'Choose another name for the module.');
+  end if;
+  v_new := private.merge_spec(private.blank_module(p_org), p_spec);
+  if v_new.can_apply_uploads then
+    perform private.need_role(p_org, 'admin');
+  end if;
+  insert into public.modules (
+    org_id, group_id, group_path, name, path, description, source_kind, source, engine, engine_version, inputs, env,
+      extra_files, hooks,
+    labels, runner_instance_name, pinned_worker_id, approvals_required, approval_timeout_seconds, auto_apply,
+    can_apply_uploads, is_temporary
+  ) values (
+    p_org, private.ensure_groups(p_org, p_group_path), p_group_path, p_name, p_group_path || '/' || p_name,
+      v_new.description, v_new.source_kind, v_new.source,
+    v_new.engine, v_new.engine_version, v_new.inputs, v_new.env, v_new.extra_files, v_new.hooks, v_new.labels,
+      v_new.runner_instance_name,
+    v_new.pinned_worker_id, v_new.approvals_required, v_new.approval_timeout_seconds, v_new.auto_apply,
+    v_new.can_apply_uploads, v_new.is_temporary
+  ) returning * into v_module;
+  perform private.audit(p_org, 'module.created', 'module', v_module.id::pg_catalog.text, v_module.path);
+  return to_jsonb(v_module);
+exception
+  when unique_violation then
+    perform private.fail('RY409', format('There is already a module "%s/%s".', p_group_path, p_name),
+      'Choose another name.');
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'A field of the module is out of range.', sqlerrm);
+end;
+$$;
+comment on function private.create_module is
+  'Creates a module, and its groups where they are missing. Operators; admins for can_apply_uploads.';
+grant execute on function private.create_module to authenticated;
+
+-- A module that the caller may use in that role.
+create function private.my_module(p_module uuid, p_role public.member_role) returns public.modules
+language plpgsql stable set search_path = '' as $$
+declare
+  v_module public.modules;
+begin
+  select * into v_module from public.modules where id = p_module and deleted_at is null
+    and org_id in (select private.my_org_ids());
+  if v_module.id is null then
+    perform private.fail('RY404', 'There is no such module.', 'It may have been removed.');
+  end if;
+  perform private.need_role(v_module.org_id, p_role);
+  return v_module;
+end;
+$$;
+
+create function private.update_module(p_module uuid, p_spec jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_old public.modules := private.my_module(p_module, 'operator');
+  v_module public.modules;
+begin
+  -- Locked, then read: what somebody else changes meanwhile must not be written back.
+  perform from public.modules where id = p_module for no key update;
+  v_old := private.my_module(p_module, 'operator');
+  v_module := private.merge_spec(v_old, p_spec);
+  -- What is temporary goes by itself, and only admins remove modules.
+  if v_module.approvals_required < v_old.approvals_required
+    or v_module.can_apply_uploads and not v_old.can_apply_uploads
+    or v_module.is_temporary and not v_old.is_temporary then
+    perform private.need_role(v_old.org_id, 'admin');
+  end if;
+  update public.modules set
+    description = v_module.description, source_kind = v_module.source_kind, source = v_module.source,
+      engine = v_module.engine,
+    engine_version = v_module.engine_version, inputs = v_module.inputs, env = v_module.env,
+      extra_files = v_module.extra_files,
+    hooks = v_module.hooks, labels = v_module.labels, runner_instance_name = v_module.runner_instance_name,
+    pinned_worker_id = v_module.pinned_worker_id, approvals_required = v_module.approvals_required,
+    approval_timeout_seconds = v_module.approval_timeout_seconds, auto_apply = v_module.auto_apply,
+    can_apply_uploads = v_module.can_apply_uploads,
+    is_temporary = v_module.is_temporary, updated_at = now()
+  where id = p_module returning * into v_module;
+  perform private.audit(v_module.org_id, 'module.updated', 'module', p_module::pg_catalog.text, v_module.path,
+    jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_module))));
+  return to_jsonb(v_module);
+exception
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'A field of the module is out of range.', sqlerrm);
+end;
+$$;
+comment on function private.update_module is
+  'Changes the fields of a module that are named. Jobs that are already queued keep what they had. Operators; admins '
+  'to lower approvals_required, and for can_apply_uploads and is_temporary.';
+grant execute on function private.update_module to authenticated;
+
+create function private.delete_module(p_module uuid, p_confirm_name text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'admin');
+  v_worker pg_catalog.uuid;
+begin
+  if p_confirm_name is distinct from v_module.name then
+    perform private.fail('RY422', 'The name does not match.', format('Write "%s" to remove the module.',
+      v_module.name));
+  end if;
+  perform private.lock_routing(v_module.org_id, true);
+  perform pg_advisory_xact_lock(private.lock_key('state', p_module::pg_catalog.text));
+  v_module := private.my_module(p_module, 'admin');
+  if private.is_state_in_use(p_module)
+    or exists (select from public.provision_jobs where module_id = p_module and status = 'AWAITING_APPROVAL') then
+    perform private.fail('RY409', 'The module has jobs that are not finished.',
+      'Cancel them, or wait until they are done.');
+  end if;
+  update public.modules set deleted_at = now() where id = p_module returning * into v_module;
+  for v_worker in delete from public.worker_assignments where org_id = v_module.org_id and path = v_module.path
+    returning worker_id loop
+    perform private.reroute(v_module.org_id, v_worker);
+  end loop;
+  perform private.audit(v_module.org_id, 'module.deleted', 'module', p_module::pg_catalog.text, v_module.path);
+  return to_jsonb(v_module);
+end;
+$$;
+comment on function private.delete_module is
+  'Removes a module from the tree, with its name as confirmation. What it created in the world stays. Admins.';
+grant execute on function private.delete_module to authenticated;
+
+-- ## a person's lock
+
+-- Refuses to lock a module while a job waits that would be claimed all the same.
+create function private.refuse_queued_changes(p_module uuid) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  perform private.fail('RY409', format('Job %s is queued and would change the module.', j.id),
+    'Cancel it first, or lock the module when it is done.')
+  from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id
+  where q.state_key = p_module and q.stage in ('WAITING', 'BACKOFF', 'READY') and j.type in ('APPLY', 'DESTROY');
+end;
+$$;
+
+create function private.lock_module(p_module uuid, p_reason text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'operator');
+  v_lock public.module_locks;
+begin
+  perform private.lock_state(v_module.org_id, p_module);
+  v_module := private.my_module(p_module, 'operator');
+  perform private.refuse_queued_changes(p_module);
+  insert into public.module_locks (module_id, org_id, reason, user_id, user_label)
+  values (v_module.id, v_module.org_id, trim(p_reason), private.caller_id(), private.caller_label(v_module.org_id))
+  on conflict do nothing returning * into v_lock;
+  if v_lock.module_id is null then
+    perform private.fail('RY409', 'The module is locked already.', 'Look at who locked it, and why.');
+  end if;
+  perform private.audit(v_module.org_id, 'module.locked', 'module', p_module::pg_catalog.text, v_module.path,
+    jsonb_build_object('reason', v_lock.reason));
+  perform private.wake_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
+  return to_jsonb(v_lock);
+exception
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'A lock needs a reason of 1 to 500 characters.', 'Say why nothing may be applied.');
+end;
+$$;
+comment on function private.lock_module is
+  'Locks a module, with a reason: until it is unlocked nothing is applied or destroyed, and no plan of it confirmed. '
+  'Refused while an apply or a destroy is queued; one that runs goes on. Operators.';
+grant execute on function private.lock_module to authenticated;
+
+create function private.unlock_module(p_module uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'operator');
+  v_lock public.module_locks;
+begin
+  delete from public.module_locks where module_id = p_module returning * into v_lock;
+  if v_lock.module_id is null then
+    perform private.fail('RY404', 'The module is not locked.', 'There is nothing to unlock.');
+  end if;
+  perform private.audit(v_module.org_id, 'module.unlocked', 'module', p_module::pg_catalog.text, v_module.path,
+    jsonb_build_object('reason', v_lock.reason, 'locked_by', v_lock.user_label));
+  perform private.wake_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
+  return jsonb_build_object('unlocked', true);
+end;
+$$;
+comment on function private.unlock_module is 'Takes a member''s lock off a module. Operators.';
+grant execute on function private.unlock_module to authenticated;

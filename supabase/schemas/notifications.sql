@@ -1,0 +1,624 @@
+-- Notifications: which events go where. A message is written in the transaction of its event, once for each rule that
+-- wants it (unique by rule and event), so none is lost and none is invented. The edge function `notify` sends it, and
+-- no job ever waits for that. Addresses and secrets arrive sealed by that function, with a key that is not in the
+-- database. A failed delivery is no event, so nothing can go round in a circle.
+
+-- The events that a rule may ask for.
+create function private.notification_events() returns text[]
+language sql immutable set search_path = '' as $$
+  select array['job.awaiting_approval', 'job.needs_attention', 'job.failed', 'module.drift', 'runner.lost',
+    'runner.degraded', 'runner.outdated',
+    'release.published']
+$$;
+
+create table public.notification_rules (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  path text not null default '',
+  events text[] not null check (cardinality(events) between 1 and 20 and events <@ private.notification_events()),
+  channel text not null check (channel in ('webhook', 'slack', 'teams', 'mail')),
+  address_hint text not null check (length(address_hint) between 1 and 100),
+  has_secret boolean not null default false,
+  is_on boolean not null default true,
+  created_by uuid,
+  created_by_label text not null,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  removed_at timestamptz
+);
+create index notification_rules_org_id_idx on public.notification_rules (org_id) where removed_at is null;
+alter table public.notification_rules enable row level security;
+grant select on public.notification_rules to authenticated, service_role;
+create policy "Members see their organisation's notification rules" on public.notification_rules
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.notification_rules is 'Which events go where. The address itself is not here.';
+comment on column public.notification_rules.path is
+  'The group or module that it is about; "" is the whole organisation.';
+comment on column public.notification_rules.events is 'The events that it sends.';
+comment on column public.notification_rules.channel is 'webhook, slack, teams or mail.';
+comment on column public.notification_rules.address_hint is 'What may be shown of the address.';
+comment on column public.notification_rules.has_secret is 'Whether its messages are signed.';
+comment on column public.notification_rules.created_by_label is 'Their name at that time.';
+comment on column public.notification_rules.removed_at is 'When it was removed; what it sent stays in the log.';
+create trigger touch before update on public.notification_rules
+  for each row execute function private.touch_updated_at();
+create trigger wake after insert or update on public.notification_rules
+  for each row execute function private.wake_for_row();
+
+create table private.notification_secrets (
+  rule_id uuid primary key references public.notification_rules (id) on delete cascade,
+  address text not null check (length(address) <= 8000),
+  secret text check (length(secret) <= 8000)
+);
+alter table private.notification_secrets enable row level security;
+comment on table private.notification_secrets is
+  'Addresses and signing secrets, sealed by the edge function with a key of its own.';
+comment on column private.notification_secrets.address is 'Where its messages go; sealed.';
+comment on column private.notification_secrets.secret is 'What they are signed with; sealed.';
+
+create table public.deliveries (
+  id bigint generated always as identity primary key,
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  rule_id uuid not null,
+  event text not null,
+  event_id text not null,
+  subject text not null,
+  title text not null,
+  body jsonb not null default '{}',
+  status text not null default 'PENDING' check (status in ('PENDING', 'DELIVERED', 'KEPT', 'FAILED')),
+  attempt integer not null default 0,
+  next_at timestamptz not null default now(),
+  lease_id uuid,
+  lease_until timestamptz,
+  http_status integer,
+  note text,
+  took_ms integer,
+  created_at timestamptz not null default now(),
+  finished_at timestamptz,
+  unique (rule_id, event_id)
+);
+create index deliveries_org_id_idx on public.deliveries (org_id, id desc);
+create index deliveries_rule_id_idx on public.deliveries (rule_id, id desc);
+create index deliveries_due_idx on public.deliveries (next_at) where status = 'PENDING';
+create index deliveries_subject_idx on public.deliveries (rule_id, subject, id) where status = 'PENDING';
+alter table public.deliveries enable row level security;
+grant select on public.deliveries to authenticated, service_role;
+create policy "Admins read the log of deliveries" on public.deliveries
+  for select to authenticated using (org_id = any(array(select private.my_admin_org_ids())));
+comment on table public.deliveries is
+  'Messages: one for each event and rule, written with the event, and what became of it. Kept for 30 days.';
+comment on column public.deliveries.rule_id is
+  'The rule. No foreign key: an event must not wait for somebody who changes a rule.';
+comment on column public.deliveries.event_id is 'Which time it happened; receivers know a repetition by it.';
+comment on column public.deliveries.subject is 'What it happened to; messages about it arrive in order.';
+comment on column public.deliveries.title is 'What happened, in one line.';
+comment on column public.deliveries.body is 'More, for programs.';
+comment on column public.deliveries.status is
+  'PENDING · DELIVERED · KEPT: a mail in the outbox, where nothing sends mail · FAILED: given up.';
+comment on column public.deliveries.lease_id is 'Who is sending it: only they can say how it went.';
+comment on column public.deliveries.lease_until is 'When somebody else may send it, if they do not say.';
+comment on column public.deliveries.http_status is 'What the receiver answered last.';
+comment on column public.deliveries.note is 'How the last attempt went, in words.';
+comment on column public.deliveries.finished_at is 'When it was delivered or given up.';
+
+-- ## writing messages
+
+-- Writes a message for each rule that wants this event: rules of the organisation, at or above a path, or at or below
+-- one of the scopes.
+create function private.notify(
+  p_org uuid, p_event text, p_event_id text, p_subject text, p_path text, p_scopes text[], p_title text, p_body jsonb
+) returns void
+language plpgsql set search_path = '' as $$
+begin
+  insert into public.deliveries (org_id, rule_id, event, event_id, subject, title, body)
+  select p_org, r.id, p_event, p_event_id, p_subject, left(p_title, 500), p_body
+  from public.notification_rules as r
+  where r.org_id = p_org and r.is_on and r.removed_at is null and p_event = any (r.events)
+    and (r.path = '' or r.path = any (private.path_prefixes(coalesce(p_path, '')))
+      or p_scopes && private.path_prefixes(r.path)
+      or exists (select from unnest(p_scopes) as s where r.path = any (private.path_prefixes(s))))
+  on conflict (rule_id, event_id) do nothing;
+  if found then
+    perform private.wake_org(p_org, 'deliveries', p_event_id);
+  end if;
+exception
+  -- A message is never a reason for a job to fail.
+  when others then raise warning 'notification %: %', p_event_id, sqlerrm;
+end;
+$$;
+
+-- Tells of a job that waits for approval, needs attention or failed.
+create function private.notify_job() returns trigger
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_job public.provision_jobs;
+  v_what pg_catalog.text;
+begin
+  select * into v_job from public.provision_jobs where id = new.job_id;
+  v_what := initcap(replace(v_job.type::pg_catalog.text, '_', ' ')) || coalesce(' of ' || v_job.module_path, '')
+    || format(' (#%s)', v_job.id);
+  perform private.notify(new.org_id, case new.to_status when 'AWAITING_APPROVAL' then 'job.awaiting_approval'
+      when 'NEEDS_ATTENTION' then 'job.needs_attention' else 'job.failed' end,
+    'job_event:' || new.id, 'job:' || new.job_id, v_job.module_path, '{}',
+    v_what || case new.to_status when 'AWAITING_APPROVAL' then ' waits for approval' when 'NEEDS_ATTENTION'
+      then ' needs attention'
+      else ' failed' end,
+    jsonb_build_object('job', jsonb_build_object('id', v_job.id, 'type', v_job.type, 'status', new.to_status,
+      'attempt', new.attempt,
+      'module_path', v_job.module_path, 'requested_by', v_job.created_by_label), 'reason',
+        coalesce(v_job.error ->> 'message', new.reason)));
+  return null;
+end;
+$$;
+
+-- A function, because every statement that writes an event parses the condition again, as long as it is.
+-- Whether people are told of a job that gets here.
+create function private.is_told(p_status public.job_status) returns boolean
+language plpgsql immutable set search_path = '' as $$
+begin
+  return p_status in ('AWAITING_APPROVAL', 'NEEDS_ATTENTION', 'FAILED');
+end;
+$$;
+create trigger notify after insert on public.job_events for each row
+  when (private.is_told(new.to_status)) execute function private.notify_job();
+
+-- Tells of drift that was not known before.
+create function private.notify_drift() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.notify(new.org_id, 'module.drift', format('drift:%s:%s', new.id, extract(epoch
+    from new.drift_since)), 'module:' || new.id, new.path,
+    '{}', format('Drift found in %s: %s resources', new.path, new.drift_resources),
+    jsonb_build_object('module', jsonb_build_object('id', new.id, 'path', new.path), 'since', new.drift_since,
+      'resources', new.drift_resources));
+  return null;
+end;
+$$;
+create trigger notify_drift after update of drift_since on public.modules for each row
+  when (old.drift_since is null and new.drift_since is not null) execute function private.notify_drift();
+
+-- Tells of a runner, by the paths that it is assigned to.
+create function private.notify_runner(
+  p_worker uuid, p_event text, p_event_id text, p_words text, p_reason text
+) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_worker public.workers;
+begin
+  select * into v_worker from public.workers where id = p_worker;
+  if v_worker.org_id is null or v_worker.removed_at is not null then
+    return;
+  end if;
+  perform private.notify(v_worker.org_id, p_event, p_event_id, 'runner:' || p_worker, '', case
+    when v_worker.is_assigned_to_all_modules then '{""}'
+      else array(select a.path from public.worker_assignments as a where a.worker_id = p_worker) end,
+    format('Runner %s %s', v_worker.name, p_words),
+    jsonb_build_object('runner', jsonb_build_object('id', p_worker, 'name', v_worker.name), 'reason', p_reason));
+end;
+$$;
+
+-- Tells of a runner that went silent; one that was stopped or sleeps is not lost.
+create function private.notify_lost() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.notify_runner(new.worker_id, 'runner.lost', 'runner_event:' || new.id, 'is lost', new.reason);
+  return null;
+end;
+$$;
+create trigger notify after insert on public.worker_events for each row
+  when (new.event = 'offline' and new.reason like 'No heartbeat%') execute function private.notify_lost();
+
+-- Tells of a process that says that it is not fit to run jobs, when it was before.
+create function private.notify_degraded() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.notify_runner(new.worker_id, 'runner.degraded', format('degraded:%s:%s', new.id, extract(epoch
+    from now())), 'is degraded',
+    new.facts #>> '{degraded,reason}');
+  return null;
+end;
+$$;
+create trigger notify_degraded after update of facts on public.worker_instances for each row
+  when (jsonb_typeof(new.facts -> 'degraded') = 'object' and jsonb_typeof(old.facts -> 'degraded') is distinct
+    from 'object')
+  execute function private.notify_degraded();
+
+-- Tells of a new stable release, and how many runners are now outdated: one message each, however many they are.
+create function private.notify_release() returns trigger
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_org pg_catalog.uuid;
+  v_outdated integer;
+  v_body pg_catalog.jsonb := jsonb_build_object('release', jsonb_build_object('version', new.version, 'is_breaking',
+    new.is_breaking));
+begin
+  for v_org in select distinct r.org_id from public.notification_rules as r where r.is_on and r.removed_at is null
+    and r.events && array['release.published', 'runner.outdated']
+  loop
+    perform private.notify(v_org, 'release.published', 'release:' || new.version, 'release', '', '{""}',
+      format('Release %s is out', new.version), v_body);
+    select count(*) into v_outdated from public.workers as w
+    where w.org_id = v_org and w.removed_at is null and private.is_version_less(w.version, new.version);
+    if v_outdated > 0 then
+      perform private.notify(v_org, 'runner.outdated', 'outdated:' || new.version, 'release', '', '{""}',
+        format('%s runners are older than release %s', v_outdated, new.version), v_body
+          || jsonb_build_object('runners', v_outdated));
+    end if;
+  end loop;
+  return null;
+end;
+$$;
+create trigger notify after insert on public.worker_releases for each row
+  when (new.channel = 'stable') execute function private.notify_release();
+
+-- ## delivery
+-- Delivering: whoever sends leases messages for a while and says how it went. A sender that dies loses nothing: its
+-- lease ends, and the message is sent again with the same event id. For one rule and subject only the oldest message is
+-- ever leased, so that messages about a job arrive in order. Anybody may wake the sender; what is due is in the rows.
+create table private.notifier (
+  is_only boolean primary key default true check (is_only),
+  url text check (url ~ '^https?://[^\s]+$' and length(url) <= 500),
+  retry_seconds integer[] not null default '{10,30,120,600,1800,3600,7200,14400,28800}',
+  lease_seconds integer not null default 60 check (lease_seconds between 1 and 3600)
+);
+alter table private.notifier enable row level security;
+comment on table private.notifier is 'How messages are sent: one row.';
+comment on column private.notifier.is_only is 'So that there is one row.';
+comment on column private.notifier.url is
+  'The address of the function that sends; where pg_net is, the sweep wakes it.';
+comment on column private.notifier.retry_seconds is
+  'The pause after each attempt; after the last one the message is given up.';
+comment on column private.notifier.lease_seconds is 'How long a sender has.';
+insert into private.notifier default values;
+
+-- Whether there is something to send.
+create function private.has_due_deliveries() returns boolean
+language sql stable set search_path = '' as $$
+  select exists (select from public.deliveries as d where d.status = 'PENDING' and d.next_at <= now()
+    and (d.lease_until is null or d.lease_until <= now()))
+$$;
+
+-- Gives up messages whose rule, and with it the address, was removed.
+create function private.end_orphans() returns void
+language plpgsql set search_path = '' as $$
+begin
+  -- Written by an event at the moment when the rule was removed.
+  update public.deliveries as d set status = 'FAILED', note = 'The rule was removed.', finished_at = now()
+  where d.status = 'PENDING' and d.next_at <= now()
+    and not exists (select from private.notification_secrets as s where s.rule_id = d.rule_id);
+end;
+$$;
+
+-- What may be sent now, and which of its organisation's messages it is.
+create function private.due_deliveries() returns table (id bigint, turn bigint)
+language sql stable set search_path = '' as $$
+  -- Five for each rule: a slow receiver must not keep all senders busy. Nor must somebody with much to send: each
+  -- organisation has its turn, and within it each rule.
+  with due as (
+    select d.id, d.org_id, d.next_at, row_number() over (partition by d.rule_id order by d.next_at, d.id) as place
+    from public.deliveries as d
+    where d.status = 'PENDING' and d.next_at <= now() and (d.lease_until is null or d.lease_until <= now())
+      and not exists (select from public.deliveries as e where e.status = 'PENDING' and e.rule_id = d.rule_id
+        and e.subject = d.subject
+        and e.id < d.id)
+  )
+  select u.id, row_number() over (partition by u.org_id order by u.place, u.next_at, u.id)
+  from due as u where u.place <= 5
+$$;
+
+create function private.lease_deliveries(p_limit integer default 20) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_leased bigint[];
+begin
+  if coalesce(p_limit, 0) not between 1 and 100 then
+    perform private.fail('RY422', 'A sender takes 1 to 100 messages.');
+  end if;
+  perform private.end_orphans();
+  with mine as (
+    select d.id from public.deliveries as d join private.due_deliveries() as u on u.id = d.id
+    where d.status = 'PENDING' and (d.lease_until is null or d.lease_until <= now())
+    order by u.turn, d.next_at, d.id limit p_limit for update of d skip locked
+  ), taken as (
+    update public.deliveries as d set lease_id = gen_random_uuid(), attempt = d.attempt + 1,
+      lease_until = now() + make_interval(secs => (select n.lease_seconds from private.notifier as n))
+    from mine as m where d.id = m.id returning d.id
+  )
+  select array_agg(t.id) into v_leased from taken as t;
+  return (
+    select coalesce(jsonb_agg(jsonb_build_object('id', d.id, 'lease', d.lease_id, 'org', d.org_id, 'event', d.event,
+      'event_id', d.event_id,
+      'title', d.title, 'body', d.body, 'at', d.created_at, 'attempt', d.attempt, 'channel', r.channel, 'address',
+        s.address, 'secret', s.secret,
+      'organization', o.name) order by d.id), '[]')
+    from public.deliveries as d join public.notification_rules as r on r.id = d.rule_id
+      join private.notification_secrets as s on s.rule_id = r.id
+    join public.organizations as o on o.id = d.org_id
+    where d.id = any (v_leased));
+end;
+$$;
+comment on function private.lease_deliveries is
+  'Takes messages that are due, for the sender: the oldest of each rule and subject, with sealed addresses.';
+grant execute on function private.lease_deliveries to service_role;
+
+create function private.finish_delivery(p_delivery bigint, p_lease uuid, p_result jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_delivery public.deliveries;
+  v_retry integer[] := (select n.retry_seconds from private.notifier as n);
+  v_status pg_catalog.text := p_result ->> 'status';
+begin
+  perform private.refuse_unknown_keys(p_result, array['status', 'http_status', 'note', 'took_ms']);
+  if v_status is null or v_status not in ('DELIVERED', 'KEPT', 'FAILED')
+    or coalesce(p_result ->> 'http_status', '0') !~ '^\d{1,3}$' or coalesce(p_result ->> 'took_ms', '0') !~ '^\d{1,9}$'
+      then
+    perform private.fail('RY422',
+      'A delivery ends as DELIVERED, KEPT or FAILED, with the receiver''s status and the milliseconds.');
+  end if;
+  select * into v_delivery from public.deliveries where id = p_delivery and lease_id = p_lease
+    and status = 'PENDING' for update;
+  if v_delivery.id is null then
+    return jsonb_build_object('status', 'GONE');
+  end if;
+  if v_status = 'FAILED' and v_delivery.attempt <= cardinality(v_retry) then
+    v_status := 'PENDING';
+  end if;
+  update public.deliveries set
+    status = v_status, http_status = (p_result ->> 'http_status')::integer, took_ms = (p_result ->> 'took_ms')::integer,
+    note = left(p_result ->> 'note', 500), lease_id = null, lease_until = null, finished_at = case
+      when v_status <> 'PENDING' then now() end,
+    next_at = case when v_status = 'PENDING'
+      then now() + make_interval(secs => v_retry[v_delivery.attempt] * (0.9 + random() * 0.2)) else next_at end
+  where id = p_delivery returning * into v_delivery;
+  perform private.wake_org(v_delivery.org_id, 'deliveries', p_delivery::pg_catalog.text);
+  return jsonb_build_object('status', v_delivery.status, 'next_at', v_delivery.next_at);
+end;
+$$;
+comment on function private.finish_delivery is
+  'Says how a message that was leased went {status, http_status, note, took_ms}; a failure is tried again after a '
+  'pause.';
+grant execute on function private.finish_delivery to service_role;
+
+-- Asks the function that sends to look, where its address is known and pg_net can reach it.
+create function private.wake_notifier() returns boolean
+language plpgsql set search_path = '' as $$
+declare
+  v_url pg_catalog.text := (select n.url from private.notifier as n);
+begin
+  if v_url is null or to_regprocedure('net.http_post(text,jsonb,jsonb,jsonb,integer)') is null
+    or not private.has_due_deliveries() then
+    return false;
+  end if;
+  execute 'select net.http_post(url := $1, body := ''{"deliver": true}'', timeout_milliseconds := 60000)' using v_url;
+  return true;
+end;
+$$;
+
+create function private.set_notifier_url(p_url text default null) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+begin
+  update private.notifier set url = nullif(trim(p_url), '') where is_only;
+  perform private.audit(null, 'installation.notifier', 'installation', null, null, jsonb_build_object('url', p_url));
+  return jsonb_build_object('url', nullif(trim(p_url), ''));
+exception
+  when check_violation then
+    perform private.fail('RY422', 'That is not an address.',
+      'Write https://<project>.supabase.co/functions/v1/notify.');
+end;
+$$;
+comment on function private.set_notifier_url is
+  'Says where the function that sends is, so that the sweep can wake it (pg_net).';
+grant execute on function private.set_notifier_url to service_role;
+
+-- ## what people do with rules
+
+-- A rule as pages and commands show it, with its last delivery.
+create function private.rule_json(p_rule public.notification_rules) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return to_jsonb(p_rule) || jsonb_build_object('last_delivery', (
+    select jsonb_build_object('id', d.id, 'status', d.status, 'attempt', d.attempt, 'note', d.note, 'at',
+      coalesce(d.finished_at, d.created_at))
+    from public.deliveries as d where d.org_id = p_rule.org_id and d.rule_id = p_rule.id order by d.id desc limit 1));
+end;
+$$;
+
+create function private.list_notification_rules(p_org uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need_role(p_org, 'viewer');
+  return (select coalesce(jsonb_agg(private.rule_json(r) order by r.path, r.created_at), '[]')
+    from public.notification_rules as r where r.org_id = p_org and r.removed_at is null);
+end;
+$$;
+comment on function private.list_notification_rules is
+  'Notification rules, each with its last delivery; of an address only its hint. Members.';
+grant execute on function private.list_notification_rules to authenticated;
+
+-- Writes a rule with the fields changed that a specification names.
+create function private.save_rule(p_rule public.notification_rules, p_spec jsonb) returns public.notification_rules
+language plpgsql set search_path = '' as $$
+declare
+  v_new public.notification_rules;
+begin
+  perform private.refuse_unknown_keys(p_spec, array['path', 'events', 'channel', 'address', 'address_hint', 'secret',
+    'is_on']);
+  if coalesce(p_spec ->> 'address', 's1.' || repeat('x', 40)) !~ '^s1\.[A-Za-z0-9_-]{40,}$'
+    or coalesce(p_spec ->> 'secret', 's1.' || repeat('x', 40)) !~ '^(s1\.[A-Za-z0-9_-]{40,})?$'
+    or p_spec ? 'address' <> (p_spec ? 'address_hint') then
+    perform private.fail('RY422', 'An address or a secret comes sealed.',
+      'Let the project''s function notify seal it first, as the page and the command do.');
+  end if;
+  v_new := jsonb_populate_record(p_rule, coalesce(p_spec, '{}') - array['address', 'secret']);
+  perform private.need_target(v_new.org_id, v_new.path);
+  insert into public.notification_rules as r (id, org_id, path, events, channel, address_hint, has_secret, is_on,
+    created_by, created_by_label)
+  values (coalesce(p_rule.id, gen_random_uuid()), v_new.org_id, v_new.path, v_new.events, v_new.channel,
+    v_new.address_hint,
+    case when p_spec ? 'secret' then coalesce(p_spec ->> 'secret', '') <> '' else coalesce(p_rule.has_secret, false)
+      end, v_new.is_on,
+    private.caller_id(), private.caller_label(v_new.org_id))
+  on conflict (id) do update set path = excluded.path, events = excluded.events, channel = excluded.channel,
+    is_on = excluded.is_on,
+    address_hint = excluded.address_hint, has_secret = excluded.has_secret
+  returning * into v_new;
+  insert into private.notification_secrets as s (rule_id, address, secret) values (v_new.id,
+    coalesce(p_spec ->> 'address', (
+    select o.address from private.notification_secrets as o where o.rule_id = v_new.id)), nullif(p_spec ->> 'secret',
+      ''))
+  on conflict (rule_id) do update set address = excluded.address,
+    secret = case when p_spec ? 'secret' then excluded.secret else s.secret end;
+  return v_new;
+exception
+  when check_violation or not_null_violation or invalid_text_representation or invalid_parameter_value
+    or array_subscript_error then
+    perform private.fail('RY422', 'The rule is not valid.',
+      format('It needs an address, a channel (webhook, slack, teams, mail) and events: %s.',
+      array_to_string(private.notification_events(), ', ')));
+end;
+$$;
+
+create function private.create_notification_rule(p_org uuid, p_spec jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_rule public.notification_rules;
+begin
+  perform private.need_role(p_org, 'admin');
+  if (select count(*) from public.notification_rules as r where r.org_id = p_org and r.removed_at is null) >= 200 then
+    perform private.fail('RY429', 'An organisation has at most 200 rules.', 'One rule may send several events.');
+  end if;
+  v_rule.org_id := p_org;
+  v_rule.path := '';
+  v_rule.is_on := true;
+  v_rule := private.save_rule(v_rule, p_spec);
+  perform private.audit(p_org, 'notification_rule.created', 'notification_rule', v_rule.id::pg_catalog.text,
+    v_rule.channel,
+    jsonb_build_object('events', v_rule.events, 'path', v_rule.path));
+  return private.rule_json(v_rule);
+end;
+$$;
+comment on function private.create_notification_rule is
+  'Creates a rule {path, events, channel, address, address_hint, secret, is_on}; address and secret come sealed by '
+  'the function notify. Admins.';
+grant execute on function private.create_notification_rule to authenticated;
+
+-- A rule that the caller may change, locked.
+create function private.my_rule(p_rule uuid) returns public.notification_rules
+language plpgsql set search_path = '' as $$
+declare
+  v_rule public.notification_rules;
+begin
+  select * into v_rule from public.notification_rules where id = p_rule and removed_at is null
+    and org_id in (select private.my_org_ids()) for update;
+  if v_rule.id is null then
+    perform private.fail('RY404', 'There is no such rule.');
+  end if;
+  perform private.need_role(v_rule.org_id, 'admin');
+  return v_rule;
+end;
+$$;
+
+create function private.update_notification_rule(p_rule uuid, p_spec jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_old public.notification_rules := private.my_rule(p_rule);
+  v_rule public.notification_rules := private.save_rule(v_old, p_spec);
+begin
+  perform private.audit(v_rule.org_id, 'notification_rule.updated', 'notification_rule', p_rule::pg_catalog.text,
+    v_rule.channel,
+    jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_rule))));
+  return private.rule_json(v_rule);
+end;
+$$;
+comment on function private.update_notification_rule is
+  'Changes the fields of a notification rule that are named. Admins.';
+grant execute on function private.update_notification_rule to authenticated;
+
+create function private.remove_notification_rule(p_rule uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_rule public.notification_rules := private.my_rule(p_rule);
+begin
+  update public.notification_rules set removed_at = now() where id = p_rule;
+  delete from private.notification_secrets where rule_id = p_rule;
+  update public.deliveries set status = 'FAILED', note = 'The rule was removed.', finished_at = now()
+    where rule_id = p_rule and status = 'PENDING';
+  perform private.audit(v_rule.org_id, 'notification_rule.removed', 'notification_rule', p_rule::pg_catalog.text,
+    v_rule.channel);
+  return to_jsonb(v_rule);
+end;
+$$;
+comment on function private.remove_notification_rule is
+  'Removes a notification rule with its address; the log stays. Admins.';
+grant execute on function private.remove_notification_rule to authenticated;
+
+create function private.test_notification_rule(p_rule uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_rule public.notification_rules := private.my_rule(p_rule);
+  v_delivery public.deliveries;
+  v_id pg_catalog.text := 'test:' || gen_random_uuid();
+begin
+  if exists (select from public.deliveries as d where d.rule_id = p_rule and d.event = 'test' and d.status = 'PENDING'
+    and (d.attempt = 0 or d.lease_until > now())) then
+    perform private.fail('RY429', 'A test of this rule is on its way.', 'Wait for it; the log shows how it went.');
+  end if;
+  insert into public.deliveries (org_id, rule_id, event, event_id, subject, title)
+  values (v_rule.org_id, p_rule, 'test', v_id, v_id, 'A test from Runyard') returning * into v_delivery;
+  return to_jsonb(v_delivery);
+end;
+$$;
+comment on function private.test_notification_rule is 'Sends a test by a rule. Admins.';
+grant execute on function private.test_notification_rule to authenticated;
+
+-- ## the log
+create function private.list_deliveries(
+  p_org uuid, p_status text default null, p_before bigint default null, p_limit integer default 50
+) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need_role(p_org, 'admin');
+  if coalesce(p_limit, 0) not between 1 and 200 or coalesce(p_status, 'PENDING') not in ('PENDING', 'DELIVERED',
+    'KEPT', 'FAILED') then
+    perform private.fail('RY422', 'A page has 1 to 200 deliveries, of one status: PENDING, DELIVERED, KEPT or FAILED.');
+  end if;
+  return jsonb_build_object('total', (select count(*) from public.deliveries as d where d.org_id = p_org and (p_status
+    is null or d.status = p_status)),
+    'attempts', (select cardinality(n.retry_seconds) + 1 from private.notifier as n),
+    'rows', (select coalesce(jsonb_agg(to_jsonb(d) - array['lease_id'] || jsonb_build_object('channel', r.channel,
+      'address_hint', r.address_hint)
+        order by d.id desc), '[]')
+      from (select * from public.deliveries as d where d.org_id = p_org and (p_status is null or d.status = p_status)
+        and d.id < coalesce(p_before, 9223372036854775807) order by d.id desc limit p_limit) as d
+      join public.notification_rules as r on r.id = d.rule_id));
+end;
+$$;
+comment on function private.list_deliveries is
+  'Messages, newest first, with status, attempt and what comes next. Admins.';
+grant execute on function private.list_deliveries to authenticated;
+
+create function private.redeliver(p_delivery bigint) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_delivery public.deliveries;
+begin
+  select * into v_delivery from public.deliveries where id = p_delivery
+    and org_id in (select private.my_org_ids()) for update;
+  if v_delivery.id is null then
+    perform private.fail('RY404', format('There is no delivery %s.', p_delivery));
+  end if;
+  perform private.need_role(v_delivery.org_id, 'admin');
+  if not exists (select from private.notification_secrets as s where s.rule_id = v_delivery.rule_id) then
+    perform private.fail('RY409', 'Its rule was removed, and with it the address.',
+      'Create the rule anew; it sends what happens from then on.');
+  end if;
+  update public.deliveries set status = 'PENDING', next_at = now(), finished_at = null, attempt = case
+    when status = 'PENDING' then attempt else 0 end
+  where id = p_delivery returning * into v_delivery;
+  perform private.audit(v_delivery.org_id, 'delivery.sent_again', 'delivery', p_delivery::pg_catalog.text,
+    v_delivery.title);
+  return to_jsonb(v_delivery) - 'lease_id';
+end;
+$$;
+comment on function private.redeliver is 'Sends a message again, now, with the same event id. Admins.';
+grant execute on function private.redeliver to authenticated;

@@ -1,0 +1,807 @@
+-- What pages ask for. "Why is it waiting?" uses the claim's own rules: the same lane, lane_fit, lane_instances,
+-- shortfall and has_nearer, so the answer cannot disagree with the claim (a test compares them). Thousands of runners
+-- share a few distances and offers, and each is evaluated once. Lists of runners, jobs and modules come a page at a
+-- time, with search, order and true counts: REST cuts a table at a thousand rows. The list of events reads two indexes
+-- by time, no further than one page; a search that finds little stops after a bound and says so.
+
+-- How the processes that are there of each runner that may serve a lane are: called right, willing, with a slot, and
+-- what all of them lack.
+create function private.lane_states(
+  p_lane integer
+) returns table (
+  worker_id uuid, has_fresh boolean, has_named boolean, has_willing boolean, is_available boolean, lacks text
+)
+language sql stable set search_path = '' as $$
+  with instance as materialized (
+    select n.* from private.lane_instances as n where n.lane_id = p_lane and n.is_fresh
+  ), wanting as materialized (
+    select o.offer, private.shortfall(l, o.offer) as lacks
+    from (select distinct i.offer from instance as i) as o join private.lanes as l on l.id = p_lane
+  )
+  select i.worker_id, true, bool_or(i.is_named), bool_or(i.is_named and i.is_willing),
+    bool_or(i.is_willing and i.free > 0 and w.lacks is null),
+    case when not bool_or(w.lacks is null) then min(w.lacks) end
+  from instance as i join wanting as w on w.offer = i.offer group by i.worker_id
+$$;
+
+-- For each runner that a lane's jobs could concern: "ok", or the one reason why it does not take them now.
+create function private.lane_verdicts(
+  p_lane integer
+) returns table (
+  worker_id uuid, name text, status public.worker_status, code text, distance smallint, instance_name text
+)
+language sql stable set search_path = '' as $$
+  with fit as materialized (
+    select f.* from private.lane_fit(p_lane, null) as f
+  ), nearer as materialized (
+    select d.distance, private.has_nearer(l, d.distance) as is_there
+    from (select distinct f.distance from fit as f where f.reason is null) as d
+    join private.lanes as l on l.id = p_lane
+  )
+  select f.worker_id, w.name, w.status, case
+    when f.reason is not null then lower(f.reason)
+    when s.is_available then case when n.is_there then 'nearer' else 'ok' end
+    when w.is_disabled then 'disabled'
+    when w.is_draining then 'draining'
+    when not s.has_named then 'instance_missing'
+    when not s.has_willing then 'draining'
+    when s.lacks is not null then s.lacks
+    when s.has_fresh then 'busy'
+    when w.is_scaled_to_zero then 'scaled_to_zero'
+    when p.is_starting then 'starting'
+    when not p.has_credential then 'no_credential'
+    when w.never_contacted then 'never_contacted'
+    else 'offline'
+  end, f.distance, f.instance_name
+  from fit as f
+  join public.workers as w on w.id = f.worker_id
+  join private.worker_prospects as p on p.worker_id = f.worker_id
+  left join nearer as n on n.distance = f.distance
+  left join private.lane_states(p_lane) as s on s.worker_id = f.worker_id
+$$;
+
+-- A verdict in words, and what would help.
+create function private.verdict_words(p_code text, p_lane private.lanes, p_worker public.workers) returns text[]
+language sql stable set search_path = '' as $$
+  select case p_code
+    when 'ok' then array['Can take it now', '']
+    when 'nearer' then array['A runner nearer to the module is available and goes first', '']
+    when 'busy' then array[format('All slots are in use (%s per instance)', p_worker.capacity),
+      'Wait, or raise its capacity']
+    when 'draining' then array['Draining: ' || coalesce(p_worker.drain_reason, 'finishes what it has'), 'Resume it']
+    when 'disabled' then array['Disabled', 'Enable it']
+    when 'offline' then array['Offline: ' || p_worker.status_reason, 'Start it']
+    when 'never_contacted' then array['Never contacted', 'Start it with its id and token']
+    when 'no_credential' then array['Has no usable token or service account, so it cannot connect',
+      'Rotate its token, or give it a service account that is enabled']
+    when 'scaled_to_zero' then array['Asleep; it starts when a job needs it', '']
+    when 'starting' then array['Starting', '']
+    when 'instance_missing' then array[format('No instance called "%s" is connected', p_lane.pinned_instance_name),
+      'Start that instance, or change the module''s pin']
+    when 'not_assigned' then array['Not assigned to the module, its groups or all modules', 'Assign it']
+    when 'labels_missing' then array[format('Lacks %s', (
+      select string_agg(x, ', ') from unnest(p_lane.labels) as x where x <> all (p_worker.labels))),
+        'Add the label, if it is true of the machine']
+    when 'type_refused' then array['Does not accept this type of job', 'Change the types that it accepts']
+    when 'pinned_elsewhere' then array['The job is pinned to another runner', 'Change the module''s pin']
+    when 'is_target' then array['The job is about this runner itself', 'Another runner must do it']
+    when 'shared_refused' then array['The organisation does not use shared runners',
+      'Change that in the organisation''s settings']
+    when 'shared_elsewhere' then array['The installation keeps this shared runner for other organisations', '']
+    when 'degraded' then array['Degraded: ' || coalesce((
+      select i.facts #>> '{degraded,reason}' from public.worker_instances as i
+      where i.worker_id = p_worker.id and jsonb_typeof(i.facts -> 'degraded') = 'object' order by i.updated_at desc
+        limit 1), 'it cannot run jobs just now'), 'Look at the runner''s page']
+    when 'engine_preparing' then array[format('%s is still being prepared there', p_lane.engine), 'Wait a little']
+    when 'engine_missing' then array[format('Has no %s', p_lane.engine), format('Install %s on the machine',
+      p_lane.engine)]
+    when 'engine_version' then array[format('Its %s is not %s', p_lane.engine, p_lane.engine_version),
+      'Install that version, or change the module''s requirement']
+    when 'cloud_missing' then array[format('Says that it cannot act in %s', p_lane.cloud),
+      'Give it the rights; its doctor command says what is missing']
+  end
+$$;
+
+-- The verdict of the runner that comes nearest to taking a job, as the reason why the job waits, and what would help.
+create function private.best_words(p_job public.provision_jobs, p_code text) returns text[]
+language plpgsql stable set search_path = '' as $$
+begin
+  return case p_code
+    when 'ok' then array['A runner can take it now.', 'It starts when that runner next asks for jobs.']
+    when 'busy' then array['Every runner that may run it is busy.',
+      'It starts when a slot is free; more capacity or another runner would help.']
+    when 'nearer' then array['A nearer runner is available and takes it first.',
+      'It starts when that runner next asks for jobs.']
+    when 'draining' then array['The runners that may run it are draining.',
+      'Resume one of them, or assign another runner.']
+    when 'disabled' then array['The runners that may run it are disabled.', 'Enable one of them.']
+    when 'scaled_to_zero' then array['The runner that may run it is asleep.', 'It is being started.']
+    when 'starting' then array['The runner that may run it is starting.', 'It begins with that runner''s first look.']
+    when 'offline' then array['The runners that may run it are offline.',
+      'Start one of them, or assign another runner.']
+    when 'never_contacted' then array['The runner that may run it has never connected.',
+      'Start it with its id and token.']
+    when 'no_credential'
+      then array['The runner that may run it has no usable token or service account, so it cannot connect.',
+        'Rotate its token, or give it a service account that is enabled.']
+    when 'instance_missing' then array[format('It is pinned to instance "%s", which is not connected.',
+      p_job.pinned_instance_name), 'Start that instance, or change the pin.']
+    when 'labels_missing' then array[format('No assigned runner has the labels %s.',
+      array_to_string(p_job.labels, ', ')), 'Add the labels to a runner that has what they say.']
+    when 'type_refused' then array[format('No assigned runner accepts %s jobs.', p_job.type),
+      'Change the types that a runner accepts.']
+    when 'not_assigned' then array[format('No runner is assigned to %s.',
+      coalesce(p_job.module_path, 'the organisation')),
+        'Assign a runner to the module, a group above it, or all modules.']
+    when 'pinned_elsewhere' then array['The runner that it is pinned to cannot run it.',
+      'Change the pin, or assign that runner.']
+    when 'is_target' then array['Only the runner that the job is about could run it.',
+      'Add another runner, or use a shared one.']
+    when 'shared_refused' then array['Only shared runners could run it, and the organisation does not use them.',
+      'Add a runner, or change the organisation''s settings.']
+    when 'shared_elsewhere' then array['Only shared runners that are kept for other organisations could run it.',
+      'Add a runner, or ask whoever runs this installation.']
+    when 'degraded' then array['The runners that may run it are degraded.', 'Their pages say what is wrong with them.']
+    when 'engine_preparing' then array['The runner that may run it is still preparing the engine.',
+      'It begins when the engine is there.']
+    when 'engine_missing' then array[format('No runner that may run it has %s.', p_job.payload #>> '{module,engine}'),
+      'Install the engine on one of them, or assign a runner that has it.']
+    when 'engine_version' then array[format('No runner that may run it has %s %s.', p_job.payload #>> '{module,engine}',
+      p_job.payload #>> '{module,engine_version}'),
+        'Install that version on one of them, or change the module''s requirement.']
+    when 'cloud_missing' then array[format('No runner that may run it can act in %s.',
+      p_job.payload #>> '{lifecycle,identity,provider}'),
+        'Give one of them the rights; its doctor command says what is missing.']
+    else array['There is no runner.', 'Add a runner.'] end;
+end;
+$$;
+
+-- Why a job waits, in one sentence, and what would help, in another.
+create function private.queue_words(p_job public.provision_jobs, p_live private.live_jobs, p_code text) returns text[]
+language plpgsql stable set search_path = '' as $$
+declare
+  v_current private.live_jobs;
+  v_seconds integer := greatest(1, ceil(extract(epoch from p_live.not_before_at - now())));
+  v_words pg_catalog.text[];
+  v_maintenance pg_catalog.jsonb := private.current_maintenance(p_job.org_id);
+begin
+  if v_maintenance is not null then
+    return array[format('Maintenance of the %s until %s: %s', case v_maintenance ->> 'scope' when 'organization'
+      then 'organisation'
+      else 'installation' end, to_char((v_maintenance ->> 'until')::pg_catalog.timestamptz at time zone 'utc',
+        'YYYY-MM-DD HH24:MI "UTC"'),
+      v_maintenance ->> 'reason'), 'It starts when the maintenance ends.'];
+  end if;
+  if p_live.stage = 'BACKOFF' then
+    select case when e.event = 'returned' then array['A runner gave it back: ' || e.reason,
+        format('It is tried again in %s s, by another runner if one is free.', v_seconds)]
+      else array[format('Its runner was lost; it is tried again in %s s.', v_seconds), 'Nothing needs to be done.'] end
+    into v_words from public.job_events as e
+    where e.job_id = p_job.id and e.event in ('returned', 'lost') order by e.id desc limit 1;
+    return v_words;
+  end if;
+  if p_live.stage = 'WAITING' then
+    select * into v_current from private.live_jobs as q where q.state_key = p_live.state_key and q.stage <> 'WAITING';
+    return case when v_current.job_id is null then array['The state is locked by a job that is over.',
+      'Look at the state, then force-unlock it with the lock''s id.']
+      when v_current.stage = 'HELD' then array[format('Job %s of the same module needs attention and holds the state.',
+        v_current.job_id), 'Resolve that job first.']
+      else array[format('Job %s of the same module goes first: one job per state at a time.', v_current.job_id),
+        'It starts when that one is done.'] end;
+  end if;
+  return private.best_words(p_job, p_code);
+end;
+$$;
+
+-- The nearer a verdict is to "ok", the lower: the lowest one says why a job waits.
+create function private.verdict_rank(p_code text) returns integer
+language sql immutable set search_path = '' as $$
+  select array_position(array['ok', 'busy', 'nearer', 'engine_preparing', 'starting', 'scaled_to_zero', 'degraded',
+    'draining', 'disabled', 'offline', 'never_contacted', 'no_credential', 'instance_missing', 'engine_version',
+      'engine_missing', 'cloud_missing',
+    'labels_missing', 'type_refused', 'is_target', 'shared_refused', 'shared_elsewhere',
+    'pinned_elsewhere', 'not_assigned'], p_code)
+$$;
+
+-- How many ready jobs that want the same runners go before this one; counted up to a thousand.
+create function private.jobs_ahead(p_lane private.lanes, p_live private.live_jobs) returns integer
+language plpgsql stable set search_path = '' as $$
+begin
+  return (select count(*) from (
+    select from private.lanes as l join private.live_jobs as q on q.lane_id = l.id and q.stage = 'READY'
+    where l.org_id = p_lane.org_id and l.scope = p_lane.scope and l.labels = p_lane.labels
+      and l.priority <= p_lane.priority
+      and (l.job_type, l.pinned_worker_id, l.pinned_instance_name, l.excluded_worker_id, l.engine, l.engine_version,
+        l.cloud)
+        is not distinct from (p_lane.job_type, p_lane.pinned_worker_id, p_lane.pinned_instance_name,
+          p_lane.excluded_worker_id, p_lane.engine, p_lane.engine_version, p_lane.cloud)
+      and (q.priority, q.ready_seq) < (p_live.priority, p_live.ready_seq) limit 1000
+  ) as a);
+end;
+$$;
+
+create function private.explain_queue(p_job bigint) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_job public.provision_jobs;
+  v_live private.live_jobs;
+  v_lane private.lanes;
+  v_best pg_catalog.text;
+  v_counts pg_catalog.jsonb;
+  v_runners pg_catalog.jsonb;
+  v_words pg_catalog.text[];
+  v_maintenance pg_catalog.jsonb;
+  v_ahead integer;
+begin
+  select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
+  if v_job.id is null then
+    perform private.fail('RY404', format('There is no job %s.', p_job));
+  end if;
+  if v_job.status <> 'QUEUED' then
+    return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'claimable', false, 'summary',
+      format('It does not wait for a runner: it is %s.', v_job.status),
+      'help', '', 'position', null, 'ahead', 0, 'runners', '[]'::pg_catalog.jsonb, 'counts', '[]'::pg_catalog.jsonb);
+  end if;
+  perform private.lock_routing(v_job.org_id, false);
+  select * into v_live from private.live_jobs where job_id = p_job;
+  select * into v_lane from private.lanes where id = coalesce(v_live.lane_id, private.lane_of(v_job));
+  v_ahead := private.jobs_ahead(v_lane, v_live);
+  -- The best few in words, all of them in numbers: a page can show ten of five thousand.
+  with verdict as materialized (
+    select v.* from private.lane_verdicts(v_lane.id) as v
+  ), reason as materialized (
+    select c.code, c.n, private.verdict_rank(c.code) as rank
+    from (select v.code, count(*) as n from verdict as v group by v.code) as c
+  ), best as (
+    select v.*, r.rank from verdict as v join reason as r on r.code = v.code
+    order by r.rank, v.distance, v.name limit 20
+  )
+  select (select r.code from reason as r order by r.rank limit 1),
+    (select coalesce(jsonb_agg(jsonb_build_object('reason_code', r.code, 'count', r.n) order by r.rank), '[]')
+      from reason as r),
+    (select coalesce(jsonb_agg(jsonb_build_object('worker_id', v.worker_id, 'name', v.name, 'status', v.status,
+      'reason_code', v.code, 'reason', words.said[1], 'help', words.said[2], 'distance', v.distance) order by v.rank,
+        v.distance, v.name), '[]')
+      from best as v join public.workers as w on w.id = v.worker_id
+      cross join lateral (select private.verdict_words(v.code, v_lane, w) as said) as words)
+  into v_best, v_counts, v_runners;
+  v_maintenance := private.current_maintenance(v_job.org_id);
+  v_words := private.queue_words(v_job, v_live, v_best);
+  return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'maintenance', v_maintenance,
+    'claimable', v_live.stage = 'READY' and v_best = 'ok' and v_maintenance is null,
+    'summary', v_words[1], 'help', v_words[2], 'position', case when v_live.stage = 'READY' then v_ahead + 1 end,
+      'ahead', v_ahead,
+    'runners', v_runners, 'counts', v_counts);
+end;
+$$;
+comment on function private.explain_queue is
+  'Why a queued job waits: the best 20 runners with one reason each, counts per reason, its place in line, and what '
+  'would help. Members.';
+grant execute on function private.explain_queue to authenticated;
+
+-- Refuses a page that nobody could turn to.
+create function private.check_page(
+  p_filters jsonb, p_known text[], p_sort text, p_sorts text[], p_limit integer, p_offset integer
+) returns void
+language plpgsql immutable set search_path = '' as $$
+begin
+  perform private.refuse_unknown_keys(p_filters, p_known);
+  if p_sort is null or p_sort <> all (p_sorts) then
+    perform private.fail('RY422', 'There is no such order.', format('Orders: %s.', array_to_string(p_sorts, ', ')));
+  end if;
+  if coalesce(p_limit, 0) not between 1 and 200 or coalesce(p_offset, -1) not between 0 and 1000000 then
+    perform private.fail('RY422', 'A page has 1 to 200 rows and begins at 0 to 1,000,000.');
+  end if;
+end;
+$$;
+
+-- The pattern of what somebody typed into a search box; null for nothing.
+create function private.search_pattern(p_search text) returns text
+language sql immutable set search_path = '' as $$
+  select '%' || regexp_replace(nullif(trim(left(p_search, 200)), ''), '([\\%_])', '\\\1', 'g') || '%'
+$$;
+
+-- ## jobs
+
+-- Running jobs first, then those that need somebody, then the queue, then what is over.
+create function private.job_rank(p_status public.job_status) returns integer
+language sql immutable set search_path = '' as $$
+  select case when p_status in ('CLAIMED', 'PROCESSING') then 1 when p_status in ('NEEDS_ATTENTION',
+    'AWAITING_APPROVAL') then 2
+    when p_status = 'QUEUED' then 3 else 4 end
+$$;
+
+-- How many jobs of an organisation there are, by status; of some types, where they are named.
+-- From the index alone: there may be years of jobs, and their rows are wide.
+create function private.job_counts(p_org uuid, p_types text[]) returns jsonb
+language plpgsql stable set search_path = '' set enable_seqscan = off as $$
+begin
+  if p_types = '{}' then
+    return (select coalesce(jsonb_object_agg(c.status, c.n), '{}')
+      from (select j.status, count(*) as n from public.provision_jobs as j where j.org_id = p_org
+        group by j.status) as c);
+  end if;
+  return (select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
+    select j.status, count(*) as n from public.provision_jobs as j
+    where j.org_id = p_org and j.type::pg_catalog.text = any (p_types) group by j.status) as c);
+end;
+$$;
+
+-- Jobs of a module or a runner, and those that a search finds.
+-- By the indexes of modules and runners, also when a tenth of all jobs is found: the rows are wide.
+create function private.jobs_about(
+  p_org uuid, p_pattern text, p_search text, p_module uuid, p_worker uuid, p_types text[]
+) returns table (id bigint, status public.job_status)
+language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan set enable_seqscan = off as $$
+declare
+  -- What somebody types is part of a module's path or of a runner's name, or a job's number: few of those, and their
+  -- jobs by an index.
+  v_modules pg_catalog.uuid[] := case when p_pattern is null then array[p_module] else array(
+    select m.id from public.modules as m where m.org_id = p_org and m.path ilike p_pattern) end;
+  v_workers pg_catalog.uuid[] := case when p_pattern is null then array[p_worker] else array(
+    select w.id from public.workers as w where (w.org_id = p_org or w.is_shared) and w.name ilike p_pattern) end;
+  v_number bigint := substring(p_search from '^\s*#?(\d{1,18})\s*$')::bigint;
+begin
+  return query select j.id, j.status from public.provision_jobs as j
+  where j.org_id = p_org and (j.module_id = any (v_modules) or j.worker_id = any (v_workers) or j.id = v_number)
+    and (p_module is null or j.module_id = p_module) and (p_worker is null or j.worker_id = p_worker)
+    and (p_types = '{}' or j.type::pg_catalog.text = any (p_types));
+end;
+$$;
+
+-- What is not asked for must not be in the plan: with it, the pages of the queue come from one index alone.
+create function private.list_jobs(
+  p_org uuid, p_search text default null, p_filters jsonb default '{}', p_sort text default 'active', p_limit integer
+  default 50, p_offset integer default 0, p_before bigint default null
+) returns jsonb
+language plpgsql stable security definer set search_path = '' set plan_cache_mode = force_custom_plan as $$
+declare
+  v_all public.job_status[] := enum_range(null::public.job_status);
+  v_statuses public.job_status[];
+  v_types pg_catalog.text[] := private.text_list(p_filters -> 'type');
+  v_pattern pg_catalog.text := private.search_pattern(p_search);
+  v_before bigint := coalesce(p_before, 9223372036854775807);
+  v_counts pg_catalog.jsonb;
+  v_shown bigint[];
+  v_rows pg_catalog.jsonb;
+begin
+  perform private.need_role(p_org, 'viewer');
+  perform private.check_page(p_filters, array['status', 'type', 'module_id', 'worker_id'], p_sort,
+    array['active', 'newest'], p_limit, p_offset);
+  v_statuses := coalesce(nullif(private.text_list(p_filters -> 'status')::public.job_status[], '{}'), v_all);
+  if v_pattern is null and num_nulls(p_filters ->> 'module_id', p_filters ->> 'worker_id') = 2 then
+    v_counts := private.job_counts(p_org, v_types);
+    -- Status by status: each is a stretch of that index, in order.
+    v_shown := array(
+      select j.id from unnest(v_statuses) as s (status)
+      cross join lateral (
+        select k.id, k.status from public.provision_jobs as k
+        where k.org_id = p_org and k.status = s.status and k.id < v_before
+          and (v_types = '{}' or k.type::pg_catalog.text = any (v_types))
+        order by k.id desc limit p_offset + p_limit
+      ) as j
+      order by case when p_sort = 'active' then private.job_rank(j.status) end, j.id desc
+        limit p_limit offset p_offset);
+  else
+    with about as materialized (
+      select a.id, a.status from private.jobs_about(p_org, v_pattern, p_search,
+        (p_filters ->> 'module_id')::pg_catalog.uuid, (p_filters ->> 'worker_id')::pg_catalog.uuid, v_types) as a
+    )
+    select (select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (select a.status, count(*) as n from about as a
+      group by a.status) as c), array(
+        -- A status is ranked once, not with each of its jobs: a search may find a hundred thousand.
+        select a.id from about as a
+        join (select r.status, private.job_rank(r.status) as place from unnest(v_statuses) as r (status) offset 0) as r
+          on r.status = a.status
+        where a.id < v_before order by case when p_sort = 'active' then r.place end, a.id desc
+          limit p_limit offset p_offset)
+    into v_counts, v_shown;
+  end if;
+  select coalesce(jsonb_agg(to_jsonb(j) - array['payload', 'result', 'late_report'] || jsonb_build_object(
+    'target_name', (select w.name from public.workers as w where w.id = j.target_worker_id)) order by s.place), '[]')
+  into v_rows
+  from unnest(v_shown) with ordinality as s (id, place) join public.provision_jobs as j on j.id = s.id;
+  return jsonb_build_object('counts', v_counts, 'rows', v_rows, 'total', (
+    select coalesce(sum(c.value::bigint), 0) from jsonb_each_text(v_counts) as c
+      where c.key::public.job_status = any (v_statuses)));
+exception
+  when invalid_text_representation then
+    perform private.fail('RY422', 'A filter of the list is not valid.', sqlerrm);
+end;
+$$;
+comment on function private.list_jobs is
+  'A page of jobs {total, counts by status, rows}, running ones first or newest first; filters {status, type, '
+  'module_id, worker_id}. Members.';
+grant execute on function private.list_jobs to authenticated;
+
+-- ## modules
+create function private.list_modules(
+  p_org uuid, p_search text default null, p_filters jsonb default '{}', p_sort text default 'path', p_limit integer
+  default 50, p_offset integer default 0
+) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_pattern pg_catalog.text := private.search_pattern(p_search);
+  v_group pg_catalog.text := p_filters ->> 'group_path';
+  v_answer pg_catalog.jsonb;
+begin
+  perform private.need_role(p_org, 'viewer');
+  perform private.check_page(p_filters, array['group_path', 'in_group', 'drift'], p_sort,
+    array['path', '-path', 'newest'], p_limit, p_offset);
+  with found as materialized (
+    select m.id, m.path, m.group_path, m.created_at from public.modules as m
+    where m.org_id = p_org and m.deleted_at is null and (v_pattern is null or m.path ilike v_pattern)
+      and (v_group is null or m.group_path = v_group or starts_with(m.group_path, v_group || '/'))
+      and (not coalesce(p_filters ? 'in_group', false) or m.group_path = p_filters ->> 'in_group')
+      and (p_filters -> 'drift' is distinct from 'true' or m.drift_since is not null)
+  ), shown as (
+    select f.id, row_number() over () as place from (
+      select f.id from found as f order by case when p_sort = 'path' then f.path end, case when p_sort = '-path'
+        then f.path end desc, case when p_sort = 'newest' then f.created_at end desc, f.id
+          limit p_limit offset p_offset) as f
+  )
+  select jsonb_build_object(
+    'total', (select count(*) from found),
+    'drifted', (select count(*) from public.modules as d where d.org_id = p_org and d.drift_since is not null
+      and d.deleted_at is null),
+    'counts', (select coalesce(jsonb_object_agg(c.group_path, c.n), '{}')
+      from (select f.group_path, count(*) as n from found as f group by f.group_path order by f.group_path
+        limit 1000) as c),
+    'rows', (select coalesce(jsonb_agg(to_jsonb(m) - array['source', 'inputs', 'env', 'extra_files', 'hooks']
+      || jsonb_build_object('last_job', (
+        select jsonb_build_object('id', j.id, 'type', j.type, 'status', j.status, 'finished_at', j.finished_at)
+        from public.provision_jobs as j where j.module_id = m.id order by j.id desc limit 1)) order by s.place), '[]')
+      from shown as s join public.modules as m on m.id = s.id)) into v_answer;
+  return v_answer;
+end;
+$$;
+comment on function private.list_modules is
+  'A page of modules {total, drifted, counts by group, rows with their last job}: search, filters {group_path, '
+  'in_group, drift}, order path, -path, newest. Members.';
+grant execute on function private.list_modules to authenticated;
+
+-- ## runners
+
+-- The fleet by the page: what is wrong with which runner, how many there are of each kind, how far a rollout is, and
+-- one change to many runners. After the releases, because the newest of them says who is out of date.
+-- Runners with a free slot that take nothing, although a job which they may take, by the claim's own rules, has waited
+-- for two minutes.
+create function private.idle_workers(p_org uuid, p_workers uuid[]) returns setof uuid
+language sql stable set search_path = '' as $$
+  with old as materialized (
+    -- The first of each lane is enough; and mostly there is none.
+    select l.id as lane_id from private.lanes as l
+    cross join lateral (
+      select q.job_id from private.live_jobs as q where q.lane_id = l.id and q.stage = 'READY'
+      order by q.ready_seq limit 1
+    ) as head
+    join public.provision_jobs as j on j.id = head.job_id and j.queued_at < now() - interval '2 minutes'
+    where l.org_id = p_org and private.current_maintenance(p_org) is null
+  ), idle as materialized (
+    select i.worker_id, i.name, i.offer from public.workers as w
+    join private.instance_liveness as i on i.worker_id = w.id
+    where exists (select from old) and (w.org_id = p_org or w.is_shared) and w.removed_at is null
+      and (p_workers is null or w.id = any (p_workers)) and not w.is_disabled and not w.is_draining
+      and i.is_fresh and not i.is_draining and i.used < i.capacity
+      -- Whoever has just come, or has just taken one, is about to take the next.
+      and not exists (select from public.worker_instances as n where n.id = i.instance_id
+        and n.connected_at > now() - interval '2 minutes')
+      and not exists (
+        select from (select j.claimed_at from public.provision_jobs as j where j.worker_id = w.id
+          order by j.id desc limit 1) as last where last.claimed_at > now() - interval '2 minutes')
+  ), fit as materialized (
+    select o.lane_id, f.offer from old as o join private.lanes as l on l.id = o.lane_id
+    cross join (select distinct i.offer from idle as i) as f where private.shortfall(l, f.offer) is null
+  ), near as materialized (
+    select d.lane_id, d.distance from (
+      select distinct lw.lane_id, lw.distance from idle as i
+      join private.lane_workers as lw on lw.worker_id = i.worker_id join old as o on o.lane_id = lw.lane_id) as d
+    join private.lanes as l on l.id = d.lane_id where d.distance = 0 or not private.has_nearer(l, d.distance)
+  )
+  select distinct i.worker_id from idle as i join private.lane_workers as lw on lw.worker_id = i.worker_id
+  join fit as f on f.lane_id = lw.lane_id and f.offer = i.offer
+  join near as n on n.lane_id = lw.lane_id and n.distance = lw.distance
+  where lw.instance_name is null or lw.instance_name = i.name
+$$;
+
+-- What is wrong with an organisation's runners, or some of them: never_contacted, out_of_contact, degraded (and why),
+-- clock_off (by how many seconds), takes_no_jobs, outdated, not_isolated; healthy where nothing is.
+create function private.runner_health(
+  p_org uuid, p_workers uuid[]
+) returns table (worker_id uuid, health text[], reason text, updates_itself boolean, clock_off integer)
+language sql stable set search_path = '' as $$
+  with newest as materialized (
+    select l.version, private.release_files(l.version) as files from private.latest_version() as l (version)
+  ), fleet as materialized (
+    select w.id, w.version, w.status, w.status_reason, w.never_contacted from public.workers as w
+    where (w.org_id = p_org or w.is_shared) and w.removed_at is null and (p_workers is null or w.id = any (p_workers))
+  ), older as materialized (
+    -- Version by version: a fleet has few of them, and to compare two is expensive.
+    select v.version from (select distinct f.version from fleet as f) as v
+    cross join newest as n where private.is_version_less(v.version, n.version)
+  ), idle as materialized (
+    select i.id from private.idle_workers(p_org, p_workers) as i (id)
+  ), said as (
+    select f.id, f.status, t.reason, coalesce(t.updates_itself, false) as updates_itself, t.clock_off,
+      array_remove(array[
+      case when f.status = 'OFFLINE' and f.never_contacted then 'never_contacted' end,
+      case when f.status = 'OFFLINE' and f.status_reason like 'No heartbeat%' then 'out_of_contact' end,
+      case when t.reason is not null then 'degraded' end,
+      case when t.clock_off <> 0 then 'clock_off' end,
+      case when i.id is not null then 'takes_no_jobs' end,
+      case when o.version is not null then 'outdated' end,
+      case when t.is_open then 'not_isolated' end], null) as health
+    from fleet as f cross join newest as n left join older as o on o.version = f.version
+    left join idle as i on i.id = f.id
+    -- Runner by runner, by its index: a page asks for fifty of thousands.
+    cross join lateral (
+      select bool_or(i.facts ->> 'isolation' = 'none') as is_open,
+        bool_and(coalesce(i.facts ->> 'self_update' = any (n.files), false)) as updates_itself,
+        max(coalesce(i.facts #>> '{degraded,reason}',
+          case when i.engine_note like 'no engine%' then 'No engine was found on it.' end)) as reason,
+        (array_agg((i.facts ->> 'clock_off')::integer order by abs((i.facts ->> 'clock_off')::integer) desc nulls last)
+        )[1] as clock_off
+      from public.worker_instances as i where i.worker_id = f.id and i.status <> 'OFFLINE'
+    ) as t
+  )
+  select s.id, case when s.health = '{}' and s.status <> 'OFFLINE' then '{healthy}' else s.health end, s.reason,
+    s.updates_itself, s.clock_off
+  from said as s
+$$;
+
+create function private.runner_facets(p_org uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_answer pg_catalog.jsonb;
+begin
+  perform private.need_role(p_org, 'viewer');
+  with fleet as materialized (
+    select w.id, w.is_shared, w.type, w.version, w.region, w.labels, w.is_draining or w.is_disabled as is_off, h.health,
+      h.updates_itself
+    from public.workers as w join private.runner_health(p_org, null) as h on h.worker_id = w.id
+  ), value as (
+    select 'version' as name, f.version as value from fleet as f
+    union all
+    select 'region', f.region from fleet as f
+    union all
+    select 'label', l from fleet as f cross join unnest(f.labels) as l
+    union all
+    select 'health', h from fleet as f cross join unnest(f.health) as h
+  ), counted as (
+    select v.name, v.value, count(*) as n,
+      row_number() over (partition by v.name order by count(*) desc, v.value) as place
+    from value as v where v.value is not null group by v.name, v.value
+  )
+  select jsonb_build_object('latest', private.latest_version(), 'counts', (
+      select coalesce(jsonb_object_agg(c.name, c.counts), '{}') from (
+        select c.name, jsonb_object_agg(c.value, c.n) as counts from counted as c where c.place <= 100 group by c.name
+      ) as c),
+    'updated_by_job', (
+      select count(*) from fleet as f where not f.is_shared and 'outdated' = any (f.health)
+        and (f.type = 'cloud-hosted' or f.updates_itself and not f.is_off)),
+    'outdated', (select count(*) from fleet as f where not f.is_shared and 'outdated' = any (f.health)))
+  into v_answer;
+  return v_answer;
+end;
+$$;
+comment on function private.runner_facets is
+  'How many runners each label, version, region and health has, 100 of each; the newest release, how many runners are '
+  'older, and how many of those a job can update. Members.';
+grant execute on function private.runner_facets to authenticated;
+
+-- The connected processes of a runner, and apart from them what changes with every heartbeat.
+create function private.runner_processes(p_worker uuid) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object(
+    'left_at', max(i.disconnected_at),
+    'processes', coalesce(jsonb_agg(jsonb_build_object('id', i.id, 'name', i.name, 'hostname', i.hostname,
+      'status', i.status, 'version', i.version, 'capacity', i.capacity, 'engines', i.engines,
+      'engine_note', i.engine_note) order by i.name) filter (where i.status <> 'OFFLINE'), '[]'),
+    'pulses', coalesce(jsonb_object_agg(i.id, jsonb_build_object('at', l.last_seen_at, 'used', l.used,
+      'capacity', i.capacity)) filter (where i.status <> 'OFFLINE'), '{}'))
+  from public.worker_instances as i join private.instance_liveness as l on l.instance_id = i.id
+  where i.worker_id = p_worker
+$$;
+
+-- What is not asked for must not be in the plan.
+create function private.list_runners(
+  p_org uuid, p_search text default null, p_filters jsonb default '{}', p_sort text default 'name', p_limit integer
+  default 50, p_offset integer default 0
+) returns jsonb
+language plpgsql stable security definer set search_path = '' set plan_cache_mode = force_custom_plan as $$
+declare
+  v_pattern pg_catalog.text := private.search_pattern(p_search);
+  v_statuses pg_catalog.text[] := private.text_list(p_filters -> 'status');
+  v_types pg_catalog.text[] := private.text_list(p_filters -> 'type');
+  v_labels pg_catalog.text[] := private.text_list(p_filters -> 'label');
+  v_versions pg_catalog.text[] := private.text_list(p_filters -> 'version');
+  v_regions pg_catalog.text[] := private.text_list(p_filters -> 'region');
+  v_health pg_catalog.text[] := private.text_list(p_filters -> 'health');
+  v_ids pg_catalog.uuid[];
+  v_answer pg_catalog.jsonb;
+begin
+  perform private.need_role(p_org, 'viewer');
+  perform private.check_page(p_filters, array['id', 'status', 'type', 'label', 'version', 'region', 'health'], p_sort,
+    array['name', '-name', 'status', 'newest'], p_limit, p_offset);
+  if p_filters ? 'id' then
+    v_ids := private.text_list(p_filters -> 'id')::pg_catalog.uuid[];
+  end if;
+  if v_health <> '{}' then
+    v_ids := array(select h.worker_id from private.runner_health(p_org, v_ids) as h where h.health && v_health);
+  end if;
+  with found as materialized (
+    select w.id, w.is_shared, lower(w.name) as name, w.status, w.created_at from public.workers as w
+    where (w.org_id = p_org or w.is_shared) and w.removed_at is null and (v_ids is null or w.id = any (v_ids))
+      and (v_pattern is null or w.name ilike v_pattern or array_to_string(w.labels, ' ') ilike v_pattern)
+      and w.labels @> v_labels
+      and (v_versions = '{}' or w.version = any (v_versions))
+      and (v_regions = '{}' or w.region = any (v_regions))
+      and (v_types = '{}' or w.type::pg_catalog.text = any (v_types))
+  ), kept as (
+    select f.* from found as f where v_statuses = '{}' or f.status::pg_catalog.text = any (v_statuses)
+  ), shown as materialized (
+    select k.id, row_number() over () as place from (
+      select k.id from kept as k order by case when p_sort = 'status' then k.status end,
+        case when p_sort = 'name' then k.is_shared end, case when p_sort in ('name', 'status') then k.name end,
+        case when p_sort = '-name' then k.name end desc, case when p_sort = 'newest' then k.created_at end desc, k.id
+      limit p_limit offset p_offset) as k
+  )
+  select jsonb_build_object(
+    'total', (select count(*) from kept),
+    'counts', (
+      select coalesce(jsonb_object_agg(c.status, c.n), '{}')
+      from (select f.status, count(*) as n from found as f group by f.status) as c),
+    'rows', (
+      select coalesce(jsonb_agg(to_jsonb(w) || private.runner_processes(w.id) || jsonb_build_object(
+        'last_seen_at', l.last_seen_at, 'used', l.used, 'slots', coalesce(nullif(l.capacity, 0), w.capacity),
+        'instances', l.fresh, 'live_status', l.status, 'health', h.health, 'health_reason', h.reason,
+        'updates_itself', h.updates_itself, 'clock_off', h.clock_off) order by s.place), '[]')
+      from shown as s join public.workers as w on w.id = s.id
+      join private.worker_liveness as l on l.worker_id = s.id
+      join private.runner_health(p_org, array(select s.id from shown as s)) as h on h.worker_id = s.id))
+  into v_answer;
+  return v_answer;
+exception
+  when invalid_text_representation then
+    perform private.fail('RY422', 'A filter of the list is not valid.', sqlerrm);
+end;
+$$;
+comment on function private.list_runners is
+  'A page of runners {total, counts by status, rows with load, health and processes}: search, filters as lists {id, '
+  'status, type, label, version, region, health}, order name, -name, status, newest. Members.';
+grant execute on function private.list_runners to authenticated;
+
+create function private.rollout_progress(p_org uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_answer pg_catalog.jsonb;
+begin
+  perform private.need_role(p_org, 'viewer');
+  with rollout as (
+    select r.* from public.rollouts as r where r.org_id = p_org and r.status in ('RUNNING', 'PAUSED')
+  ), latest as (
+    select distinct on (j.target_worker_id) j.target_worker_id::pg_catalog.text as worker_id, j.status
+    from rollout as r join public.provision_jobs as j on j.rollout_id = r.id
+    order by j.target_worker_id, j.id desc
+  )
+  select jsonb_build_object('id', r.id, 'version', r.version, 'status', r.status, 'wave', r.wave, 'reason', r.reason,
+    'waves', (
+      select coalesce(jsonb_agg(jsonb_build_object('runners', w.runners, 'done', w.done, 'failed', w.failed)
+        order by w.place), '[]')
+      from (
+        select x.place, count(*) as runners, count(*) filter (where l.status = 'SUCCEEDED') as done,
+          count(*) filter (where l.status in ('FAILED', 'CANCELLED', 'NEEDS_ATTENTION')) as failed
+        from jsonb_array_elements(r.waves) with ordinality as x (wave, place)
+        cross join jsonb_array_elements_text(x.wave) as m (worker_id)
+        left join latest as l on l.worker_id = m.worker_id group by x.place
+      ) as w))
+  into v_answer from rollout as r;
+  return v_answer;
+end;
+$$;
+comment on function private.rollout_progress is
+  'The rollout that is under way, with how many runners of each wave are done or failed; null when none is. Members.';
+grant execute on function private.rollout_progress to authenticated;
+
+-- Events of jobs that are meant, newest first, among the newest p_most of that time.
+create function private.job_events_about(
+  p_org uuid, p_pattern text, p_filters jsonb, p_workers uuid[], p_since timestamptz, p_until timestamptz, p_most
+  integer
+) returns table (
+  kind text, id bigint, at timestamptz, event text, reason text, actor text, worker_id uuid, job_id bigint, attempt
+  integer, to_status public.job_status
+)
+language sql stable set search_path = '' as $$
+  -- A phase has no reason; which one it is says more than nothing.
+  select 'job', e.id, e.at, e.event, coalesce(e.reason, case e.event when 'phase' then e.detail ->> 'phase' end),
+    e.actor_label, case when e.actor_kind = 'worker' then e.actor_id
+    else (e.detail ->> 'worker_id')::pg_catalog.uuid end, e.job_id, e.attempt, e.to_status
+  from (
+    select * from public.job_events as j where j.org_id = p_org and j.at >= p_since and j.at < p_until
+      and (p_filters ->> 'job_id' is null or j.job_id = (p_filters ->> 'job_id')::bigint)
+    order by j.at desc, j.id desc limit p_most
+  ) as e
+  where (p_filters -> 'event' is null or e.event = any (private.text_list(p_filters -> 'event')))
+    and (p_filters ->> 'worker_id' is null or e.actor_id = (p_filters ->> 'worker_id')::pg_catalog.uuid
+      or e.detail ->> 'worker_id' = p_filters ->> 'worker_id')
+    and (p_pattern is null or e.event ilike p_pattern or e.reason ilike p_pattern or e.actor_label ilike p_pattern
+      or e.actor_id = any (p_workers))
+$$;
+
+-- Events of runners that are meant, newest first, among the newest p_most of that time.
+create function private.runner_events_about(
+  p_org uuid, p_pattern text, p_filters jsonb, p_workers uuid[], p_since timestamptz, p_until timestamptz, p_most
+  integer
+) returns table (
+  kind text, id bigint, at timestamptz, event text, reason text, actor text, worker_id uuid, job_id bigint, attempt
+  integer, to_status public.job_status
+)
+language sql stable set search_path = '' as $$
+  select 'runner', e.id, e.at, e.event, e.reason, e.instance_name, e.worker_id, null::bigint, null::integer,
+    null::public.job_status
+  from (
+    select * from public.worker_events as w where w.org_id = p_org and w.at >= p_since and w.at < p_until
+      and (p_filters ->> 'worker_id' is null or w.worker_id = (p_filters ->> 'worker_id')::pg_catalog.uuid)
+    order by w.at desc, w.id desc limit p_most
+  ) as e
+  where p_filters ->> 'job_id' is null
+    and (p_filters -> 'event' is null or e.event = any (private.text_list(p_filters -> 'event')))
+    and (p_pattern is null or e.event ilike p_pattern or e.reason ilike p_pattern or e.instance_name ilike p_pattern
+      or e.worker_id = any (p_workers))
+$$;
+
+-- What is not asked for must not be in the plan.
+create function private.list_events(
+  p_org uuid, p_search text default null, p_filters jsonb default '{}', p_limit integer default 50, p_offset integer
+  default 0
+) returns jsonb
+language plpgsql stable security definer set search_path = '' set plan_cache_mode = force_custom_plan as $$
+declare
+  -- Where nothing narrows them, the page itself; else so many are looked through.
+  v_most integer := 50000;
+  v_kinds pg_catalog.text[] := private.text_list(p_filters -> 'kind');
+  v_pattern pg_catalog.text := private.search_pattern(p_search);
+  v_since pg_catalog.timestamptz;
+  v_until pg_catalog.timestamptz;
+  v_workers pg_catalog.uuid[];
+  v_rows pg_catalog.jsonb;
+begin
+  perform private.need_role(p_org, 'viewer');
+  perform private.check_page(p_filters, array['kind', 'event', 'worker_id', 'job_id', 'since', 'until'], 'newest',
+    array['newest'], p_limit, p_offset);
+  if p_offset > 10000 then
+    perform private.fail('RY422', 'Events are turned over up to the ten thousandth.',
+      'Choose an earlier end of the time, and begin again.');
+  end if;
+  v_since := coalesce((p_filters ->> 'since')::pg_catalog.timestamptz, '-infinity');
+  v_until := coalesce((p_filters ->> 'until')::pg_catalog.timestamptz, 'infinity');
+  v_workers := case when v_pattern is not null then array(
+    select w.id from public.workers as w where w.org_id = p_org and w.name ilike v_pattern) end;
+  if v_pattern is null and not coalesce(p_filters ?| array['event', 'worker_id'], false) then
+    v_most := p_offset + p_limit + 1;
+  end if;
+  with found as (
+    (select * from private.job_events_about(p_org, v_pattern, p_filters, v_workers, v_since, v_until, v_most) as j
+      where v_kinds = '{}' or 'job' = any (v_kinds) limit p_offset + p_limit + 1)
+    union all
+    (select * from private.runner_events_about(p_org, v_pattern, p_filters, v_workers, v_since, v_until, v_most) as r
+      where v_kinds = '{}' or 'runner' = any (v_kinds) limit p_offset + p_limit + 1)
+  ), shown as (
+    select f.* from found as f order by f.at desc, f.kind, f.id desc limit p_limit + 1 offset p_offset
+  )
+  select coalesce(jsonb_agg(to_jsonb(s) || jsonb_build_object(
+      'worker_name', (select w.name from public.workers as w where w.id = s.worker_id), 'module_path',
+      (select j.module_path from public.provision_jobs as j where j.id = s.job_id))
+    order by s.at desc, s.kind, s.id desc), '[]') into v_rows from shown as s;
+  return jsonb_build_object('rows', v_rows - p_limit, 'has_more', jsonb_array_length(v_rows) > p_limit);
+exception
+  when invalid_text_representation or invalid_datetime_format or datetime_field_overflow
+    or numeric_value_out_of_range then
+    perform private.fail('RY422', 'A filter of the list is not valid.', sqlerrm);
+end;
+$$;
+comment on function private.list_events is
+  'Events of runners and jobs {rows, has_more}, newest first; the search is in event, reason, who, instance and '
+  'runner, among the newest 50,000 of each kind; filters {kind: job or runner, event, worker_id, job_id, since, '
+  'until}. Members.';
+grant execute on function private.list_events to authenticated;

@@ -1,0 +1,507 @@
+-- Routing: which runner may take which job, and which comes first. A *lane* is a class of jobs with the same routing
+-- needs: organisation, priority, nearest assigned path, labels, pin, type. lane_workers stores which runners may serve
+-- a lane, and how near they are; it changes with runners, assignments and labels, never when a runner comes or goes. So
+-- a claim costs the same with 10 runners or 5,000, and with 100,000 jobs ahead that this runner may not take.
+-- Availability is read at claim time, once per lane, not once per job.
+
+create table private.lanes (
+  id integer generated always as identity primary key,
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  priority smallint not null,
+  scope text not null,
+  labels text[] not null,
+  job_type public.job_type,
+  pinned_worker_id uuid,
+  pinned_instance_name text,
+  excluded_worker_id uuid,
+  engine public.engine,
+  engine_version text,
+  cloud text,
+  created_at timestamptz not null default now(),
+  unique nulls not distinct (org_id, scope, labels, priority, job_type, pinned_worker_id, pinned_instance_name,
+    excluded_worker_id,
+    engine, engine_version, cloud)
+);
+alter table private.lanes enable row level security;
+comment on table private.lanes is 'Classes of jobs with the same routing needs.';
+comment on column private.lanes.priority is 'The jobs'' priority; lower runs sooner.';
+comment on column private.lanes.scope is
+  'The nearest path at or above the jobs'' modules that has an assignment; "" when there is none.';
+comment on column private.lanes.labels is 'Labels that a runner must have.';
+comment on column private.lanes.job_type is
+  'The type of job, where some runner of the organisation is choosy about types; null otherwise.';
+comment on column private.lanes.pinned_worker_id is 'The only runner that may serve it.';
+comment on column private.lanes.pinned_instance_name is 'The only instance name that may serve it.';
+comment on column private.lanes.excluded_worker_id is
+  'A runner that must not: the one that the job itself updates or removes. Pinned to it all the same: it updates '
+  'itself, and nobody else can.';
+comment on column private.lanes.engine is 'The engine that its jobs need; null for jobs that need none.';
+comment on column private.lanes.engine_version is 'What the module requires of the engine''s version.';
+comment on column private.lanes.cloud is 'The cloud that its jobs act in: jobs about runners and cloud identities.';
+
+create table private.lane_workers (
+  worker_id uuid not null references public.workers (id) on delete cascade,
+  lane_id integer not null references private.lanes (id) on delete cascade,
+  priority smallint not null,
+  distance smallint not null,
+  instance_name text,
+  primary key (worker_id, lane_id)
+);
+create index lane_workers_lane_id_idx on private.lane_workers (lane_id, distance, worker_id);
+alter table private.lane_workers enable row level security;
+comment on table private.lane_workers is
+  'Which runners may serve which lane, and how near they are. Rebuilt when runners, labels or assignments change.';
+comment on column private.lane_workers.distance is
+  'Levels between the lane''s path and the assignment; 100: all modules; 200: shared.';
+comment on column private.lane_workers.instance_name is 'The instance name that the lane is pinned to.';
+
+create view private.ready_lanes as
+select
+  l.id,
+  l.org_id,
+  l.scope,
+  l.job_type
+from private.lanes as l
+-- One entry of the index for each lane, which the order asks for. As "exists", or without it, an empty lane may be
+-- planned as a look at every ready job of the others.
+cross join lateral (
+  select q.job_id from private.live_jobs as q where q.lane_id = l.id and q.stage = 'READY' order by q.ready_seq limit 1
+) as ready;
+comment on view private.ready_lanes is 'Lanes that have a job which may be taken.';
+comment on column private.ready_lanes.scope is 'The lane''s path.';
+comment on column private.ready_lanes.job_type is 'The lane''s type of jobs, where types count.';
+
+create view private.lane_instances as
+select
+  lw.lane_id,
+  lw.worker_id,
+  lw.distance,
+  i.instance_id,
+  i.offer,
+  i.is_fresh,
+  lw.instance_name is null or i.name = lw.instance_name as is_named,
+  not w.is_disabled and not w.never_contacted as is_in_use,
+  not w.is_disabled and not w.is_draining and i.is_fresh and not i.is_draining
+    and (lw.instance_name is null or i.name = lw.instance_name) as is_willing,
+  i.capacity - i.used as free
+from private.lane_workers as lw
+inner join public.workers as w on w.id = lw.worker_id and w.removed_at is null
+inner join private.instance_liveness as i on i.worker_id = lw.worker_id;
+comment on view private.lane_instances is
+  'The processes of the runners that may serve a lane, and how they are now. The claim and the explanation both read '
+  'it.';
+comment on column private.lane_instances.distance is 'How near its runner is to the lane.';
+comment on column private.lane_instances.offer is 'What it has for jobs.';
+comment on column private.lane_instances.is_fresh is 'Whether its last heartbeat is less than 60 s old.';
+comment on column private.lane_instances.is_named is 'Whether it is called what the lane asks for.';
+comment on column private.lane_instances.is_in_use is 'Whether its runner is enabled and was seen at all.';
+comment on column private.lane_instances.is_willing is
+  'Whether it would take a job if it had a slot: it is there, enabled, not draining, and called as the lane asks.';
+comment on column private.lane_instances.free is 'Free slots.';
+
+-- The rules that do not change by the minute: for a lane and a runner, how near it is and, where it may not serve, why.
+-- The claim and the explanation both use it.
+create function private.lane_fit(
+  p_lane integer, p_worker uuid
+) returns table (lane_id integer, worker_id uuid, priority smallint, distance smallint, instance_name text, reason text)
+language sql stable set search_path = '' as $$
+  select l.id, w.id, l.priority, reach.distance, l.pinned_instance_name, case
+    when l.pinned_worker_id <> w.id then 'PINNED_ELSEWHERE'
+    when l.pinned_worker_id = l.excluded_worker_id then null
+    when shared.reason is not null then shared.reason
+    when l.excluded_worker_id = w.id then 'IS_TARGET'
+    when reach.distance is null then 'NOT_ASSIGNED'
+    when l.job_type is null and w.is_choosy then 'TYPE_REFUSED'
+    when l.job_type is not null and not l.job_type = any (w.accepted_job_types) then 'TYPE_REFUSED'
+    when not w.labels @> l.labels then 'LABELS_MISSING'
+  end
+  from private.lanes as l
+  join public.workers as w on (w.org_id = l.org_id or w.is_shared) and w.removed_at is null
+  cross join lateral (
+    select least(
+      case when l.pinned_worker_id = l.excluded_worker_id then 0 end,
+      case when w.is_shared then 200 end,
+      case when w.is_assigned_to_all_modules then 100 end,
+      (
+        select min(case a.path when '' then 100 else private.path_depth(l.scope) - private.path_depth(a.path) end)
+        from public.worker_assignments as a
+        where a.worker_id = w.id and (a.path = '' or l.scope = a.path or starts_with(l.scope, a.path || '/'))
+      )
+    )::smallint as distance
+  ) as reach
+  left join lateral (
+    select r.reason from private.shared_refusals as r where r.worker_id = w.id and r.org_id = l.org_id offset 0
+  ) as shared on w.is_shared
+  where (p_lane is null or l.id = p_lane) and (p_worker is null or w.id = p_worker)
+$$;
+
+-- ## locks, always in this order: routing, state, rows
+
+-- Holds still what routing is computed from: shared for placing jobs, alone for changing runners.
+create function private.lock_routing(p_org uuid, p_is_change boolean) returns void
+language plpgsql set search_path = '' as $$
+begin
+  -- Whoever puts a job into a lane shares the lock; whoever changes runners or assignments has it alone, so that no
+  -- job lands in a lane that was computed from yesterday's assignments. A shared runner concerns every organisation.
+  if p_is_change and p_org is null then
+    perform pg_advisory_xact_lock(private.lock_key('routing'));
+    return;
+  end if;
+  if p_is_change then
+    perform pg_advisory_xact_lock_shared(private.lock_key('routing')),
+      pg_advisory_xact_lock(private.lock_key('routing', p_org::pg_catalog.text));
+  else
+    perform pg_advisory_xact_lock_shared(private.lock_key('routing')),
+      pg_advisory_xact_lock_shared(private.lock_key('routing', p_org::pg_catalog.text));
+  end if;
+end;
+$$;
+
+-- Serialises what happens to the queues of these states of one organisation. Taken before any row of them.
+create function private.lock_states(p_org uuid, p_states uuid[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.lock_routing(p_org, false);
+  -- In one order everywhere, so that two who want the same states never wait for each other.
+  perform pg_advisory_xact_lock(private.lock_key('state', s.id::pg_catalog.text))
+  from (select distinct s as id from unnest(p_states) as s order by s) as s;
+end;
+$$;
+
+-- The same for one state.
+create function private.lock_state(p_org uuid, p_state uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform pg_advisory_xact_lock_shared(private.lock_key('routing')),
+    pg_advisory_xact_lock_shared(private.lock_key('routing', p_org::pg_catalog.text)),
+    pg_advisory_xact_lock(private.lock_key('state', p_state::pg_catalog.text));
+end;
+$$;
+
+-- Serialises what happens to the queues of those of these modules that the organisation has.
+create function private.lock_module_states(p_org uuid, p_modules uuid[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.lock_states(p_org, array(
+    select m.id from unnest(p_modules) as p (id)
+    cross join lateral (select m.id, m.org_id from public.modules as m where m.id = p.id offset 0) as m
+    where m.org_id = p_org));
+end;
+$$;
+
+-- ## lanes
+
+-- Whether some runner of the organisation refuses some types; only then is the type part of the lane.
+create function private.is_choosy_about_types(p_org uuid) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return exists (select from public.workers as w where w.org_id = p_org and w.removed_at is null and w.is_choosy)
+    or exists (select from public.workers as w where w.org_id is null and w.removed_at is null and w.is_choosy);
+end;
+$$;
+
+-- The nearest path at or above a module's path that some runner is assigned to; "" for none, and for jobs without a
+-- module.
+create function private.nearest_scope(p_org uuid, p_path text) returns text
+language plpgsql stable set search_path = '' as $$
+declare
+  v_prefixes pg_catalog.text[] := private.path_prefixes(coalesce(p_path, ''));
+  v_scope pg_catalog.text;
+begin
+  select a.path into v_scope from public.worker_assignments as a
+  where a.org_id = p_org and a.path = any (v_prefixes) order by length(a.path) desc limit 1;
+  return coalesce(v_scope, '');
+end;
+$$;
+
+-- The runner that a job is about, where it could take the job itself: being pinned to it, or serving everything.
+create function private.excluded_worker(p_job public.provision_jobs) returns uuid
+language plpgsql stable set search_path = '' as $$
+begin
+  if p_job.target_worker_id is null then
+    return null;
+  end if;
+  return (
+    select w.id from public.workers as w where w.id = p_job.target_worker_id and (w.id = p_job.pinned_worker_id
+      or w.is_assigned_to_all_modules or exists (
+        select from public.worker_assignments as a where a.worker_id = w.id and a.path = '')));
+end;
+$$;
+
+-- The lane of a job; made, with the runners that may serve it, when it is the first of its kind.
+create function private.lane_of(p_job public.provision_jobs) returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_lane integer;
+  v_scope pg_catalog.text := private.nearest_scope(p_job.org_id, p_job.module_path);
+  v_type public.job_type := case when private.is_choosy_about_types(p_job.org_id) then p_job.type end;
+  v_excluded pg_catalog.uuid := private.excluded_worker(p_job);
+  v_engine public.engine := p_job.payload #>> '{module,engine}';
+  v_version pg_catalog.text := nullif(trim(p_job.payload #>> '{module,engine_version}'), '');
+  -- A runner that updates itself needs no rights in a cloud.
+  v_cloud pg_catalog.text := case when v_excluded is distinct from p_job.pinned_worker_id or v_excluded is null
+    then p_job.payload #>> '{lifecycle,identity,provider}' end;
+begin
+  -- Twice at most: where somebody else makes the lane at the same moment, it is there when the insert has waited for
+  -- it.
+  for n in 1 .. 2 loop
+    select l.id into v_lane from private.lanes as l
+    where l.org_id = p_job.org_id and l.scope = v_scope and l.labels = p_job.labels and l.priority = p_job.priority
+      and l.job_type is not distinct from v_type and l.pinned_worker_id is not distinct from p_job.pinned_worker_id
+      and l.pinned_instance_name is not distinct from p_job.pinned_instance_name
+      and l.excluded_worker_id is not distinct from v_excluded and l.engine is not distinct from v_engine
+      and l.engine_version is not distinct from v_version and l.cloud is not distinct from v_cloud;
+    if v_lane is not null then
+      return v_lane;
+    end if;
+    insert into private.lanes as l (
+      org_id, priority, scope, labels, job_type, pinned_worker_id, pinned_instance_name, excluded_worker_id, engine,
+        engine_version,
+      cloud
+    ) values (
+      p_job.org_id, p_job.priority, v_scope, p_job.labels, v_type, p_job.pinned_worker_id, p_job.pinned_instance_name,
+        v_excluded,
+      v_engine, v_version, v_cloud
+    ) on conflict do nothing returning l.id into v_lane;
+    if v_lane is not null then
+      insert into private.lane_workers (worker_id, lane_id, priority, distance, instance_name)
+      select f.worker_id, f.lane_id, f.priority, f.distance, f.instance_name
+      -- A pinned lane is for that runner alone; each update of a runner makes one.
+      from private.lane_fit(v_lane, p_job.pinned_worker_id) as f where f.reason is null;
+      return v_lane;
+    end if;
+  end loop;
+  return v_lane;
+end;
+$$;
+
+-- Wakes the runners that may take jobs of this lane.
+create function private.wake_lane(p_lane integer) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_org pg_catalog.uuid;
+  v_is_shared boolean;
+begin
+  if not private.may_wake('lane:' || p_lane, interval '50 milliseconds') then
+    return;
+  end if;
+  select l.org_id, exists (
+    -- From the few that nobody owns: a lane may have thousands of runners.
+    select from public.workers as w join private.lane_workers as lw on lw.worker_id = w.id and lw.lane_id = l.id
+    where w.org_id is null
+  ) into v_org, v_is_shared from private.lanes as l where l.id = p_lane;
+  perform private.wake('queue:' || v_org, 'wake', jsonb_build_object('lane', p_lane, 'again_ms', 60));
+  if v_is_shared then
+    perform private.wake('queue:shared', 'wake', jsonb_build_object('lane', p_lane, 'again_ms', 60));
+  end if;
+end;
+$$;
+
+-- Wakes the runners of a runner's lanes that have a ready job: after it came, or for those who may take its place.
+create function private.wake_lanes_of(p_worker uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  -- Each holds a lock until the commit, and a shared runner is in the lanes of everybody.
+  perform private.wake_lane(l.id) from private.lane_workers as lw join private.ready_lanes as l on l.id = lw.lane_id
+  where lw.worker_id = p_worker limit 100;
+end;
+$$;
+
+-- In a wrong lane is a job when types count now or no longer, when nobody is assigned to the lane's path any more, when
+-- the runner is assigned nearer than that, or when the job is about the runner.
+-- Ready jobs that may be in the wrong lane after a change of a runner; those that share their next lane together.
+create function private.misplaced_jobs(p_org uuid, p_worker uuid) returns table (first_job bigint, jobs bigint[])
+language sql stable set search_path = '' as $$
+  with lane as materialized (
+    select l.id, l.scope, (l.job_type is null) = private.is_choosy_about_types(l.org_id) as is_of_another_kind,
+      l.scope <> '' and not exists (
+        select from public.worker_assignments as a where a.org_id = l.org_id and a.path = l.scope) as is_abandoned
+    from private.ready_lanes as l where p_org is null or l.org_id = p_org
+  ), misplaced as (
+    select q.job_id, case when l.is_abandoned then private.nearest_scope(j.org_id, j.module_path)
+      else l.scope end as scope
+    from lane as l
+    join private.live_jobs as q on q.lane_id = l.id and q.stage = 'READY'
+    join public.provision_jobs as j on j.id = q.job_id
+    where l.is_of_another_kind or l.is_abandoned
+    union all
+    select q.job_id, a.path from lane as l
+    join public.worker_assignments as a on a.worker_id = p_worker and length(a.path) > length(l.scope)
+      and starts_with(a.path, l.scope)
+    join private.live_jobs as q on q.lane_id = l.id and q.stage = 'READY'
+    join public.provision_jobs as j on j.id = q.job_id
+      and (j.module_path = a.path or starts_with(j.module_path, a.path || '/'))
+    union all
+    select q.job_id, '' from public.provision_jobs as j join private.live_jobs as q on q.job_id = j.id
+      and q.stage = 'READY'
+    where j.target_worker_id = p_worker and j.status = 'QUEUED'
+  ), nearest as (
+    select m.job_id, (array_agg(m.scope order by length(m.scope) desc))[1] as scope from misplaced as m
+      group by m.job_id
+  )
+  select min(j.id), array_agg(j.id)
+  from nearest as n
+  join public.provision_jobs as j on j.id = n.job_id
+  join private.live_jobs as q on q.job_id = n.job_id
+  group by q.lane_id, j.type, j.target_worker_id, n.scope
+$$;
+
+-- After a change of a runner or its assignments: its lanes, and the ready jobs that belong to another one now. The
+-- caller holds the routing lock alone.
+create function private.reroute(p_org uuid, p_worker uuid) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_moved pg_catalog.record;
+  v_lane integer;
+begin
+  delete from private.lane_workers as lw where lw.worker_id = p_worker;
+  insert into private.lane_workers (worker_id, lane_id, priority, distance, instance_name)
+  select f.worker_id, f.lane_id, f.priority, f.distance, f.instance_name from private.lane_fit(null, p_worker) as f
+    where f.reason is null;
+  -- One question for all that share the answer: a runner must be welcome also when 100,000 jobs wait for it.
+  for v_moved in select m.jobs, j as job from private.misplaced_jobs(p_org, p_worker) as m
+    join public.provision_jobs as j on j.id = m.first_job loop
+    v_lane := private.lane_of(v_moved.job);
+    update private.live_jobs as q set lane_id = v_lane where q.job_id = any (v_moved.jobs) and q.stage = 'READY'
+      and q.lane_id <> v_lane;
+  end loop;
+  perform private.wake_lanes_of(p_worker);
+end;
+$$;
+
+-- ## next in state
+
+-- Next in state: of the jobs that act on one state, one at a time is ready or runs; the others wait behind it. Whoever
+-- changes a state's queue holds the state's lock, and lets the most urgent of those that wait be next.
+-- Puts a job at the end of its lane and wakes the runners of that lane.
+create function private.make_ready(p_job bigint) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_job public.provision_jobs;
+  v_lane integer;
+begin
+  select * into v_job from public.provision_jobs as j where j.id = p_job;
+  v_lane := private.lane_of(v_job);
+  update private.live_jobs as q
+  set stage = 'READY', lane_id = v_lane, ready_seq = nextval('private.ready_seq'), not_before_at = null
+  where q.job_id = p_job and q.stage in ('WAITING', 'BACKOFF');
+  if found then
+    perform private.wake_lane(v_lane);
+  end if;
+end;
+$$;
+
+-- Makes the most urgent waiting job of a state its next one, if none is next, running or held. The caller holds the
+-- state's lock.
+create function private.refresh_next(p_state uuid) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_next pg_catalog.record;
+  v_current bigint;
+begin
+  select q.job_id, q.priority, q.not_before_at into v_next from private.live_jobs as q
+  where q.state_key = p_state and q.stage = 'WAITING' order by q.priority, q.job_id limit 1;
+  if v_next.job_id is null or private.is_state_locked(p_state) then
+    return;
+  end if;
+  select q.job_id into v_current from private.live_jobs as q where q.state_key = p_state and q.stage <> 'WAITING';
+  if v_current is not null then
+    -- Somebody more urgent takes the place of one that has not begun; one that runs is never displaced.
+    update private.live_jobs as q set stage = 'WAITING', lane_id = null
+    where q.job_id = v_current and q.stage in ('READY', 'BACKOFF') and q.priority > v_next.priority;
+    if not found then
+      return;
+    end if;
+  end if;
+  if v_next.not_before_at > now() then
+    update private.live_jobs as q set stage = 'BACKOFF' where q.job_id = v_next.job_id;
+  else
+    perform private.make_ready(v_next.job_id);
+  end if;
+end;
+$$;
+
+create view private.job_states as
+select
+  j.id as job_id,
+  j.org_id,
+  j.type,
+  j.status,
+  j.priority,
+  j.attempt,
+  j.labels,
+  j.pinned_worker_id,
+  j.pinned_instance_name,
+  j.target_worker_id,
+  j.module_path,
+  j.group_path,
+  j.payload,
+  -- A look at a state whose last job needs attention must be able to run while that job holds the state.
+  case when j.payload #>> '{options,inspects}' is not null then md5('inspect:' || j.module_id)::uuid
+    else coalesce(j.module_id, j.target_worker_id, j.target_identity_id)
+  end as state_key
+from public.provision_jobs as j;
+comment on view private.job_states is 'What its state''s queue and its lane need to know about a job.';
+comment on column private.job_states.attempt is 'The number of its current or last try.';
+comment on column private.job_states.labels is 'Labels that the runner must have.';
+comment on column private.job_states.pinned_worker_id is 'Only this runner may run it.';
+comment on column private.job_states.pinned_instance_name is 'Only an instance of this name may run it.';
+comment on column private.job_states.target_worker_id is 'The runner that it is about.';
+comment on column private.job_states.module_path is 'Its module''s path when it was enqueued.';
+comment on column private.job_states.payload is 'Engine and cloud are in it.';
+comment on column private.job_states.state_key is 'What only one job at a time may act on.';
+
+-- Serialises what happens to the queues of these jobs' states.
+create function private.lock_job_states(p_jobs bigint[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.lock_states(q.org_id, q.states) from (
+    select q.org_id, array_agg(q.state_key) as states from private.live_jobs as q where q.job_id = any (p_jobs)
+    group by q.org_id order by q.org_id
+  ) as q;
+end;
+$$;
+
+-- The same locks as lock_routing for one organisation, if they can be had at once.
+create function private.try_lock_routing(p_org uuid, p_is_change boolean) returns boolean
+language plpgsql set search_path = '' as $$
+begin
+  if not pg_try_advisory_xact_lock_shared(private.lock_key('routing')) then
+    return false;
+  elsif p_is_change then
+    return pg_try_advisory_xact_lock(private.lock_key('routing', p_org::pg_catalog.text));
+  end if;
+  return pg_try_advisory_xact_lock_shared(private.lock_key('routing', p_org::pg_catalog.text));
+end;
+$$;
+
+-- The same locks as lock_state, if they can be had at once.
+create function private.try_lock_state(p_org uuid, p_state uuid) returns boolean
+language plpgsql set search_path = '' as $$
+begin
+  return private.try_lock_routing(p_org, false)
+    and pg_try_advisory_xact_lock(private.lock_key('state', p_state::pg_catalog.text));
+end;
+$$;
+
+-- Locks a job and the queue of its state, if that can be had at once and the job still stands where it stood when it
+-- was looked at.
+create function private.try_lock_job(p_job private.live_jobs) returns boolean
+language plpgsql set search_path = '' as $$
+begin
+  -- The row is asked again behind the lock: meanwhile it may have been given back, taken by another or displaced.
+  return private.try_lock_state(p_job.org_id, p_job.state_key) and exists (
+    select from private.live_jobs as q
+    where q.job_id = p_job.job_id and q.stage = p_job.stage and q.attempt = p_job.attempt for update skip locked);
+end;
+$$;
+
+-- Refuses to queue a job that would wait for ever for a runner that is gone.
+create function private.need_pinned_runner(p_worker uuid) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  perform private.fail('RY409', format('The runner that it is pinned to, "%s", was removed.', w.name),
+    'Nothing could run it. Enqueue a new job; a module that is pinned to it must be pinned to another one, or to none.')
+  from public.workers as w where w.id = p_worker and w.removed_at is not null;
+end;
+$$;

@@ -1,0 +1,679 @@
+-- Runners ("workers" in SQL): the records, their connected processes and their assignments; register, change, assign,
+-- drain, disable, remove. `workers` and `worker_instances` are published to Realtime, so they change only when
+-- something that a person sees changes. Every function about a record goes through lock_worker, which refuses a shared
+-- runner.
+
+create type public.worker_type as enum ('cloud-hosted', 'self-hosted', 'shared');
+comment on type public.worker_type is
+  'cloud-hosted: deployed by Runyard · self-hosted: started by you · shared: offered to every organisation.';
+
+create type public.worker_status as enum ('ONLINE', 'DRAINING', 'OFFLINE');
+comment on type public.worker_status is
+  'ONLINE: a heartbeat within 60 s · DRAINING: finishes, takes nothing new · OFFLINE: no heartbeat for 60 s.';
+
+create type public.job_type as enum ('PLAN', 'APPLY', 'DESTROY', 'OUTPUT', 'DRIFT', 'DEPLOY_WORKER', 'UPDATE_WORKER',
+  'REMOVE_WORKER',
+  'VERIFY_IDENTITY');
+comment on type public.job_type is
+  'What a job does. The first five act on a module, the next three on a cloud-hosted runner, the last one tries a '
+  'cloud identity.';
+
+create table public.workers (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid references public.organizations (id) on delete cascade,
+  is_shared boolean not null default false,
+  name text not null check (name ~ '^[A-Za-z0-9]([A-Za-z0-9 ._-]{0,61}[A-Za-z0-9])?$'),
+  type public.worker_type not null default 'self-hosted',
+  region text,
+  status public.worker_status not null default 'OFFLINE',
+  status_reason text not null default 'Never contacted',
+  status_changed_at timestamptz not null default now(),
+  version text,
+  labels text[] not null default '{}' check (private.is_label_list(labels)),
+  capacity integer not null default 1 check (capacity between 1 and 256),
+  accepted_job_types public.job_type[] not null default enum_range(null::public.job_type),
+  is_choosy boolean not null generated always as (
+    not accepted_job_types @> '{PLAN, APPLY, DESTROY, OUTPUT, DRIFT, DEPLOY_WORKER, UPDATE_WORKER, REMOVE_WORKER,
+      VERIFY_IDENTITY}'::public.job_type[]) stored,
+  is_disabled boolean not null default false,
+  is_draining boolean not null default false,
+  drain_reason text,
+  allow_multiple_instances boolean not null default false,
+  is_assigned_to_all_modules boolean not null default false,
+  is_scaled_to_zero boolean not null default false,
+  desired_count integer not null default 1 check (desired_count between 0 and 1000),
+  scaling jsonb not null default '{}',
+  cloud_identity_id uuid,
+  cloud jsonb not null default '{}',
+  service_account_id uuid,
+  never_contacted boolean not null default true,
+  first_seen_at timestamptz,
+  created_by uuid,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  removed_at timestamptz,
+  check (is_shared = (org_id is null)),
+  check (is_shared = (type = 'shared'))
+);
+create unique index workers_name_idx on public.workers (org_id, lower(name)) where removed_at is null
+  and org_id is not null;
+create unique index workers_shared_name_idx on public.workers (lower(name)) where removed_at is null and org_id is null;
+create index workers_org_id_idx on public.workers (org_id, created_at desc);
+
+-- Only runners that leave some types out, so that asking for one costs the same with 5,000 others.
+create index workers_choosy_idx on public.workers (org_id) where removed_at is null and is_choosy;
+alter table public.workers enable row level security;
+grant select on public.workers to authenticated, service_role;
+comment on table public.workers is
+  'Runners. Rows change when a status or a setting changes, never with a heartbeat. Removed ones stay.';
+comment on column public.workers.is_shared is
+  'Whether it belongs to no organisation and serves all. Set by the installation''s configuration only.';
+comment on column public.workers.type is 'How it came to be.';
+comment on column public.workers.region is 'The cloud region, for cloud-hosted runners.';
+comment on column public.workers.status is 'ONLINE, DRAINING or OFFLINE, as derived from its instances'' heartbeats.';
+comment on column public.workers.status_reason is 'Why it has that status, in words.';
+comment on column public.workers.status_changed_at is 'Since when.';
+comment on column public.workers.labels is 'What it offers, such as gpu=true. A job''s labels must all be among them.';
+comment on column public.workers.capacity is 'How many jobs each of its instances runs at a time.';
+comment on column public.workers.accepted_job_types is 'Which types of job it takes.';
+comment on column public.workers.is_choosy is 'Whether it refuses some types of job; then the type counts in routing.';
+comment on column public.workers.is_disabled is 'A disabled runner gets no new jobs.';
+comment on column public.workers.is_draining is 'Told to finish what it has and take nothing new.';
+comment on column public.workers.allow_multiple_instances is
+  'Whether several processes may connect, each with a name of its own.';
+comment on column public.workers.is_assigned_to_all_modules is
+  'Serves every module of the organisation, with less precedence than an assignment to a path.';
+comment on column public.workers.is_scaled_to_zero is 'Asleep on purpose: it is started again when a job needs it.';
+comment on column public.workers.desired_count is 'How many tasks a cloud-hosted runner should have now.';
+comment on column public.workers.scaling is 'Limits for scaling: {min, max, jobs_per_task, idle_seconds}.';
+comment on column public.workers.cloud_identity_id is 'Where a cloud-hosted runner is deployed.';
+comment on column public.workers.cloud is 'What was created in the cloud: names and ARNs, no secrets.';
+comment on column public.workers.service_account_id is 'The service account that it may sign in with.';
+comment on column public.workers.never_contacted is 'Whether it has never connected.';
+comment on column public.workers.first_seen_at is 'When it connected first.';
+create trigger touch before update on public.workers for each row execute function private.touch_updated_at();
+create policy "Members see their runners and the shared ones" on public.workers
+  for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids())));
+
+-- squawk-ignore adding-foreign-key-constraint, constraint-missing-not-valid
+alter table public.modules add constraint
+  modules_pinned_worker_id_fkey foreign key (pinned_worker_id) references public.workers (id);
+
+create table public.worker_instances (
+  id uuid primary key default gen_random_uuid(),
+  worker_id uuid not null references public.workers (id) on delete cascade,
+  org_id uuid references public.organizations (id) on delete cascade,
+  is_shared boolean not null default false,
+  name text not null check (length(name) between 1 and 100),
+  hostname text,
+  facts jsonb not null default '{}',
+  engines jsonb not null default '{}',
+  version text,
+  status public.worker_status not null default 'OFFLINE',
+  capacity integer not null default 1,
+  epoch integer not null default 0,
+  boot_id uuid,
+  engine_note text,
+  last_error text,
+  connected_at timestamptz,
+  disconnected_at timestamptz,
+  updated_at timestamptz not null default now(),
+  unique (worker_id, name),
+  check (is_shared = (org_id is null))
+);
+create index worker_instances_org_id_idx on public.worker_instances (org_id);
+alter table public.worker_instances enable row level security;
+grant select on public.worker_instances to authenticated, service_role;
+comment on table public.worker_instances is
+  'Connected processes of a runner, one row per instance name. Changes when the process connects, leaves or reports '
+  'something new.';
+comment on column public.worker_instances.org_id is 'The organisation; null for an instance of a shared runner.';
+comment on column public.worker_instances.is_shared is 'Whether the runner is a shared one.';
+comment on column public.worker_instances.hostname is 'The machine it runs on.';
+comment on column public.worker_instances.facts is 'What it said about its host: platform, cores, disk.';
+comment on column public.worker_instances.engines is 'Engines it found, with their versions.';
+comment on column public.worker_instances.capacity is
+  'How many jobs it runs at a time: the least of what the runner may and the process offers.';
+comment on column public.worker_instances.epoch is 'Counts its sessions; a higher one has taken over from a lower one.';
+comment on column public.worker_instances.boot_id is 'Identifies the process across reconnects.';
+comment on column public.worker_instances.engine_note is
+  'What is being prepared, such as "tofu is being prepared, 40 %".';
+comment on column public.worker_instances.last_error is
+  'The last problem that it reported. None of a shared runner, which everybody sees: it may tell of another''s job.';
+comment on column public.worker_instances.connected_at is 'When its session began.';
+comment on column public.worker_instances.disconnected_at is 'When its last session ended.';
+
+-- How many jobs an instance runs at a time: as many as its runner may, or fewer where the process says so; at least
+-- one.
+create function private.slots_of(p_capacity integer, p_facts jsonb) returns integer
+language plpgsql immutable set search_path = '' as $$
+begin
+  return least(p_capacity, greatest(1, coalesce((p_facts ->> 'capacity')::integer, p_capacity)));
+end;
+$$;
+
+-- Tells a runner's instances how many jobs it may run now.
+create function private.refresh_slots(p_worker uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  update public.worker_instances as i set capacity = private.slots_of(w.capacity, i.facts) from public.workers as w
+  where w.id = p_worker and i.worker_id = p_worker and i.capacity <> private.slots_of(w.capacity, i.facts);
+end;
+$$;
+create trigger touch before update on public.worker_instances for each row execute function private.touch_updated_at();
+create policy "Members see instances of their runners and of shared ones" on public.worker_instances
+  for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids())));
+
+create table public.worker_assignments (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  worker_id uuid not null references public.workers (id) on delete cascade,
+  path text not null check (path = '' or private.is_path(path)),
+  created_by uuid,
+  created_at timestamptz not null default now(),
+  unique (worker_id, path)
+);
+create index worker_assignments_org_id_idx on public.worker_assignments (org_id, path);
+alter table public.worker_assignments enable row level security;
+grant select on public.worker_assignments to authenticated, service_role;
+comment on table public.worker_assignments is 'This runner may run jobs at or below this path.';
+comment on column public.worker_assignments.path is 'A module''s path, a group''s path, or "" for all modules.';
+create trigger wake after insert or update
+  or delete on public.worker_assignments for each row execute function private.wake_for_row();
+create policy "Members see their organisation's assignments" on public.worker_assignments
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+
+-- squawk-ignore adding-foreign-key-constraint, constraint-missing-not-valid
+alter table public.workers add constraint
+  workers_service_account_id_fkey foreign key (service_account_id)
+    references public.service_accounts (id);
+
+-- squawk-ignore require-concurrent-index-creation
+create index workers_service_account_id_idx on public.workers (service_account_id) where service_account_id is not null;
+
+-- squawk-ignore adding-foreign-key-constraint, constraint-missing-not-valid
+alter table public.workers add constraint
+  workers_cloud_identity_id_fkey foreign key (cloud_identity_id) references public.cloud_identities (id);
+
+-- squawk-ignore require-concurrent-index-creation
+create index workers_cloud_identity_id_idx on public.workers (cloud_identity_id) where cloud_identity_id is not null;
+
+create table public.worker_events (
+  id bigint generated always as identity primary key,
+  org_id uuid references public.organizations (id) on delete cascade,
+  is_shared boolean not null default false,
+  worker_id uuid not null references public.workers (id) on delete cascade,
+  instance_name text,
+  at timestamptz not null default now(),
+  event text not null,
+  reason text
+);
+create index worker_events_worker_id_idx on public.worker_events (worker_id, id desc);
+create index worker_events_org_id_idx on public.worker_events (org_id, at desc, id desc);
+alter table public.worker_events enable row level security;
+grant select on public.worker_events to authenticated, service_role;
+create policy "Members see events of their runners and of shared ones" on public.worker_events
+  for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids())));
+comment on table public.worker_events is
+  'What happened to runners: connected, offline, draining, settings changed. Append only.';
+comment on column public.worker_events.is_shared is 'Whether the runner is a shared one.';
+comment on column public.worker_events.instance_name is 'The instance, where it concerns one.';
+
+-- Writes one event of a runner.
+create function private.record_worker_event(
+  p_worker uuid, p_event text, p_reason text default null, p_instance text default null
+) returns void
+language sql set search_path = '' as $$
+  insert into public.worker_events (org_id, is_shared, worker_id, instance_name, event, reason)
+  select w.org_id, w.is_shared, w.id, p_instance, p_event, p_reason from public.workers as w where w.id = p_worker
+$$;
+
+-- Finds a runner that the caller may change, with the routing lock and its row held. Shared runners are refused.
+create function private.lock_worker(p_worker uuid, p_role public.member_role) returns public.workers
+language plpgsql set search_path = '' as $$
+declare
+  v_worker public.workers;
+begin
+  select * into v_worker from public.workers where id = p_worker and removed_at is null
+    and (is_shared or org_id in (select private.my_org_ids()));
+  if v_worker.id is null then
+    perform private.fail('RY404', 'There is no such runner.', 'It may have been removed.');
+  end if;
+  if v_worker.is_shared then
+    perform private.fail('RY403', 'A shared runner belongs to the installation; no organisation can change it.',
+      'Ask whoever runs this installation.');
+  end if;
+  perform private.need_role(v_worker.org_id, p_role);
+  perform private.lock_routing(v_worker.org_id, true);
+  -- What is gone from the cloud only waits for the sweep that retires its record.
+  select * into v_worker from public.workers where id = p_worker and removed_at is null and not cloud ? 'is_gone'
+  for no key update;
+  if v_worker.id is null then
+    perform private.fail('RY404', 'There is no such runner.', 'It was removed in this moment.');
+  end if;
+  return v_worker;
+end;
+$$;
+
+-- ## flags
+
+-- Lets a runner, which is locked, be drained, resumed, disabled or enabled, and tells everybody concerned;
+-- sessions_ended only tells them.
+create function private.set_worker_flags(p_worker public.workers, p_action text, p_reason text) returns jsonb
+language plpgsql set search_path = '' as $$
+declare
+  v_reason pg_catalog.text := nullif(trim(p_reason), '');
+begin
+  perform private.check_reason(v_reason);
+  update public.workers set
+    is_disabled = case p_action when 'disabled' then true when 'enabled' then false else is_disabled end,
+    is_draining = case p_action when 'drained' then true when 'resumed' then false else is_draining end,
+    drain_reason = case p_action when 'drained' then coalesce(v_reason, 'Drain requested') when 'resumed' then null
+      else drain_reason end
+  where id = p_worker.id;
+  perform private.refresh_worker_status(p_worker.id);
+  perform private.record_worker_event(p_worker.id, p_action,
+    coalesce(v_reason, 'By ' || case when p_worker.is_shared then 'the administrator'
+      else private.caller_label(p_worker.org_id) end));
+  perform private.audit(p_worker.org_id, 'worker.' || p_action, 'worker', p_worker.id::pg_catalog.text, p_worker.name,
+    jsonb_build_object('reason', v_reason));
+  perform private.wake_worker(p_worker.id);
+  perform private.wake_lanes_of(p_worker.id);
+  return (select to_jsonb(w) from public.workers as w where w.id = p_worker.id);
+end;
+$$;
+
+create function private.set_worker_disabled(p_worker uuid, p_disabled boolean) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+begin
+  if p_disabled is null then
+    perform private.fail('RY422', 'Say whether the runner is to be disabled: true or false.');
+  end if;
+  return private.set_worker_flags(private.lock_worker(p_worker, 'admin'), case when p_disabled then 'disabled'
+    else 'enabled' end, null);
+end;
+$$;
+comment on function private.set_worker_disabled is
+  'Disables or enables a runner. A disabled one gets no new jobs. Admins.';
+grant execute on function private.set_worker_disabled to authenticated;
+
+create function private.drain_worker(p_worker uuid, p_reason text default null) returns jsonb
+language sql security definer set search_path = '' as $$
+  select private.set_worker_flags(private.lock_worker(p_worker, 'operator'), 'drained', p_reason)
+$$;
+comment on function private.drain_worker is 'Lets a runner finish what it has and take nothing new. Operators.';
+grant execute on function private.drain_worker to authenticated;
+
+create function private.resume_worker(p_worker uuid) returns jsonb
+language sql security definer set search_path = '' as $$
+  select private.set_worker_flags(private.lock_worker(p_worker, 'operator'), 'resumed', null)
+$$;
+comment on function private.resume_worker is 'Ends a drain. Operators.';
+grant execute on function private.resume_worker to authenticated;
+
+-- Refuses an assignment to nothing, or outside of the runner's service account.
+create function private.check_assignment_path(p_org uuid, p_path text, p_account uuid) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_account public.service_accounts;
+begin
+  perform private.need_target(p_org, p_path);
+  select * into v_account from public.service_accounts where id = p_account;
+  if v_account.path <> '' and p_path <> v_account.path and not starts_with(p_path, v_account.path || '/') then
+    perform private.fail('RY422', format('The runner''s service account serves only %s.', v_account.path),
+      'A service account must be in the same group as the modules, or above them.');
+  end if;
+end;
+$$;
+
+-- Refuses settings of a runner that make no sense.
+create function private.check_worker_options(p_org uuid, p_options jsonb) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_path pg_catalog.text;
+begin
+  perform private.refuse_unknown_keys(p_options, array[
+    'name', 'labels', 'capacity', 'accepted_job_types', 'allow_multiple_instances', 'is_assigned_to_all_modules',
+    'assignments', 'token_expires_at', 'service_account_id', 'region', 'scaling']);
+  if not private.is_label_list(private.text_list(p_options -> 'labels')) then
+    perform private.fail('RY422',
+      'A label must read like "gpu" or "gpu=true"; at most 32, of 1,000 characters in all.');
+  end if;
+  -- Before the assignments, which are compared with the account's path: nobody is told that of a foreign one.
+  if p_options ->> 'service_account_id' is not null and not exists (
+    select from public.service_accounts where id = (p_options ->> 'service_account_id')::pg_catalog.uuid
+      and org_id = p_org and removed_at is null
+  ) then
+    perform private.fail('RY404', 'There is no such service account.');
+  end if;
+  foreach v_path in array private.text_list(p_options -> 'assignments') loop
+    perform private.check_assignment_path(p_org, v_path, (p_options ->> 'service_account_id')::pg_catalog.uuid);
+  end loop;
+  perform private.check_scaling(p_options -> 'scaling');
+  perform (p_options ->> 'token_expires_at')::pg_catalog.timestamptz, (p_options ->> 'capacity')::integer,
+    (p_options ->> 'allow_multiple_instances')::boolean, (p_options ->> 'is_assigned_to_all_modules')::boolean;
+exception
+  when data_exception then
+    perform private.fail('RY422', 'A setting of the runner has the wrong type.', sqlerrm);
+end;
+$$;
+
+-- The options without some of them; what is no object is left as it is, for check_worker_options to refuse.
+create function private.runner_settings(p_options jsonb, p_without text[]) returns jsonb
+language sql immutable set search_path = '' as $$
+  select case jsonb_typeof(p_options) when 'object' then p_options - p_without when 'null' then '{}'
+    else coalesce(p_options, '{}') end
+$$;
+
+-- Refuses a runner, as it would now be, that serves anything outside of its service account, or whose account is gone.
+create function private.check_account_scope(p_worker public.workers) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_account public.service_accounts;
+  v_outside pg_catalog.text;
+begin
+  select * into v_account from public.service_accounts where id = p_worker.service_account_id;
+  -- The runner's row has waited for whoever was removing the account.
+  if v_account.removed_at is not null then
+    perform private.fail('RY404', 'There is no such service account.', 'It was removed in this moment.');
+  end if;
+  if p_worker.is_assigned_to_all_modules then
+    v_outside := 'all modules';
+  else
+    select string_agg(coalesce(nullif(a.path, ''), 'all modules'), ', ' order by a.path) into v_outside
+    from public.worker_assignments as a
+    where a.worker_id = p_worker.id and a.path <> v_account.path and not starts_with(a.path, v_account.path || '/');
+  end if;
+  if v_account.path <> '' and v_outside is not null then
+    perform private.fail('RY422',
+      format('The service account %s serves only %s, but the runner serves %s.', v_account.name, v_account.path,
+        v_outside),
+      'Assign the runner to paths below it only, or choose an account of the whole organisation.');
+  end if;
+end;
+$$;
+
+-- A JSON list of job types; all of them when it is null.
+create function private.job_types(p_value jsonb) returns public.job_type[]
+language plpgsql stable set search_path = '' as $$
+begin
+  if p_value is null or jsonb_typeof(p_value) = 'null' then
+    return enum_range(null::public.job_type);
+  end if;
+  if p_value = '[]' then
+    perform private.fail('RY422', 'A runner must take at least one type of job.',
+      'Disable it, if it should take none.');
+  end if;
+  return (select array_agg(distinct t::public.job_type) from jsonb_array_elements_text(p_value) as t);
+exception
+  when invalid_text_representation or invalid_parameter_value then
+    perform private.fail('RY422', 'There is no such type of job.',
+      format('Types: %s.', array_to_string(enum_range(null::public.job_type), ', ')));
+end;
+$$;
+
+-- Writes a runner record from checked options.
+create function private.insert_worker(
+  p_org uuid, p_name text, p_type public.worker_type, p_options jsonb
+) returns public.workers
+language plpgsql set search_path = '' as $$
+declare
+  v_worker public.workers;
+begin
+  insert into public.workers (
+    org_id, is_shared, name, type, region, labels, capacity, accepted_job_types, allow_multiple_instances,
+    is_assigned_to_all_modules, service_account_id, scaling, created_by
+  ) values (
+    p_org, p_org is null, trim(p_name), p_type, p_options ->> 'region',
+      private.sorted_labels(private.text_list(p_options -> 'labels')),
+    coalesce((p_options ->> 'capacity')::integer, 1), private.job_types(p_options -> 'accepted_job_types'),
+    coalesce((p_options ->> 'allow_multiple_instances')::boolean, false),
+    coalesce((p_options ->> 'is_assigned_to_all_modules')::boolean, false),
+    (p_options ->> 'service_account_id')::pg_catalog.uuid, coalesce(p_options -> 'scaling', '{}'), private.caller_id()
+  ) returning * into v_worker;
+  perform private.check_account_scope(v_worker);
+  return v_worker;
+exception
+  when unique_violation then
+    perform private.fail('RY409', format('There is already a runner called "%s".', trim(p_name)),
+      'Choose another name, or remove the other one.');
+  when check_violation or not_null_violation or invalid_text_representation then
+    perform private.fail('RY422', 'The name or a setting of the runner is not valid.',
+      'A name has 1 to 63 letters, digits, dots, spaces, hyphens or underscores; capacity is 1 to 256.');
+end;
+$$;
+
+create function private.register_worker(
+  p_org uuid, p_name text, p_token_hash text, p_token_hint text, p_options jsonb default '{}'
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_worker public.workers;
+begin
+  perform private.need_role(p_org, 'admin');
+  perform private.check_worker_options(p_org, p_options);
+  perform private.lock_routing(p_org, true);
+  v_worker := private.insert_worker(p_org, p_name, 'self-hosted', coalesce(p_options, '{}'));
+  if p_token_hash is not null then
+    perform private.add_token(v_worker.id, p_token_hash, p_token_hint,
+      (p_options ->> 'token_expires_at')::pg_catalog.timestamptz);
+  elsif v_worker.service_account_id is null then
+    perform private.fail('RY422', 'A runner needs a token or a service account.',
+      'Without either it could never claim a job.');
+  end if;
+  insert into public.worker_assignments (org_id, worker_id, path, created_by)
+  select p_org, v_worker.id, a, private.caller_id() from unnest(private.text_list(p_options -> 'assignments')) as a
+    on conflict do nothing;
+  perform private.reroute(p_org, v_worker.id);
+  perform private.record_worker_event(v_worker.id, 'registered', 'Registered by ' || private.caller_label(p_org));
+  perform private.audit(p_org, 'worker.registered', 'worker', v_worker.id::pg_catalog.text, v_worker.name,
+    coalesce(p_options, '{}'));
+  return to_jsonb(v_worker);
+end;
+$$;
+comment on function private.register_worker is
+  'Registers a self-hosted runner. The caller made its token and sends only the bcrypt hash. Admins.';
+grant execute on function private.register_worker to authenticated;
+
+create function private.update_worker(p_worker uuid, p_options jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_worker public.workers := private.lock_worker(p_worker, 'admin');
+  v_account pg_catalog.uuid := v_worker.service_account_id;
+begin
+  -- What only registration takes would be ignored here.
+  perform private.refuse_unknown_keys(p_options, array['name', 'labels', 'capacity', 'accepted_job_types',
+    'allow_multiple_instances', 'is_assigned_to_all_modules', 'service_account_id', 'scaling']);
+  perform private.check_worker_options(v_worker.org_id, p_options);
+  update public.workers set
+    name = coalesce(trim(p_options ->> 'name'), name),
+    labels = case when p_options ? 'labels' then private.sorted_labels(private.text_list(p_options -> 'labels'))
+      else labels end,
+    capacity = coalesce((p_options ->> 'capacity')::integer, capacity),
+    accepted_job_types = case when p_options ? 'accepted_job_types'
+      then private.job_types(p_options -> 'accepted_job_types')
+      else accepted_job_types end,
+    allow_multiple_instances = coalesce((p_options ->> 'allow_multiple_instances')::boolean, allow_multiple_instances),
+    is_assigned_to_all_modules = coalesce((p_options ->> 'is_assigned_to_all_modules')::boolean,
+      is_assigned_to_all_modules),
+    service_account_id = case when p_options ? 'service_account_id'
+      then (p_options ->> 'service_account_id')::pg_catalog.uuid
+      else service_account_id end,
+    scaling = coalesce(p_options -> 'scaling', scaling)
+  where id = p_worker returning * into v_worker;
+  perform private.check_account_scope(v_worker);
+  if v_account is not null and v_account is distinct from v_worker.service_account_id then
+    perform private.end_sessions(p_worker, null, v_account, 'its service account was taken from it');
+  end if;
+  perform private.refresh_slots(p_worker);
+  perform private.reroute(v_worker.org_id, p_worker);
+  perform private.refresh_worker_status(p_worker);
+  perform private.wake_worker(p_worker);
+  perform private.record_worker_event(p_worker, 'updated', 'Settings changed by '
+    || private.caller_label(v_worker.org_id));
+  perform private.audit(v_worker.org_id, 'worker.updated', 'worker', p_worker::pg_catalog.text, v_worker.name,
+    p_options);
+  return to_jsonb(v_worker);
+exception
+  when unique_violation then
+    perform private.fail('RY409', format('There is already a runner called "%s".', p_options ->> 'name'),
+      'Choose another name.');
+  when check_violation or invalid_text_representation then
+    perform private.fail('RY422', 'A setting of the runner is not valid.',
+      'Capacity is 1 to 256; names have 1 to 63 characters.');
+end;
+$$;
+comment on function private.update_worker is 'Changes a runner''s settings; only what is given changes. Admins.';
+grant execute on function private.update_worker to authenticated;
+
+create function private.assign_worker(p_worker uuid, p_path text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_worker public.workers;
+  v_assignment public.worker_assignments;
+begin
+  v_worker := private.lock_worker(p_worker, 'admin');
+  perform private.check_assignment_path(v_worker.org_id, p_path, v_worker.service_account_id);
+  insert into public.worker_assignments (org_id, worker_id, path, created_by)
+  values (v_worker.org_id, p_worker, p_path, private.caller_id())
+  on conflict (worker_id, path) do update set path = excluded.path returning * into v_assignment;
+  perform private.reroute(v_worker.org_id, p_worker);
+  perform private.record_worker_event(p_worker, 'assigned', coalesce(nullif(p_path, ''), 'all modules'));
+  perform private.audit(v_worker.org_id, 'worker.assigned', 'worker', p_worker::pg_catalog.text, v_worker.name,
+    jsonb_build_object('path', p_path));
+  return to_jsonb(v_assignment);
+end;
+$$;
+comment on function private.assign_worker is
+  'Lets a runner serve modules at or below a path; "" is all modules. Admins.';
+grant execute on function private.assign_worker to authenticated;
+
+create function private.unassign_worker(p_worker uuid, p_path text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_worker public.workers;
+begin
+  v_worker := private.lock_worker(p_worker, 'admin');
+  delete from public.worker_assignments where worker_id = p_worker and path = p_path;
+  if not found then
+    perform private.fail('RY404', format('The runner is not assigned to "%s".', p_path));
+  end if;
+  perform private.reroute(v_worker.org_id, p_worker);
+  perform private.record_worker_event(p_worker, 'unassigned', coalesce(nullif(p_path, ''), 'all modules'));
+  perform private.audit(v_worker.org_id, 'worker.unassigned', 'worker', p_worker::pg_catalog.text, v_worker.name,
+    jsonb_build_object('path', p_path));
+  return jsonb_build_object('worker_id', p_worker, 'path', p_path);
+end;
+$$;
+comment on function private.unassign_worker is 'Takes an assignment away. Running jobs go on. Admins.';
+grant execute on function private.unassign_worker to authenticated;
+
+-- ## removal
+
+-- Takes a runner out of service for good: tokens, sessions, assignments, jobs. The record stays for the history.
+create function private.retire_worker(p_worker uuid, p_reason text) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_job pg_catalog.record;
+begin
+  update public.workers set removed_at = now(), is_disabled = true where id = p_worker;
+  update private.worker_tokens set revoked_at = now() where worker_id = p_worker and revoked_at is null;
+  delete from public.worker_assignments where worker_id = p_worker;
+  update public.modules set pinned_worker_id = null where pinned_worker_id = p_worker;
+  perform private.end_sessions(p_worker, null, null, p_reason);
+  perform private.refresh_worker_status(p_worker);
+  perform private.reroute((select w.org_id from public.workers as w where w.id = p_worker), p_worker);
+  -- Its running jobs are lost now, not when their leases end; queued jobs that only it could run cannot run any more.
+  for v_job in
+    select q.job_id from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id
+    where (q.stage = 'RUNNING' and q.worker_id = p_worker) or (q.stage in ('WAITING', 'BACKOFF', 'READY')
+      and j.pinned_worker_id = p_worker)
+    order by q.state_key
+  loop
+    perform private.lose_job(v_job.job_id, 'The runner was removed.');
+  end loop;
+  perform private.end_job(j.id, 'CANCELLED', 'cancelled', 'system', null, 'system', 'The runner was removed.')
+  from public.provision_jobs as j where j.pinned_worker_id = p_worker and j.status = 'AWAITING_APPROVAL';
+  perform private.record_worker_event(p_worker, 'removed', p_reason);
+end;
+$$;
+
+create function private.remove_worker(p_worker uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_worker public.workers;
+begin
+  v_worker := private.lock_worker(p_worker, 'admin');
+  if v_worker.type = 'cloud-hosted' then
+    perform private.fail('RY409', format('"%s" runs in your cloud, and would go on there.', v_worker.name),
+      'Call remove_cloud_worker instead: it takes down what was deployed, and the runner goes with it.');
+  end if;
+  perform private.retire_worker(p_worker, 'removed by ' || private.caller_label(v_worker.org_id));
+  perform private.audit(v_worker.org_id, 'worker.removed', 'worker', p_worker::pg_catalog.text, v_worker.name);
+  perform private.wake_worker(p_worker);
+  return (select to_jsonb(w) from public.workers as w where w.id = p_worker);
+end;
+$$;
+comment on function private.remove_worker is
+  'Removes a runner that was started by you: its sessions end, its jobs are requeued or flagged. Admins.';
+grant execute on function private.remove_worker to authenticated;
+
+-- One of the changes that change_runners makes.
+create function private.change_runner(p_worker uuid, p_change text, p_options jsonb) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_labels pg_catalog.text[];
+begin
+  case p_change
+    when 'drain' then perform private.drain_worker(p_worker, p_options ->> 'reason');
+    when 'resume' then perform private.resume_worker(p_worker);
+    when 'disable' then perform private.set_worker_disabled(p_worker, true);
+    when 'enable' then perform private.set_worker_disabled(p_worker, false);
+    when 'update' then perform private.update_one_worker(p_worker, null);
+    else
+      select array(select distinct l from unnest(w.labels || private.text_list(p_options -> 'labels')) as l order by l)
+      into v_labels from public.workers as w where w.id = p_worker;
+      perform private.update_worker(p_worker, jsonb_build_object('labels', v_labels));
+  end case;
+end;
+$$;
+
+create function private.change_runners(
+  p_org uuid, p_workers uuid[], p_change text, p_options jsonb default '{}'
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_worker public.workers;
+  v_done integer := 0;
+  v_refused pg_catalog.jsonb := '[]';
+begin
+  perform private.need_role(p_org, 'operator');
+  perform private.refuse_unknown_keys(p_options, array['reason', 'labels']);
+  if p_change is null or p_change <> all (array['drain', 'resume', 'disable', 'enable', 'update', 'label']) then
+    perform private.fail('RY422', 'There is no such change of runners.',
+      'Changes: drain, resume, disable, enable, update, label.');
+  end if;
+  if coalesce(cardinality(p_workers), 0) not between 1 and 200 then
+    perform private.fail('RY422', 'One to 200 runners are changed at a time.');
+  end if;
+  for v_worker in
+    select w.* from public.workers as w
+    where w.id = any (p_workers) and w.org_id = p_org and w.removed_at is null order by w.id
+  loop
+    -- One that refuses keeps the others from nothing, and says why.
+    begin
+      perform private.change_runner(v_worker.id, p_change, p_options);
+      v_done := v_done + 1;
+    exception
+      when sqlstate 'RY403' or sqlstate 'RY404' or sqlstate 'RY409' or sqlstate 'RY422' then
+        v_refused := v_refused || jsonb_build_array(
+          jsonb_build_object('id', v_worker.id, 'name', v_worker.name, 'why', sqlerrm));
+    end;
+  end loop;
+  return jsonb_build_object('done', v_done, 'refused', v_refused);
+end;
+$$;
+comment on function private.change_runners is
+  'Changes up to 200 runners in one way (drain, resume, disable, enable, update, label) and says how many were '
+  'changed and which refused, and why. Options: reason, labels. Operators; each change asks for its own role.';
+grant execute on function private.change_runners to authenticated;

@@ -1,0 +1,489 @@
+-- Schedules: jobs that start by the clock, for a module or for all modules at or below a group. Five cron fields are
+-- read in a time zone. The next time is computed from the clock on the wall and then turned into an instant, so 07:30
+-- stays 07:30 when the clocks change. A time that summer time skips runs once, an hour later; a time that winter time
+-- repeats runs once, at the first. "Every hour" and "every ten minutes" (an hour field with *) continue through both. A
+-- run is a set. A schedule stores only when it is next due: a missed time is made up for once, by the next sweep, and
+-- the following one counts from then. A module whose job of the previous run is unfinished is left out.
+
+create type private.cron as (
+  minutes integer array, hours integer array, days integer array, months integer array, weekdays integer array,
+  is_any_hour boolean, is_either_day boolean
+);
+comment on type private.cron is
+  'The five fields as lists. is_any_hour: the hour field has a *. is_either_day: day and weekday are both given, and '
+  'either counts.';
+
+-- The values of one field: *, 5, 1-5, */10, 1-5/2, names, and lists of these; null when it is not one.
+create function private.cron_field(p_field text, p_least integer, p_most integer, p_names text[]) returns integer[]
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_part pg_catalog.text;
+  v_match pg_catalog.text[];
+  v_from integer;
+  v_to integer;
+  v_values integer[] := '{}';
+begin
+  foreach v_part in array string_to_array(lower(p_field), ',') loop
+    for i in 1..coalesce(cardinality(p_names), 0) loop
+      v_part := regexp_replace(v_part, '\m' || p_names[i] || '\M', (p_least + i - 1)::pg_catalog.text, 'g');
+    end loop;
+    v_match := regexp_match(v_part, '^(?:(\*)|(\d{1,2})(?:-(\d{1,2}))?)(?:/(\d{1,2}))?$');
+    if v_match is null then
+      return null;
+    end if;
+    v_from := case when v_match[1] is null then v_match[2]::integer else p_least end;
+    v_to := case when v_match[1] is not null or v_match[3] is null and v_match[4] is not null then p_most
+      else coalesce(v_match[3], v_match[2])::integer end;
+    if v_from < p_least or v_to > p_most or v_from > v_to or v_match[4]::integer = 0 then
+      return null;
+    end if;
+    v_values := v_values || array(select generate_series(v_from, v_to, coalesce(v_match[4]::integer, 1)));
+  end loop;
+  return array(select distinct v from unnest(v_values) as v order by v);
+end;
+$$;
+
+-- The five fields of a time as lists. Refuses what cannot be read, by the name of the field.
+create function private.parse_cron(p_cron text) returns private.cron
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_fields pg_catalog.text[];
+  v_cron private.cron;
+begin
+  if length(p_cron) > 200 then
+    perform private.fail('RY422', 'A time has at most 200 characters.', 'Write "30 7 * * 1-5" for weekdays at 07:30.');
+  end if;
+  v_fields := regexp_split_to_array(trim(case lower(trim(p_cron)) when '@hourly' then '0 * * * *' when '@daily'
+    then '0 0 * * *'
+    when '@weekly' then '0 0 * * 0' when '@monthly' then '0 0 1 * *' else p_cron end), '\s+');
+  if cardinality(v_fields) is distinct from 5 then
+    perform private.fail('RY422', 'A time has five fields: minute, hour, day, month, weekday.',
+      'Write "30 7 * * 1-5" for weekdays at 07:30.');
+  end if;
+  v_cron.minutes := private.cron_field(v_fields[1], 0, 59, null);
+  v_cron.hours := private.cron_field(v_fields[2], 0, 23, null);
+  v_cron.days := private.cron_field(v_fields[3], 1, 31, null);
+  v_cron.months := private.cron_field(v_fields[4], 1, 12, array['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug',
+    'sep', 'oct', 'nov', 'dec']);
+  -- 7 is Sunday, too.
+  v_cron.weekdays := array(select distinct w % 7 from unnest(
+    private.cron_field(v_fields[5], 0, 7, array['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat'])) as w order by 1);
+  if num_nulls(v_cron.minutes, v_cron.hours, v_cron.days, v_cron.months) > 0 or v_cron.weekdays = '{}' then
+    perform private.fail('RY422', format('The %s of "%s" cannot be read.', case when v_cron.minutes is null
+      then 'minute'
+      when v_cron.hours is null then 'hour' when v_cron.days is null then 'day' when v_cron.months is null then 'month'
+        else 'weekday' end,
+      left(p_cron, 100)),
+      'Write numbers, ranges such as 1-5, steps such as */10, lists such as 0,30, or names such as mon or jan.');
+  end if;
+  v_cron.is_any_hour := v_fields[2] like '*%';
+  v_cron.is_either_day := v_fields[3] not like '*%' and v_fields[5] not like '*%';
+  return v_cron;
+end;
+$$;
+
+-- Refuses a time zone that is not known by its name.
+create function private.check_zone(p_zone text) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  -- PostgreSQL would take "Nowhere5" for a zone five hours from UTC.
+  if p_zone is null or not exists (select from pg_catalog.pg_timezone_names as z where z.name = p_zone)
+    or p_zone like 'posix/%' or p_zone like 'right/%' then
+    perform private.fail('RY422', format('There is no time zone "%s".', left(p_zone, 100)),
+      'Write it as Europe/Lisbon, or UTC.');
+  end if;
+end;
+$$;
+
+-- When a clock in that zone shows this time: once, also where it never does; of two the first, or both.
+create function private.instants(p_local timestamp, p_zone text, p_has_both boolean) returns timestamptz[]
+language plpgsql stable set search_path = '' as $$
+declare
+  v_at pg_catalog.timestamptz := p_local at time zone p_zone;
+  v_early pg_catalog.timestamptz := v_at - interval '3 hours';
+  -- Read with what the clock showed three hours before: another instant of the same time, if the clock was put back.
+  v_first pg_catalog.timestamptz := v_early + (p_local - (v_early at time zone p_zone));
+begin
+  if v_first >= v_at or v_first at time zone p_zone <> p_local then
+    return array[v_at];
+  end if;
+  return case when p_has_both then array[v_first, v_at] else array[v_first] end;
+end;
+$$;
+
+-- Whether a time is due on this day at all.
+create function private.is_cron_day(p_cron private.cron, p_day date) returns boolean
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_is_day boolean := extract(day from p_day)::integer = any (p_cron.days);
+  v_is_weekday boolean := extract(dow from p_day)::integer = any (p_cron.weekdays);
+begin
+  return extract(month from p_day)::integer = any (p_cron.months)
+    and case when p_cron.is_either_day then v_is_day or v_is_weekday else v_is_day and v_is_weekday end;
+end;
+$$;
+
+-- The first time after an instant; null when there is none.
+create function private.next_time(p_cron private.cron, p_zone text, p_after timestamptz) returns timestamptz
+language plpgsql stable set search_path = '' as $$
+declare
+  v_from pg_catalog.timestamp := date_trunc('hour', (p_after at time zone p_zone) - interval '3 hours');
+  v_day pg_catalog.date := v_from::pg_catalog.date;
+  v_hour integer;
+  v_next pg_catalog.timestamptz;
+begin
+  -- The 29th of February may be eight years away.
+  while v_day < v_from::pg_catalog.date + 3000 loop
+    if private.is_cron_day(p_cron, v_day) then
+      foreach v_hour in array p_cron.hours loop
+        continue when v_day + make_time(v_hour, 0, 0) < v_from;
+        select min(i) into v_next from unnest(p_cron.minutes) as m
+        cross join lateral unnest(private.instants(v_day + make_time(v_hour, m, 0), p_zone, p_cron.is_any_hour)) as i
+          where i > p_after;
+        if v_next is not null then
+          return v_next;
+        end if;
+      end loop;
+    end if;
+    v_day := v_day + 1;
+  end loop;
+  return null;
+end;
+$$;
+
+-- A time in words, such as "Weekdays at 07:30"; itself, where words would be longer.
+create function private.cron_words(p_cron text) returns text
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_fields pg_catalog.text[] := regexp_split_to_array(trim(p_cron), '\s+');
+  v_cron private.cron := private.parse_cron(p_cron);
+  v_at pg_catalog.text;
+  v_day pg_catalog.text;
+begin
+  if cardinality(v_fields) < 5 then
+    return initcap(substr(trim(p_cron), 2));
+  elsif v_fields[2:5] = array['*', '*', '*', '*'] and v_fields[1] ~ '^(\*|\*/\d+)$' then
+    return case v_fields[1] when '*' then 'Every minute' else format('Every %s minutes', substr(v_fields[1], 3)) end;
+  elsif cardinality(v_cron.minutes) <> 1 then
+    return trim(p_cron);
+  elsif v_fields[3:5] = array['*', '*', '*'] and v_fields[2] ~ '^(\*|\*/\d+)$' then
+    return case v_fields[2] when '*' then 'Every hour' else format('Every %s hours', substr(v_fields[2], 3)) end
+      || case when v_cron.minutes[1] = 0 then '' else format(' at :%s', lpad(v_cron.minutes[1]::pg_catalog.text, 2,
+        '0')) end;
+  elsif v_fields[4] <> '*' or cardinality(v_cron.hours) <> 1 or v_cron.is_either_day then
+    return trim(p_cron);
+  end if;
+  v_at := format(' at %s:%s', lpad(v_cron.hours[1]::pg_catalog.text, 2, '0'), lpad(v_cron.minutes[1]::pg_catalog.text,
+    2, '0'));
+  if v_fields[3] <> '*' then
+    v_day := v_cron.days[1]::pg_catalog.text;
+    return case when cardinality(v_cron.days) > 1 then trim(p_cron) else v_day || case when v_day in ('1', '21', '31')
+      then 'st'
+      when v_day in ('2', '22') then 'nd' when v_day in ('3', '23') then 'rd' else 'th' end || ' of the month' || v_at
+        end;
+  end if;
+  return case when cardinality(v_cron.weekdays) = 7 then 'Every day' when v_cron.weekdays = '{1,2,3,4,5}'
+    then 'Weekdays'
+    when v_cron.weekdays = '{0,6}' then 'Weekends'
+    else (select string_agg((array['Sundays', 'Mondays', 'Tuesdays', 'Wednesdays', 'Thursdays', 'Fridays',
+      'Saturdays'])[w + 1], ', ' order by w)
+      from unnest(v_cron.weekdays) as w) end || v_at;
+end;
+$$;
+
+create table public.schedules (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  path text not null,
+  type public.job_type not null,
+  cron text not null check (length(cron) <= 200),
+  zone text not null,
+  is_on boolean not null default true,
+  reason text check (length(reason) <= 500),
+  next_at timestamptz,
+  last_run_at timestamptz,
+  last_set_id uuid,
+  last_note text,
+  created_by uuid,
+  created_by_label text not null,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  constraint schedules_next_check check (not is_on or next_at is not null)
+);
+create index schedules_org_id_idx on public.schedules (org_id, path);
+create index schedules_next_at_idx on public.schedules (next_at) where is_on;
+alter table public.schedules enable row level security;
+grant select on public.schedules to authenticated, service_role;
+create policy "Members see their organisation's schedules" on public.schedules
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.schedules is 'Jobs that start by the clock.';
+comment on column public.schedules.path is 'The module or group; "" is all modules.';
+comment on column public.schedules.type is 'What its jobs do: DRIFT, PLAN, APPLY or DESTROY.';
+comment on column public.schedules.cron is 'When: minute, hour, day, month, weekday.';
+comment on column public.schedules.zone is 'The time zone that these are read in.';
+comment on column public.schedules.reason is 'Why it is off, in words.';
+comment on column public.schedules.last_set_id is 'Its last run.';
+comment on column public.schedules.last_note is 'Why its last time made no jobs.';
+comment on column public.schedules.created_by is 'Who wrote what it does now; they do not approve its jobs.';
+comment on column public.schedules.created_by_label is 'Their name at that time.';
+create trigger touch before update on public.schedules for each row execute function private.touch_updated_at();
+create trigger wake after insert or update or delete on public.schedules
+  for each row execute function private.wake_for_row();
+
+create function private.preview_schedule(p_org uuid, p_cron text, p_zone text default 'UTC') returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_cron private.cron;
+  v_next pg_catalog.timestamptz := now();
+  v_times pg_catalog.jsonb := '[]';
+begin
+  perform private.need_role(p_org, 'viewer');
+  v_cron := private.parse_cron(p_cron);
+  perform private.check_zone(p_zone);
+  for i in 1..5 loop
+    v_next := private.next_time(v_cron, p_zone, v_next);
+    exit when v_next is null;
+    v_times := v_times || jsonb_build_object('at', v_next, 'local', to_char(v_next at time zone p_zone,
+      'Dy DD Mon YYYY, HH24:MI'));
+  end loop;
+  if v_times = '[]' then
+    perform private.fail('RY422', format('"%s" never comes.', left(p_cron, 100)), 'That month has no such day.');
+  end if;
+  return jsonb_build_object('words', private.cron_words(p_cron), 'next', v_times);
+end;
+$$;
+comment on function private.preview_schedule is
+  'A time in words, and the next five times it comes in that zone. Members.';
+grant execute on function private.preview_schedule to authenticated;
+
+-- A schedule as pages and commands show it.
+create function private.schedule_json(p_schedule public.schedules) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return to_jsonb(p_schedule) || jsonb_build_object('words', private.cron_words(p_schedule.cron),
+    'next_local', to_char(p_schedule.next_at at time zone p_schedule.zone, 'Dy DD Mon, HH24:MI'),
+    'modules', (select count(*) from private.modules_below(p_schedule.org_id, p_schedule.path)),
+    'last_run', (select private.set_json(s) from public.job_sets as s where s.id = p_schedule.last_set_id));
+end;
+$$;
+
+-- A schedule with the fields changed that a specification names, and its next time. Refuses what could not run.
+create function private.checked_schedule(p_schedule public.schedules, p_spec jsonb) returns public.schedules
+language plpgsql stable set search_path = '' as $$
+declare
+  v_new public.schedules;
+begin
+  perform private.refuse_unknown_keys(p_spec, array['path', 'type', 'cron', 'zone', 'is_on', 'reason']);
+  v_new := jsonb_populate_record(p_schedule, coalesce(p_spec, '{}'));
+  v_new.cron := trim(v_new.cron);
+  if v_new.type is null or v_new.type not in ('DRIFT', 'PLAN', 'APPLY', 'DESTROY') then
+    perform private.fail('RY422', 'A schedule checks for drift, plans, applies or destroys.',
+      'Choose DRIFT, PLAN, APPLY or DESTROY.');
+  end if;
+  perform private.need_role(v_new.org_id, case when v_new.type = 'DESTROY' then 'admin' else 'operator'
+    end::public.member_role);
+  perform private.need_target(v_new.org_id, v_new.path);
+  if v_new.type = 'DESTROY' and not exists (select from public.modules as m where m.org_id = v_new.org_id
+    and m.path = v_new.path
+    and m.deleted_at is null) then
+    perform private.fail('RY422', 'A schedule destroys one module, not a group.', 'Name the module.');
+  end if;
+  perform private.check_zone(v_new.zone);
+  v_new.next_at := private.next_time(private.parse_cron(v_new.cron), v_new.zone, now());
+  if v_new.next_at is null then
+    perform private.fail('RY422', format('"%s" never comes.', left(v_new.cron, 100)), 'That month has no such day.');
+  end if;
+  if v_new.is_on is null or length(v_new.reason) > 500 then
+    perform private.fail('RY422', 'A schedule is on or off, with a reason of at most 500 characters.');
+  end if;
+  return v_new;
+exception
+  when invalid_text_representation or datetime_field_overflow or invalid_datetime_format or invalid_parameter_value then
+    perform private.fail('RY422', 'A field of the schedule has the wrong type.', sqlerrm);
+end;
+$$;
+
+create function private.create_schedule(p_org uuid, p_spec jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_new public.schedules;
+begin
+  perform private.need_role(p_org, 'operator');
+  if (select count(*) from public.schedules as s where s.org_id = p_org) >= 5000 then
+    perform private.fail('RY429', 'An organisation has at most 5,000 schedules.',
+      'A schedule of a group covers all modules below it.');
+  end if;
+  v_new.org_id := p_org;
+  v_new.zone := 'UTC';
+  v_new.is_on := true;
+  v_new := private.checked_schedule(v_new, p_spec);
+  insert into public.schedules (org_id, path, type, cron, zone, is_on, reason, next_at, created_by, created_by_label)
+  values (p_org, v_new.path, v_new.type, v_new.cron, v_new.zone, v_new.is_on, v_new.reason, v_new.next_at,
+    private.caller_id(),
+    private.caller_label(p_org)) returning * into v_new;
+  perform private.audit(p_org, 'schedule.created', 'schedule', v_new.id::pg_catalog.text, v_new.type || ' '
+    || v_new.path,
+    jsonb_build_object('cron', v_new.cron, 'zone', v_new.zone));
+  return private.schedule_json(v_new);
+end;
+$$;
+comment on function private.create_schedule is
+  'Creates a schedule {path, type, cron, zone, is_on, reason}: DRIFT, PLAN, APPLY or DESTROY by the clock. Operators; '
+  'admins to destroy.';
+grant execute on function private.create_schedule to authenticated;
+
+-- A schedule that the caller may change, locked.
+create function private.my_schedule(p_schedule uuid) returns public.schedules
+language plpgsql set search_path = '' as $$
+declare
+  v_schedule public.schedules;
+begin
+  select * into v_schedule from public.schedules where id = p_schedule
+    and org_id in (select private.my_org_ids()) for update;
+  if v_schedule.id is null then
+    perform private.fail('RY404', 'There is no such schedule.');
+  end if;
+  perform private.need_role(v_schedule.org_id, case when v_schedule.type = 'DESTROY' then 'admin' else 'operator'
+    end::public.member_role);
+  return v_schedule;
+end;
+$$;
+
+create function private.update_schedule(p_schedule uuid, p_spec jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_old public.schedules := private.my_schedule(p_schedule);
+  v_new public.schedules := private.checked_schedule(v_old, p_spec);
+begin
+  update public.schedules set
+    path = v_new.path, type = v_new.type, cron = v_new.cron, zone = v_new.zone, is_on = v_new.is_on,
+    reason = case when v_new.is_on then null else v_new.reason end, next_at = v_new.next_at,
+    created_by = private.caller_id(), created_by_label = private.caller_label(v_old.org_id)
+  where id = p_schedule returning * into v_new;
+  perform private.audit(v_old.org_id, 'schedule.updated', 'schedule', p_schedule::pg_catalog.text, v_new.type || ' '
+    || v_new.path,
+    jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_new))));
+  return private.schedule_json(v_new);
+end;
+$$;
+comment on function private.update_schedule is
+  'Changes the fields of a schedule that are named. Operators; admins to destroy.';
+grant execute on function private.update_schedule to authenticated;
+
+create function private.remove_schedule(p_schedule uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_schedule public.schedules := private.my_schedule(p_schedule);
+begin
+  delete from public.schedules where id = p_schedule;
+  perform private.audit(v_schedule.org_id, 'schedule.removed', 'schedule', p_schedule::pg_catalog.text, v_schedule.type
+    || ' ' || v_schedule.path);
+  return to_jsonb(v_schedule);
+end;
+$$;
+comment on function private.remove_schedule is 'Removes a schedule; its jobs stay. Operators; admins to destroy.';
+grant execute on function private.remove_schedule to authenticated;
+
+create function private.list_schedules(p_org uuid, p_path text default null) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need_role(p_org, 'viewer');
+  return (select coalesce(jsonb_agg(private.schedule_json(s) order by s.path, s.created_at), '[]') from (
+    select * from public.schedules as s where s.org_id = p_org and (p_path is null
+      or s.path = any (private.path_prefixes(p_path)))
+    order by s.path, s.created_at limit 500) as s);
+end;
+$$;
+comment on function private.list_schedules is
+  'Schedules with their words, next time and last run; with a path those of the module or group and of the groups '
+  'above. Members.';
+grant execute on function private.list_schedules to authenticated;
+
+-- ## runs
+
+-- Makes a run of a schedule: a set of its modules, without those whose job of the run before is not finished.
+create function private.fire_schedule(p_schedule public.schedules, p_started_by uuid default null) returns public.job_sets
+language plpgsql set search_path = '' as $$
+declare
+  v_modules pg_catalog.uuid[];
+  v_set public.job_sets;
+begin
+  v_modules := array(
+    select b from private.modules_below(p_schedule.org_id, p_schedule.path) as b where not exists (
+      select from private.set_members as m left join public.provision_jobs as j on j.id = m.job_id
+      join public.job_sets as s on s.id = m.set_id
+      where s.schedule_id = p_schedule.id and (s.finished_at is null or s.id = p_schedule.last_set_id)
+        and m.module_id = b and m.left_out is null
+        and (j.id is null or j.status not in ('SUCCEEDED', 'FAILED', 'CANCELLED'))));
+  if v_modules <> '{}' then
+    insert into public.job_sets (org_id, type, path, options, schedule_id, created_by, started_by, created_by_label)
+    values (p_schedule.org_id, p_schedule.type, p_schedule.path, '{"priority": 200}', p_schedule.id,
+      p_schedule.created_by, p_started_by, format('schedule (%s)', private.cron_words(p_schedule.cron)))
+    returning * into v_set;
+    insert into private.set_members (set_id, module_id, org_id)
+    select v_set.id, m, v_set.org_id from unnest(v_modules) as m;
+  end if;
+  update public.schedules set last_set_id = coalesce(v_set.id, last_set_id), last_note = case when v_set.id is not null
+    then null
+    when exists (select from private.modules_below(org_id, path)) then 'Skipped: the run before it is not finished.'
+    else 'There is no module at this path.' end
+  where id = p_schedule.id;
+  return v_set;
+end;
+$$;
+
+create function private.run_schedule(p_schedule uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_schedule public.schedules := private.my_schedule(p_schedule);
+  v_set public.job_sets := private.fire_schedule(v_schedule, private.caller_id());
+begin
+  if v_set.id is null then
+    perform private.fail('RY409', 'There is nothing to run: no module is there, or the run before is not finished.',
+      'Look at its last run.');
+  end if;
+  perform private.place_members(v_set, 1000, true);
+  perform private.audit(v_schedule.org_id, 'schedule.run', 'schedule', p_schedule::pg_catalog.text, v_schedule.type
+    || ' ' || v_schedule.path);
+  return private.set_json(v_set);
+end;
+$$;
+comment on function private.run_schedule is
+  'Runs a schedule now; its next time stays as it is. Operators; admins to destroy.';
+grant execute on function private.run_schedule to authenticated;
+
+-- Runs what is due, each once however long it has been due, the longest waiting first; two hundred at a time.
+create function private.sweep_schedules() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_schedule public.schedules;
+  v_count integer := 0;
+begin
+  -- A clock that was years ahead and came back has left schedules waiting for that time: they are counted anew. One
+  -- that went back by less leaves what was due alone, so that nothing runs twice.
+  update public.schedules as s set next_at = private.next_time(private.parse_cron(s.cron), s.zone, now()),
+    last_run_at = null
+  where s.is_on and s.last_run_at > now() + interval '1 day';
+  for v_schedule in
+    select * from public.schedules as s where s.is_on and s.next_at <= now() order by s.next_at
+      limit 200 for update skip locked
+  loop
+    begin
+      perform private.fire_schedule(v_schedule);
+      update public.schedules as s set last_run_at = now(),
+        next_at = private.next_time(private.parse_cron(s.cron), s.zone, greatest(now(), v_schedule.next_at))
+      where s.id = v_schedule.id;
+      v_count := v_count + 1;
+    exception
+      when others then
+        raise warning 'sweep of schedule %: %', v_schedule.id, sqlerrm;
+        -- Not at once again: those that cannot run would keep their place before those that can.
+        update public.schedules as s set next_at = now() + interval '5 minutes',
+          last_note = 'It could not run; it is tried again every five minutes.' where s.id = v_schedule.id;
+    end;
+    -- It may run inside of a heartbeat; the next sweep goes on.
+    exit when clock_timestamp() > now() + interval '4 seconds';
+  end loop;
+  return v_count;
+end;
+$$;

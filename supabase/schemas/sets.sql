@@ -1,0 +1,479 @@
+-- Sets: many jobs that were requested as one, by a person for a group or by a schedule. A set knows its modules from
+-- the start; their jobs are placed in batches, by the call itself and then by the sweep, so a storm of a thousand due
+-- schedules spreads over minutes. Jobs of sets come after those that people request one by one. A set's progress is
+-- counted from its jobs, never stored: a retry takes the place of the job that it repeats.
+
+create table public.job_sets (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  type public.job_type not null,
+  path text not null,
+  options jsonb not null default '{}',
+  schedule_id uuid,
+  idempotency_key text check (length(idempotency_key) between 1 and 200),
+  created_by uuid,
+  started_by uuid,
+  created_by_label text not null,
+  created_at timestamptz not null default now(),
+  cancelled_at timestamptz,
+  cancelled_by_label text,
+  finished_at timestamptz
+);
+create index job_sets_org_id_idx on public.job_sets (org_id, created_at desc);
+create index job_sets_open_idx on public.job_sets (created_at) where finished_at is null;
+create index job_sets_schedule_id_idx on public.job_sets (schedule_id, created_at desc) where schedule_id is not null;
+create unique index job_sets_idempotency_key_idx on public.job_sets (org_id, idempotency_key) where idempotency_key
+  is not null;
+alter table public.job_sets enable row level security;
+grant select on public.job_sets to authenticated, service_role;
+create policy "Members see their organisation's sets" on public.job_sets
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.job_sets is
+  'Many jobs as one thing: all modules at or below a path, at the request of a person or a schedule.';
+comment on column public.job_sets.path is 'The module or group whose modules it has; "" is all modules.';
+comment on column public.job_sets.schedule_id is 'The schedule that it is a run of.';
+comment on column public.job_sets.idempotency_key is 'The caller''s own key: asking again with it returns this set.';
+comment on column public.job_sets.started_by is 'The member who ran a schedule now; a requester beside its owner.';
+comment on column public.job_sets.created_by_label is 'Their name at that time, or the schedule in words.';
+comment on column public.job_sets.finished_at is 'When none of its jobs was left to run.';
+create trigger wake after insert or update on public.job_sets for each row execute function private.wake_for_row();
+
+create table private.set_members (
+  set_id uuid not null references public.job_sets (id) on delete cascade,
+  module_id uuid not null,
+  org_id uuid not null,
+  job_id bigint,
+  left_out text,
+  primary key (set_id, module_id)
+);
+create index set_members_job_id_idx on private.set_members (job_id) where job_id is not null;
+create index set_members_pending_idx on private.set_members (set_id) where job_id is null and left_out is null;
+alter table private.set_members enable row level security;
+comment on table private.set_members is 'The modules of each set, and the job of each as soon as it is placed.';
+comment on column private.set_members.job_id is 'Its newest job; null while it waits to be placed.';
+comment on column private.set_members.left_out is 'Why it gets no job; "cancelled" where the rest of the set was.';
+
+-- Lets a retry take the place of the job that it repeats in their sets.
+create function private.follow_retry() returns trigger
+language plpgsql set search_path = '' as $$
+begin
+  with moved as (
+    update private.set_members set job_id = new.id where job_id = new.retry_of returning set_id
+  )
+  update public.job_sets set finished_at = null where id in (select m.set_id from moved as m) and finished_at
+    is not null;
+  return null;
+end;
+$$;
+create trigger follow_retry after insert on public.provision_jobs for each row when (new.retry_of is not null)
+  execute function private.follow_retry();
+
+-- ## placing jobs
+
+-- Enqueues a job for each of these members, all of sets that ask for the same.
+create function private.add_set_jobs(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_jobs bigint[];
+begin
+  perform private.lock_module_states(p_like.org_id, p_modules);
+  if p_like.type in ('APPLY', 'DESTROY') then
+    perform private.refuse_locked_modules(p_modules);
+  end if;
+  v_jobs := private.add_module_jobs(p_like.org_id, p_like.type, p_modules, null, p_like.options || jsonb_build_object(
+    'created_by', p_like.created_by, 'created_by_label', p_like.created_by_label)
+    || case when p_like.schedule_id is null then '{}' else '{"is_by_schedule": true}' end::pg_catalog.jsonb);
+  perform private.place_jobs(p_like.org_id, v_jobs, coalesce(p_like.options ->> 'reason',
+    case when p_like.schedule_id is not null then 'By schedule' end));
+  update private.set_members as m set job_id = p.job_id
+  from unnest(p_sets, p_modules, v_jobs) as p (set_id, module_id, job_id)
+  where m.set_id = p.set_id and m.module_id = p.module_id;
+end;
+$$;
+
+-- Enqueues the job of one member, or writes down why it can have none.
+create function private.place_alone(p_like public.job_sets, p_set uuid, p_module uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.add_set_jobs(p_like, array[p_set], array[p_module]);
+exception
+  when others then
+    if sqlstate not like 'RY%' then
+      raise;
+    end if;
+    update private.set_members set left_out = left(sqlerrm, 500) where set_id = p_set and module_id = p_module;
+end;
+$$;
+
+-- Enqueues jobs for members that wait, of all sets that ask for the same as this one; returns how many were looked at.
+create function private.place_members(p_like public.job_sets, p_limit integer, p_waits boolean) returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_member pg_catalog.record;
+  v_sets pg_catalog.uuid[] := '{}';
+  v_modules pg_catalog.uuid[] := '{}';
+begin
+  -- A module that two sets want is placed for one of them now and for the other with the next batch. The sweep waits
+  -- for nobody: a state that somebody is at is left to the next one.
+  for v_member in select distinct on (m.module_id) m.set_id, m.module_id
+    from public.job_sets as s join private.set_members as m on m.set_id = s.id
+    where s.finished_at is null and s.cancelled_at is null and m.job_id is null and m.left_out is null
+      and (s.org_id, s.type, s.options, s.created_by_label) = (p_like.org_id, p_like.type, p_like.options,
+        p_like.created_by_label)
+      and s.created_by is not distinct from p_like.created_by and (s.schedule_id is null) = (p_like.schedule_id is null)
+    order by m.module_id, s.created_at limit p_limit loop
+    continue when not p_waits and not private.try_lock_state(p_like.org_id, v_member.module_id);
+    v_sets := v_sets || v_member.set_id;
+    v_modules := v_modules || v_member.module_id;
+  end loop;
+  if v_modules = '{}' then
+    return 0;
+  end if;
+  begin
+    perform private.add_set_jobs(p_like, v_sets, v_modules);
+  exception
+    when others then
+      if sqlstate not like 'RY%' then
+        raise;
+      end if;
+      perform private.place_alone(p_like, p.set_id, p.module_id) from unnest(v_sets, v_modules) as p (set_id,
+        module_id);
+  end;
+  return cardinality(v_modules);
+end;
+$$;
+
+-- ## progress
+
+-- A set as pages and commands show it: its counts, what failed, and about how long the rest takes.
+create function private.set_json(p_set public.job_sets) returns jsonb
+language plpgsql stable set search_path = '' as $$
+declare
+  v_counts pg_catalog.jsonb;
+  v_done integer;
+begin
+  select jsonb_build_object(
+    'total', count(*),
+    'waiting', count(*) filter (where m.left_out is null and (j.id is null or j.status in ('QUEUED',
+      'AWAITING_APPROVAL'))),
+    'running', count(*) filter (where j.status in ('CLAIMED', 'PROCESSING')),
+    'succeeded', count(*) filter (where j.status = 'SUCCEEDED'),
+    'failed', count(*) filter (where j.status in ('FAILED', 'NEEDS_ATTENTION') or m.left_out <> 'cancelled'),
+    'cancelled', count(*) filter (where j.status = 'CANCELLED' or m.left_out = 'cancelled'),
+    'with_changes', count(*) filter (where j.status = 'SUCCEEDED' and j.plan_summary -> 'has_changes' = 'true'),
+    'failures', coalesce(jsonb_agg(jsonb_build_object('job_id', j.id, 'module_path', coalesce(j.module_path, o.path),
+      'status', j.status,
+        'message', left(coalesce(j.error ->> 'message', m.left_out, ''), 500)) order by j.id)
+      filter (where j.status in ('FAILED', 'NEEDS_ATTENTION') or m.left_out <> 'cancelled'), '[]'))
+  into v_counts
+  from private.set_members as m left join public.provision_jobs as j on j.id = m.job_id
+  left join public.modules as o on o.id = m.module_id and m.job_id is null
+  where m.set_id = p_set.id;
+  v_done := (v_counts ->> 'total')::integer - (v_counts ->> 'waiting')::integer - (v_counts ->> 'running')::integer;
+  return to_jsonb(p_set) - array['options', 'idempotency_key'] || v_counts || jsonb_build_object('done', v_done,
+    'failures', (select coalesce(jsonb_agg(f.value order by f.ordinality), '[]')
+      from jsonb_array_elements(v_counts -> 'failures') with ordinality as f where f.ordinality <= 50),
+    'status', case when v_done < (v_counts ->> 'total')::integer then 'RUNNING' when p_set.cancelled_at is not null
+      then 'CANCELLED'
+      when (v_counts ->> 'failed')::integer > 0 then 'FAILED' else 'SUCCEEDED' end,
+    'seconds_left', case when v_done between 1 and (v_counts ->> 'total')::integer - 1 then
+      round(extract(epoch from now() - p_set.created_at) / v_done * ((v_counts ->> 'total')::integer - v_done)) end);
+end;
+$$;
+
+-- A set that the caller may use in that role.
+create function private.my_set(p_set uuid, p_role public.member_role) returns public.job_sets
+language plpgsql stable set search_path = '' as $$
+declare
+  v_set public.job_sets;
+begin
+  select * into v_set from public.job_sets where id = p_set and org_id in (select private.my_org_ids());
+  if v_set.id is null then
+    perform private.fail('RY404', 'There is no such set.');
+  end if;
+  perform private.need_role(v_set.org_id, p_role);
+  return v_set;
+end;
+$$;
+
+create function private.set_progress(p_set uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  return private.set_json(private.my_set(p_set, 'viewer'));
+end;
+$$;
+comment on function private.set_progress is
+  'How far a set is: total, done, failed, running, waiting, what failed and why. Members.';
+grant execute on function private.set_progress to authenticated;
+
+create function private.list_sets(p_org uuid, p_path text default null, p_limit integer default 20) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need_role(p_org, 'viewer');
+  if coalesce(p_limit, 0) not between 1 and 100 then
+    perform private.fail('RY422', 'A list has 1 to 100 sets.');
+  end if;
+  return (select coalesce(jsonb_agg(private.set_json(s) order by s.finished_at is not null, s.created_at desc), '[]')
+    from (
+    select * from public.job_sets as s where s.org_id = p_org and (p_path is null or s.path = p_path)
+    order by s.finished_at is not null, s.created_at desc limit p_limit) as s);
+end;
+$$;
+comment on function private.list_sets is
+  'Sets, the running ones first, with their counts, what failed, and about how long the rest takes. Members.';
+grant execute on function private.list_sets to authenticated;
+
+-- ## control of sets
+
+-- What people do with sets: plan all below a group or check all for drift, cancel the rest, retry what failed; and what
+-- the sweep does with them.
+-- The modules at or below a path; "" is all of an organisation's.
+create function private.modules_below(p_org uuid, p_path text) returns setof uuid
+language sql stable set search_path = '' as $$
+  select m.id from public.modules as m
+  where m.org_id = p_org and m.deleted_at is null and (p_path = '' or m.path = p_path or starts_with(m.path, p_path
+    || '/'))
+$$;
+
+-- Whether something of a set waits or runs.
+create function private.is_set_open(p_set uuid) returns boolean
+language sql stable set search_path = '' as $$
+  select exists (
+    select from private.set_members as m left join public.provision_jobs as j on j.id = m.job_id
+    where m.set_id = p_set and m.left_out is null
+      and (j.id is null or j.status in ('QUEUED', 'AWAITING_APPROVAL', 'CLAIMED', 'PROCESSING')))
+$$;
+
+create function private.start_set(
+  p_org uuid, p_type public.job_type, p_path text, p_options jsonb default '{}'
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_key pg_catalog.text := p_options ->> 'idempotency_key';
+  v_set public.job_sets;
+  v_members integer;
+begin
+  perform private.need_role(p_org, 'operator');
+  if p_type is null or p_type not in ('PLAN', 'DRIFT') then
+    perform private.fail('RY422', 'A set plans its modules, or checks them for drift.',
+      'Ask for PLAN or DRIFT; apply what a plan found one by one.');
+  end if;
+  perform private.refuse_unknown_keys(p_options, array['reason', 'labels', 'priority', 'pinned_worker_id',
+    'idempotency_key']);
+  perform private.check_job_options(p_org, p_type, null, p_options);
+  perform private.need_target(p_org, p_path);
+  perform pg_advisory_xact_lock(private.lock_key('set', p_org::pg_catalog.text));
+  select * into v_set from public.job_sets where org_id = p_org and idempotency_key = v_key;
+  if v_set.id is not null then
+    return private.set_json(v_set);
+  end if;
+  if exists (select from public.job_sets as s where s.org_id = p_org and s.path = p_path and s.type = p_type
+    and s.schedule_id is null and s.finished_at is null and private.is_set_open(s.id)) then
+    perform private.fail('RY409', 'Such a set is running here.', 'Wait for it, or cancel the rest of it.');
+  end if;
+  insert into public.job_sets (org_id, type, path, options, idempotency_key, created_by, created_by_label)
+  values (p_org, p_type, p_path, jsonb_build_object('priority', 150) || coalesce(p_options, '{}') - 'idempotency_key',
+    v_key,
+    private.caller_id(), private.caller_label(p_org)) returning * into v_set;
+  insert into private.set_members (set_id, module_id, org_id) select v_set.id, m, p_org
+    from private.modules_below(p_org, p_path) as m;
+  get diagnostics v_members = row_count;
+  if v_members = 0 then
+    perform private.fail('RY409', 'There is no module below this group.', 'Create one first, or choose another group.');
+  end if;
+  -- Each of them holds an advisory lock until the end; the sweep places the rest.
+  perform private.place_members(v_set, 1000, true);
+  perform private.audit(p_org, 'set.started', 'set', v_set.id::pg_catalog.text, p_type || ' '
+    || coalesce(nullif(p_path, ''), 'all modules'),
+    jsonb_build_object('modules', v_members));
+  return private.set_json(v_set);
+end;
+$$;
+comment on function private.start_set is
+  'Enqueues a PLAN or DRIFT job for every module at or below a group ("" is all), as one thing with its progress. '
+  'Idempotent by its key. Operators.';
+grant execute on function private.start_set to authenticated;
+
+-- ## cancel, retry
+
+-- Cancels what waits of a set whose rest was cancelled, but no retry that was asked for since. What runs, finishes.
+-- Waits for nobody; returns how many jobs it looked at.
+create function private.cancel_waiting(p_set public.job_sets, p_limit integer) returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_job pg_catalog.record;
+  v_count integer := 0;
+begin
+  update private.set_members set left_out = 'cancelled' where set_id = p_set.id and job_id is null and left_out is null;
+  for v_job in
+    select j.id, j.module_id, j.status from private.set_members as m join public.provision_jobs as j on j.id = m.job_id
+    where m.set_id = p_set.id and j.status in ('QUEUED', 'AWAITING_APPROVAL')
+      and (j.retry_of is null or j.created_at <= p_set.cancelled_at) order by j.module_id limit p_limit
+  loop
+    v_count := v_count + 1;
+    -- What cannot be had at once is left to the sweep; what a runner takes meanwhile, runs.
+    continue when not private.try_lock_state(p_set.org_id, v_job.module_id);
+    perform from private.live_jobs as q where q.job_id = v_job.id and q.stage <> 'RUNNING' for update skip locked;
+    continue when v_job.status = 'QUEUED' and not found;
+    perform from public.provision_jobs as j where j.id = v_job.id
+      and j.status = v_job.status for no key update skip locked;
+    continue when not found;
+    perform private.end_job(v_job.id, 'CANCELLED', 'cancelled', 'user', null, p_set.cancelled_by_label,
+      'The rest of the set was cancelled.');
+  end loop;
+  return v_count;
+end;
+$$;
+
+create function private.cancel_set(p_set uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_set public.job_sets := private.my_set(p_set, 'operator');
+begin
+  if not private.is_set_open(p_set) then
+    perform private.fail('RY409', 'Nothing of this set waits or runs.', 'What is done cannot be cancelled.');
+  end if;
+  -- Cancelled again, it takes with it what was retried since.
+  update public.job_sets set cancelled_at = now(), cancelled_by_label = private.caller_label(v_set.org_id)
+  where id = p_set returning * into v_set;
+  perform private.cancel_waiting(v_set, 500);
+  perform private.audit(v_set.org_id, 'set.cancelled', 'set', p_set::pg_catalog.text, v_set.type || ' ' || v_set.path);
+  return private.set_json(v_set);
+end;
+$$;
+comment on function private.cancel_set is 'Cancels what waits of a set; what runs, finishes. Operators.';
+grant execute on function private.cancel_set to authenticated;
+
+-- What failed of a set and may be retried, as much as one call takes.
+create function private.failed_jobs(p_set uuid) returns table (job_id bigint, module_id uuid)
+language sql stable set search_path = '' as $$
+  select j.id, j.module_id from private.set_members as m join public.provision_jobs as j on j.id = m.job_id
+  join public.modules as o on o.id = j.module_id and o.deleted_at is null
+  where m.set_id = p_set and j.status = 'FAILED' order by j.module_id limit 500
+$$;
+
+-- Retries a job of a set; where it cannot be retried, returns why and what to do, and costs the others nothing.
+create function private.try_retry(p_job bigint) returns text[]
+language plpgsql set search_path = '' as $$
+declare
+  v_hint pg_catalog.text;
+begin
+  perform private.retry_job(p_job, 'Retry of what failed in a set.');
+  return null;
+exception
+  when others then
+    if sqlstate not like 'RY%' then
+      raise;
+    end if;
+    get stacked diagnostics v_hint = pg_exception_hint;
+    return array[sqlerrm, v_hint];
+end;
+$$;
+
+create function private.retry_set(p_set uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_set public.job_sets := private.my_set(p_set, 'operator');
+  v_modules pg_catalog.uuid[];
+  v_job bigint;
+  v_answer pg_catalog.text[];
+  v_refusal pg_catalog.text[];
+  v_retried integer := 0;
+  v_left_out integer;
+begin
+  -- Another retry of the set comes after this one; and states come before rows, as for whoever retries one job.
+  perform pg_advisory_xact_lock(private.lock_key('set', v_set.org_id::pg_catalog.text));
+  v_modules := array(select f.module_id from private.failed_jobs(p_set) as f);
+  perform private.lock_states(v_set.org_id, v_modules);
+  for v_job in select f.job_id from private.failed_jobs(p_set) as f where f.module_id = any (v_modules) loop
+    v_answer := private.try_retry(v_job);
+    v_retried := v_retried + (v_answer is null)::integer;
+    v_refusal := coalesce(v_answer, v_refusal);
+  end loop;
+  update private.set_members set left_out = null where set_id = p_set and left_out <> 'cancelled' and job_id is null;
+  get diagnostics v_left_out = row_count;
+  if v_retried + v_left_out = 0 and v_refusal is null then
+    perform private.fail('RY409', 'No job of this set failed.',
+      'A job that needs attention is resolved on its own page.');
+  elsif v_retried + v_left_out = 0 then
+    perform private.fail('RY409', format('No job of this set can be retried: %s', v_refusal[1]), v_refusal[2]);
+  end if;
+  update public.job_sets set finished_at = null, cancelled_at = null, cancelled_by_label = null where id = p_set
+    returning * into v_set;
+  perform private.audit(v_set.org_id, 'set.retried', 'set', p_set::pg_catalog.text, v_set.type || ' ' || v_set.path,
+    jsonb_build_object('jobs', v_retried + v_left_out));
+  return private.set_json(v_set);
+end;
+$$;
+comment on function private.retry_set is
+  'Retries what failed of a set; the retries take the place of what they repeat. Operators.';
+grant execute on function private.retry_set to authenticated;
+
+-- ## what the sweep does
+
+-- Places members of a set as the sweep does: one that fails costs nobody else theirs.
+create function private.try_place(p_set public.job_sets, p_limit integer) returns integer
+language plpgsql set search_path = '' as $$
+begin
+  return private.place_members(p_set, p_limit, false);
+exception
+  when others then
+    raise warning 'sweep of set %: %', p_set.id, sqlerrm;
+    return 0;
+end;
+$$;
+
+-- Cancels what waits of a cancelled set, so many jobs at most, and closes one that is done; one that fails costs nobody
+-- else theirs. Returns how many jobs it looked at.
+create function private.try_close(p_set public.job_sets, p_limit integer) returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_count integer := 0;
+begin
+  if p_set.cancelled_at is not null then
+    v_count := private.cancel_waiting(p_set, least(p_limit, 200));
+  end if;
+  if not private.is_set_open(p_set.id) then
+    update public.job_sets set finished_at = now() where id = p_set.id and finished_at is null;
+  end if;
+  return v_count;
+exception
+  when others then
+    raise warning 'sweep of set %: %', p_set.id, sqlerrm;
+    return 0;
+end;
+$$;
+
+-- Places jobs of sets, a batch for each organisation, cancels what waits of cancelled ones, and closes those that are
+-- done.
+create function private.sweep_sets() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_set public.job_sets;
+  v_count integer := 0;
+  v_used pg_catalog.jsonb := '{}';
+  v_left integer;
+begin
+  -- Fifty for each organisation, two hundred in all: people's own jobs are enqueued between two sweeps, and come first
+  -- by their priority as well. In any order, so that each has its turn.
+  for v_set in select o.* from (
+    select distinct on (s.org_id, s.type, s.options, s.created_by, s.created_by_label) s.* from public.job_sets as s
+    where s.finished_at is null and s.cancelled_at is null and exists (
+      select from private.set_members as m where m.set_id = s.id and m.job_id is null and m.left_out is null)
+    order by s.org_id, s.type, s.options, s.created_by, s.created_by_label, s.created_at) as o order by random()
+  loop
+    v_left := least(50 - coalesce((v_used ->> v_set.org_id::pg_catalog.text)::integer, 0), 200 - v_count);
+    continue when v_left <= 0;
+    v_left := private.try_place(v_set, v_left);
+    v_count := v_count + v_left;
+    v_used := v_used || jsonb_build_object(v_set.org_id::pg_catalog.text,
+      coalesce((v_used ->> v_set.org_id::pg_catalog.text)::integer, 0) + v_left);
+  end loop;
+  -- Each job that is looked at may leave an advisory lock until the end, of which a server has not many.
+  v_left := 500;
+  for v_set in select * from public.job_sets as s where s.finished_at is null order by random() limit 1000 loop
+    v_left := v_left - private.try_close(v_set, v_left);
+  end loop;
+  return v_count;
+end;
+$$;

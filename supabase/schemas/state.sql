@@ -1,0 +1,636 @@
+-- State: the runner serves the engine's state backend on loopback, so no credential reaches the engine. Reading and
+-- writing are bound to (job, attempt): a stale attempt can neither lock nor write. Every version is kept with its
+-- serial. A state may contain secrets, so only admins read its text; everybody else sees serials, sizes, resources,
+-- outputs and who holds the lock. An older version can become the newest again. lock_evidence answers "is it safe to
+-- break the engine's lock?".
+
+create table private.state_locks (
+  module_id uuid primary key references public.modules (id) on delete cascade,
+  lock_id text not null,
+  info jsonb not null,
+  job_id bigint not null,
+  attempt integer not null,
+  created_at timestamptz not null default now()
+);
+alter table private.state_locks enable row level security;
+comment on table private.state_locks is 'Who holds a module''s state: a job and an attempt.';
+comment on column private.state_locks.lock_id is 'The engine''s lock id; the proof that force-unlock asks for.';
+comment on column private.state_locks.info is 'What the engine said about the lock.';
+
+-- In two parts, because there are two indexes.
+create view private.states_in_use as
+select q.state_key from private.live_jobs as q where q.stage <> 'WAITING'
+union all
+select q.state_key from private.live_jobs as q where q.stage = 'WAITING';
+comment on view private.states_in_use is 'States that a job is queued, running or held for.';
+comment on column private.states_in_use.state_key is 'What only one job at a time may act on.';
+
+create view private.locked_states as
+select l.module_id as state_key from private.state_locks as l
+where not exists (select from private.live_jobs as q where q.job_id = l.job_id);
+comment on view private.locked_states is
+  'States that a job which is over has left locked. Until somebody unlocks one, no other job may begin.';
+comment on column private.locked_states.state_key is 'The state: a module.';
+
+-- Whether a job is queued, running or held for a state.
+create function private.is_state_in_use(p_state uuid) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return exists (select from private.states_in_use as u where u.state_key = p_state);
+end;
+$$;
+
+-- Whether a job that is over has left the state locked.
+create function private.is_state_locked(p_state uuid) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return exists (select from private.locked_states as l where l.state_key = p_state);
+end;
+$$;
+
+create table private.states (
+  module_id uuid primary key references public.modules (id) on delete cascade,
+  serial bigint not null,
+  lineage text,
+  body text not null,
+  sha256 text not null,
+  job_id bigint not null,
+  attempt integer not null,
+  updated_at timestamptz not null default now()
+);
+alter table private.states enable row level security;
+comment on table private.states is 'The current state of each module, as the engine wrote it.';
+comment on column private.states.serial is 'The state''s serial; for engines without one, a counter.';
+comment on column private.states.body is
+  'The state file''s text. It may contain secrets: only admins read it, version by version.';
+comment on column private.states.sha256 is 'SHA-256 of the text (hex).';
+
+create table private.state_versions (
+  module_id uuid not null references public.modules (id) on delete cascade,
+  serial bigint not null,
+  lineage text,
+  body text not null,
+  sha256 text not null,
+  job_id bigint not null,
+  attempt integer not null,
+  created_at timestamptz not null default now(),
+  primary key (module_id, serial)
+);
+alter table private.state_versions enable row level security;
+comment on table private.state_versions is 'Every version of every state; the newest 100 of each module are kept.';
+comment on column private.state_versions.body is 'The state file''s text.';
+comment on column private.state_versions.sha256 is 'SHA-256 of the text (hex).';
+
+-- The serial of a module's state; 0 while it has none.
+create function private.state_serial(p_module uuid) returns bigint
+language sql stable set search_path = '' as $$
+  select coalesce((select s.serial from private.states as s where s.module_id = p_module), 0)
+$$;
+
+-- The module whose state the calling attempt may use.
+create function private.owned_module(p_job bigint, p_attempt integer) returns uuid
+language plpgsql set search_path = '' as $$
+declare
+  v_module pg_catalog.uuid;
+begin
+  perform private.owned_job(private.this_runner(), p_job, p_attempt);
+  select j.module_id into v_module from public.provision_jobs as j where j.id = p_job;
+  if v_module is null then
+    perform private.fail('RY422', 'This job acts on no module, so it has no state.');
+  end if;
+  return v_module;
+end;
+$$;
+
+-- Whether a job only looks at what another left behind: it neither locks nor writes state.
+create function private.is_inspection(p_job bigint) returns boolean
+language sql stable set search_path = '' as $$
+  select j.payload #>> '{options,inspects}' is not null from public.provision_jobs as j where j.id = p_job
+$$;
+
+create function private.worker_state_get(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_module pg_catalog.uuid := private.owned_module(p_job, p_attempt);
+  v_state private.states;
+begin
+  select * into v_state from private.states where module_id = v_module;
+  return jsonb_build_object('exists', v_state.module_id is not null, 'serial', v_state.serial, 'lineage',
+    v_state.lineage, 'body', v_state.body);
+end;
+$$;
+comment on function private.worker_state_get is 'The state of the job''s module.';
+grant execute on function private.worker_state_get to worker, executor, engine;
+
+-- Serial and lineage of a state file; null for engines that have none.
+create function private.state_fields(p_body text) returns table (serial bigint, lineage text)
+language plpgsql immutable set search_path = '' as $$
+begin
+  if p_body is null then
+    perform private.fail('RY422', 'There is no state to write.', 'Send the state file''s text.');
+  end if;
+  return query select (p_body::pg_catalog.jsonb ->> 'serial')::bigint, p_body::pg_catalog.jsonb ->> 'lineage';
+exception
+  when data_exception then
+    perform private.fail('RY422', 'The state is not JSON, or its serial is not a number.');
+end;
+$$;
+
+-- Refuses a serial that is far beyond the stored one. A module's first state may begin nearly anywhere.
+create function private.check_serial(p_serial bigint, p_stored bigint) returns void
+language plpgsql immutable set search_path = '' as $$
+declare
+  -- Far below the greatest number that fits, so that no write can leave the next one without a serial.
+  v_most bigint := coalesce(p_stored + 1000000, 1000000000000000);
+begin
+  if p_serial not between 0 and v_most then
+    perform private.fail('RY422', format('The state''s serial %s is not between 0 and %s.', p_serial, v_most),
+      format('Set the serial in it to %s and write it again.', coalesce(p_stored + 1, 1)));
+  end if;
+end;
+$$;
+
+-- Makes a text the current state of a module and adds it to the history. The caller has checked that it may be.
+create function private.write_state(
+  p_module uuid, p_serial bigint, p_lineage text, p_body text, p_job bigint, p_attempt integer
+) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_sha pg_catalog.text := encode(sha256(convert_to(p_body, 'UTF8')), 'hex');
+begin
+  insert into private.states as s (module_id, serial, lineage, body, sha256, job_id, attempt)
+  values (p_module, p_serial, p_lineage, p_body, v_sha, p_job, p_attempt)
+  on conflict (module_id) do update set serial = excluded.serial, lineage = excluded.lineage, body = excluded.body,
+    sha256 = excluded.sha256,
+    job_id = excluded.job_id, attempt = excluded.attempt, updated_at = now();
+  insert into private.state_versions (module_id, serial, lineage, body, sha256, job_id, attempt)
+  values (p_module, p_serial, p_lineage, p_body, v_sha, p_job, p_attempt)
+  on conflict (module_id, serial) do nothing;
+  -- By number of versions, not by serial: an engine may leave some out.
+  delete from private.state_versions as v where v.module_id = p_module and v.serial <= (
+    select o.serial from private.state_versions as o where o.module_id = p_module order by o.serial desc offset 100
+      limit 1);
+end;
+$$;
+
+create function private.worker_state_put(
+  p_job bigint, p_attempt integer, p_body text, p_lock_id text default null
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_module pg_catalog.uuid := private.owned_module(p_job, p_attempt);
+  v_old private.states;
+  v_lock private.state_locks;
+  v_new pg_catalog.record;
+  v_sha pg_catalog.text := encode(sha256(convert_to(p_body, 'UTF8')), 'hex');
+begin
+  if private.is_inspection(p_job) then
+    perform private.fail('RY409', 'This job only looks; it writes no state.',
+      'Run it with -lock=false and -refresh-only.');
+  end if;
+  select * into v_lock from private.state_locks where module_id = v_module for update;
+  if v_lock.module_id is not null and (v_lock.job_id, v_lock.attempt) <> (p_job, p_attempt)
+    or v_lock.lock_id <> p_lock_id then
+    perform private.fail('RY423', 'The state is locked by another job.',
+      'Wait for it, or force-unlock the state with its lock id.', v_lock.info::pg_catalog.text);
+  end if;
+  select f.serial, f.lineage into v_new from private.state_fields(p_body) as f;
+  select * into v_old from private.states where module_id = v_module for update;
+  if v_old.sha256 = v_sha then
+    return jsonb_build_object('serial', v_old.serial, 'is_unchanged', true);
+  end if;
+  v_new.serial := coalesce(v_new.serial, v_old.serial + 1, 1);
+  if v_old.lineage <> v_new.lineage then
+    perform private.fail('RY409', 'The state has another lineage than the one that is stored.',
+      'It belongs to something else; make another module for it.');
+  end if;
+  if v_new.serial <= v_old.serial then
+    perform private.fail('RY409', format('The state''s serial %s is not newer than %s.', v_new.serial, v_old.serial),
+      'Read the state again.');
+  end if;
+  perform private.check_serial(v_new.serial, v_old.serial);
+  perform private.write_state(v_module, v_new.serial, v_new.lineage, p_body, p_job, p_attempt);
+  return jsonb_build_object('serial', v_new.serial, 'is_unchanged', false);
+end;
+$$;
+comment on function private.worker_state_put is
+  'Writes the state of the job''s module; refused to a stale attempt, an older serial and another''s lock.';
+grant execute on function private.worker_state_put to worker, executor;
+
+create function private.worker_state_lock(p_job bigint, p_attempt integer, p_lock jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_module pg_catalog.uuid := private.owned_module(p_job, p_attempt);
+  v_lock private.state_locks;
+begin
+  if coalesce(p_lock ->> 'ID', '') = '' then
+    perform private.fail('RY422', 'A lock needs an ID.');
+  end if;
+  if length(p_lock ->> 'ID') > 200 or pg_column_size(p_lock) > 16384 then
+    perform private.fail('RY422', 'A lock has at most 16 KiB, and its ID 200 characters.');
+  end if;
+  if private.is_inspection(p_job) then
+    return p_lock;
+  end if;
+  insert into private.state_locks (module_id, lock_id, info, job_id, attempt)
+  values (v_module, p_lock ->> 'ID', p_lock, p_job, p_attempt) on conflict (module_id) do nothing
+    returning * into v_lock;
+  if v_lock.module_id is not null then
+    return v_lock.info;
+  end if;
+  -- An earlier attempt of the same job is fenced: it can no longer write, so its lock protects nothing from this one.
+  update private.state_locks as l set lock_id = p_lock ->> 'ID', info = p_lock, attempt = p_attempt, created_at = now()
+  where l.module_id = v_module and l.job_id = p_job and (l.attempt < p_attempt or l.lock_id = p_lock ->> 'ID')
+    returning * into v_lock;
+  if v_lock.module_id is null then
+    select * into v_lock from private.state_locks where module_id = v_module;
+    perform private.fail('RY423', format('The state is locked by job %s.', v_lock.job_id),
+      'Wait until that job is done, or force-unlock the state with its lock id.', v_lock.info::pg_catalog.text);
+  end if;
+  return v_lock.info;
+end;
+$$;
+comment on function private.worker_state_lock is
+  'Locks the state for this attempt; RY423 with the holder''s lock when another job has it.';
+grant execute on function private.worker_state_lock to worker, executor;
+
+create function private.worker_state_unlock(p_job bigint, p_attempt integer, p_lock_id text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_module pg_catalog.uuid := private.owned_module(p_job, p_attempt);
+  v_lock private.state_locks;
+begin
+  delete from private.state_locks as l where l.module_id = v_module and l.job_id = p_job and l.attempt = p_attempt
+    and l.lock_id = p_lock_id;
+  if not found then
+    select * into v_lock from private.state_locks where module_id = v_module;
+    if v_lock.module_id is not null and not private.is_inspection(p_job) then
+      perform private.fail('RY423', 'That is not the lock that is held.', 'Unlock with the id that was locked with.',
+        v_lock.info::pg_catalog.text);
+    end if;
+  end if;
+  return jsonb_build_object('unlocked', true);
+end;
+$$;
+comment on function private.worker_state_unlock is
+  'Releases the state lock of this attempt. Releasing a lock that is gone is no error.';
+grant execute on function private.worker_state_unlock to worker, executor;
+
+create function private.state_info(p_module uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'viewer');
+begin
+  return (
+    select jsonb_build_object(
+      'serial', s.serial, 'lineage', s.lineage, 'size', octet_length(s.body), 'sha256', s.sha256, 'job_id', s.job_id,
+        'updated_at', s.updated_at,
+      'lock', (
+        select jsonb_build_object('id', l.lock_id, 'info', l.info, 'job_id', l.job_id, 'attempt', l.attempt,
+          'created_at', l.created_at)
+        from private.state_locks as l where l.module_id = v_module.id),
+      'versions', (
+        select coalesce(jsonb_agg(jsonb_build_object('serial', v.serial, 'size', octet_length(v.body), 'sha256',
+          v.sha256, 'job_id', v.job_id,
+          'attempt', v.attempt, 'created_at', v.created_at) order by v.serial desc), '[]')
+        from private.state_versions as v where v.module_id = v_module.id))
+    from (values (1)) as one (n) left join private.states as s on s.module_id = v_module.id);
+end;
+$$;
+comment on function private.state_info is
+  'A module''s state: serial, size, lock and history, without its text. Members.';
+grant execute on function private.state_info to authenticated;
+
+-- A version of a module's state that is kept.
+create function private.known_version(p_module uuid, p_serial bigint) returns private.state_versions
+language plpgsql stable set search_path = '' as $$
+declare
+  v_version private.state_versions;
+begin
+  select * into v_version from private.state_versions where module_id = p_module and serial = p_serial;
+  if v_version.module_id is null then
+    perform private.fail('RY404', format('There is no version %s of this state.', p_serial),
+      'The newest 100 versions are kept.');
+  end if;
+  return v_version;
+end;
+$$;
+
+create function private.state_version(p_module uuid, p_serial bigint) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'admin');
+  v_version private.state_versions := private.known_version(p_module, p_serial);
+begin
+  perform private.audit(v_module.org_id, 'state.read', 'module', p_module::pg_catalog.text, v_module.path,
+    jsonb_build_object('serial', p_serial));
+  return to_jsonb(v_version) - 'module_id';
+end;
+$$;
+comment on function private.state_version is
+  'The text of one version of a state (body), with who wrote it. Reading it is audited. Admins.';
+grant execute on function private.state_version to authenticated;
+
+-- The resources in a state of OpenTofu or Terraform.
+create function private.terraform_resources(
+  p_state jsonb
+) returns table (address text, type text, is_managed boolean, id text)
+language sql immutable set search_path = '' as $$
+  select concat_ws('.', r.resource ->> 'module', case when r.resource ->> 'mode' = 'data' then 'data' end,
+    r.resource ->> 'type', r.resource ->> 'name') || case jsonb_typeof(i.instance -> 'index_key')
+      when 'number' then format('[%s]', i.instance ->> 'index_key')
+      when 'string' then format('[%s]', i.instance -> 'index_key') else '' end,
+    r.resource ->> 'type', r.resource ->> 'mode' is distinct from 'data',
+    case when not coalesce(i.instance -> 'sensitive_attributes', '[]') @> '[[{"type": "get_attr", "value": "id"}]]'
+      then i.instance #>> '{attributes,id}' end
+  from jsonb_array_elements(case when jsonb_typeof(p_state -> 'resources') = 'array' then p_state -> 'resources'
+    else '[]' end) as r (resource)
+  cross join jsonb_array_elements(case when jsonb_typeof(r.resource -> 'instances') = 'array'
+    then r.resource -> 'instances' else '[]' end) as i (instance)
+$$;
+
+-- The resources in a checkpoint of Pulumi.
+create function private.pulumi_resources(
+  p_state jsonb
+) returns table (address text, type text, is_managed boolean, id text)
+language sql immutable set search_path = '' as $$
+  select r.resource ->> 'urn', r.resource ->> 'type', r.resource ->> 'type' not like 'pulumi:%',
+    case when jsonb_typeof(r.resource -> 'id') = 'string' then r.resource ->> 'id' end
+  from jsonb_array_elements(case when jsonb_typeof(p_state #> '{deployment,resources}') = 'array'
+    then p_state #> '{deployment,resources}' else '[]' end) as r (resource)
+$$;
+
+-- The outputs in a state; a sensitive one is named, never told.
+create function private.state_outputs(p_state jsonb) returns jsonb
+language sql immutable set search_path = '' as $$
+  select coalesce(jsonb_object_agg(o.key, jsonb_build_object('sensitive', o.is_secret, 'value',
+    case when not o.is_secret then o.value end)), '{}')
+  from (
+    -- Whatever is not plainly said to be open is kept back.
+    select t.key, t.value -> 'value' as value, coalesce(t.value -> 'sensitive', 'false') <> 'false' as is_secret
+    from jsonb_each(case when jsonb_typeof(p_state -> 'outputs') = 'object' then p_state -> 'outputs'
+      else '{}' end) as t
+    union all
+    -- This key is how Pulumi marks an encrypted value.
+    select p.key, p.value, p.value::pg_catalog.text like '%4dabf18193072939515e22adb298388d%'
+    from jsonb_path_query_first(p_state, '$.deployment.resources[*] ? (@.type == "pulumi:pulumi:Stack").outputs') as s,
+      jsonb_each(case when jsonb_typeof(s) = 'object' then s else '{}' end) as p
+  ) as o
+$$;
+
+create function private.state_resources(p_module uuid, p_search text default '') returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'viewer');
+  v_row private.states;
+  v_state pg_catalog.jsonb;
+  v_search pg_catalog.text := lower(coalesce(p_search, ''));
+begin
+  select * into v_row from private.states where module_id = v_module.id;
+  v_state := coalesce(v_row.body, '{}')::pg_catalog.jsonb;
+  return (
+    with found as materialized (
+      select r.* from private.terraform_resources(v_state) as r
+      union all select p.* from private.pulumi_resources(v_state) as p
+    )
+    select jsonb_build_object('serial', coalesce(v_row.serial, 0),
+      'total', (select count(*) from found where is_managed),
+      'found', (select count(*) from found where is_managed and position(v_search in lower(address)) > 0),
+      'resources', (select coalesce(jsonb_agg(jsonb_build_object('address', f.address, 'type', f.type,
+          'id', left(f.id, 200)) order by f.address), '[]')
+        from (select * from found where is_managed and position(v_search in lower(address)) > 0
+          order by address limit 500) as f),
+      'types', (select coalesce(jsonb_object_agg(t.type, t.number), '{}')
+        from (select type, count(*) as number from found where is_managed and type is not null
+          group by type) as t),
+      'outputs', private.state_outputs(v_state)));
+end;
+$$;
+comment on function private.state_resources is
+  'What a module''s state knows: how many resources, the first 500 by address that have these words in it, counts by '
+  'type, and the outputs; sensitive values are masked. Members.';
+grant execute on function private.state_resources to authenticated;
+
+create function private.roll_back_state(p_module uuid, p_serial bigint) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'admin');
+  v_version private.state_versions;
+  v_serial bigint;
+begin
+  perform private.lock_state(v_module.org_id, p_module);
+  v_module := private.my_module(p_module, 'admin');
+  if exists (select from private.state_locks as l where l.module_id = p_module)
+    or private.has_writer(p_module) then
+    perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then roll back.');
+  end if;
+  v_version := private.known_version(p_module, p_serial);
+  v_serial := private.state_serial(p_module);
+  if v_version.serial = v_serial then
+    perform private.fail('RY409', format('Serial %s is the current state.', p_serial), 'Choose an older version.');
+  end if;
+  -- An engine refuses a state that is older than what it knows: this one is the newest now.
+  perform private.write_state(p_module, v_serial + 1, v_version.lineage,
+    case when v_version.body::pg_catalog.jsonb ? 'serial'
+    then jsonb_set(v_version.body::pg_catalog.jsonb, '{serial}', to_jsonb(v_serial + 1))::pg_catalog.text
+    else v_version.body end, v_version.job_id, v_version.attempt);
+  perform private.audit(v_module.org_id, 'state.rolled_back', 'module', p_module::pg_catalog.text, v_module.path,
+    jsonb_build_object('to', p_serial, 'before', v_serial, 'serial', v_serial + 1));
+  perform private.wake_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
+  return jsonb_build_object('serial', v_serial + 1);
+end;
+$$;
+comment on function private.roll_back_state is
+  'Makes an older version of a state the newest again, with a new serial; refused while a job uses the state. Changes '
+  'no infrastructure. Admins.';
+grant execute on function private.roll_back_state to authenticated;
+
+-- ## is it safe to break?
+
+-- One line about a lock: whether it speaks for breaking it, against it, or leaves it unclear; and since when.
+create function private.evidence(p_weighs text, p_text text, p_at timestamptz) returns jsonb
+language sql immutable set search_path = '' as $$
+  select jsonb_build_object('weighs', p_weighs, 'text', p_text, 'at', p_at)
+$$;
+
+-- What the job that holds a lock says for or against opening it.
+create function private.attempt_evidence(
+  p_attempt integer, p_live private.live_jobs, p_job public.provision_jobs
+) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return case
+    when p_live.stage = 'RUNNING' and p_live.attempt = p_attempt then private.evidence('against',
+      format('Job %s is running on %s and writes this state.', p_job.id, p_job.worker_name), p_job.started_at)
+    when p_live.job_id is null then private.evidence('for',
+      format('Job %s has ended: %s.', p_job.id, p_job.status), p_job.finished_at)
+    when p_live.stage = 'HELD' and p_job.error ->> 'code' = 'engine_killed' then private.evidence('unclear',
+      format('The engine of job %s was killed: nothing writes any more, and the state may lack what it made.',
+        p_job.id), p_job.updated_at)
+    when p_live.stage = 'HELD' and p_live.instance_id is null then private.evidence('for',
+      format('Attempt %s was released by a person: what it still writes is kept aside.', p_attempt), null)
+    when p_live.stage = 'HELD' then private.evidence('unclear',
+      format('Nobody knows how far job %s got.', p_job.id), p_job.updated_at)
+    else private.evidence('for', format('Attempt %s has lost the job; it can no longer write.', p_attempt),
+      null) end;
+end;
+$$;
+
+create function private.lock_evidence(p_module uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'viewer');
+  v_lock private.state_locks;
+  v_job public.provision_jobs;
+  v_live private.live_jobs;
+  v_seen pg_catalog.timestamptz;
+  v_kept bigint;
+  v_found pg_catalog.jsonb := '[]';
+begin
+  select * into v_lock from private.state_locks where module_id = v_module.id;
+  if v_lock.module_id is null then
+    return jsonb_build_object('is_locked', false, 'verdict', 'free', 'evidence', v_found);
+  end if;
+  select * into v_job from public.provision_jobs where id = v_lock.job_id;
+  select * into v_live from private.live_jobs where job_id = v_lock.job_id;
+  select i.last_seen_at into v_seen from private.instance_liveness as i where i.instance_id = v_job.instance_id;
+  select count(*) into v_kept from private.kept_states as k
+  where k.job_id = v_lock.job_id and k.stored_at is null and k.discarded_at is null;
+  v_found := v_found || private.attempt_evidence(v_lock.attempt, v_live, v_job);
+  if v_live.stage = 'HELD' and v_live.instance_id is not null then
+    v_found := v_found || case when v_seen > now() - interval '60 seconds' then private.evidence('against',
+        format('%s is in contact, and may come back to it.', v_job.worker_name), v_seen)
+      else private.evidence('unclear',
+        format('%s is out of contact. Its engine may go on without us, and its state is kept there.',
+          v_job.worker_name), v_seen) end;
+  end if;
+  if v_kept > 0 then
+    v_found := v_found || private.evidence('unclear',
+      format('%s of its states were written and not stored. Decide about them first.', v_kept), null);
+  end if;
+  return jsonb_build_object('is_locked', true, 'lock_id', v_lock.lock_id, 'job_id', v_lock.job_id, 'attempt',
+    v_lock.attempt, 'evidence', v_found, 'verdict', case when v_found @> '[{"weighs": "against"}]' then 'unsafe'
+      when v_found @> '[{"weighs": "unclear"}]' then 'unclear' else 'safe' end);
+end;
+$$;
+comment on function private.lock_evidence is
+  'Whether it is safe to break a state''s lock: what is known about the attempt that holds it, and a verdict (free, '
+  'safe, unclear, unsafe). Members.';
+grant execute on function private.lock_evidence to authenticated;
+
+-- ## outputs for other modules
+-- Outputs of one module for the jobs of another, by grant. What a job runs reads them with its own token
+-- (TF_TOKEN_<host>, terraform_remote_state), and gets the outputs alone: resources and their attributes stay with their
+-- module.
+create table public.output_grants (
+  module_id uuid not null references public.modules (id) on delete cascade,
+  reader_id uuid not null references public.modules (id) on delete cascade,
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  created_by uuid,
+  created_at timestamptz not null default now(),
+  primary key (module_id, reader_id),
+  check (module_id <> reader_id)
+);
+create index output_grants_reader_id_idx on public.output_grants (reader_id);
+create index output_grants_org_id_idx on public.output_grants (org_id);
+alter table public.output_grants enable row level security;
+grant select on public.output_grants to authenticated, service_role;
+create policy "Members see their organisation's grants of outputs" on public.output_grants
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.output_grants is 'Which module''s jobs may read the outputs of which other module.';
+comment on column public.output_grants.module_id is 'The module whose outputs are read.';
+comment on column public.output_grants.reader_id is 'The module whose jobs may read them.';
+
+create function private.grant_outputs(p_module uuid, p_reader uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'admin');
+  v_reader public.modules := private.my_module(p_reader, 'admin');
+begin
+  if v_module.org_id <> v_reader.org_id then
+    perform private.fail('RY404', 'There is no such module.', 'Both must belong to one organisation.');
+  end if;
+  if p_module = p_reader then
+    perform private.fail('RY422', 'A module reads its own state without a grant.', 'Name another module.');
+  end if;
+  insert into public.output_grants (module_id, reader_id, org_id, created_by)
+  values (p_module, p_reader, v_module.org_id, private.caller_id()) on conflict do nothing;
+  perform private.audit(v_module.org_id, 'module.outputs_granted', 'module', p_module::pg_catalog.text, v_module.path,
+    jsonb_build_object('reader', v_reader.path));
+  return jsonb_build_object('module', v_module.path, 'reader', v_reader.path);
+end;
+$$;
+comment on function private.grant_outputs is 'Lets the jobs of one module read the outputs of another. Admins.';
+grant execute on function private.grant_outputs to authenticated;
+
+create function private.revoke_outputs(p_module uuid, p_reader uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'admin');
+  v_reader pg_catalog.text := (select m.path from public.modules as m where m.id = p_reader
+    and m.org_id = v_module.org_id);
+begin
+  delete from public.output_grants where module_id = p_module and reader_id = p_reader;
+  if not found then
+    perform private.fail('RY404', 'There is no such grant.', 'Look at the module''s grants again.');
+  end if;
+  perform private.audit(v_module.org_id, 'module.outputs_revoked', 'module', p_module::pg_catalog.text, v_module.path,
+    jsonb_build_object('reader', v_reader));
+  return jsonb_build_object('module', v_module.path, 'reader', v_reader);
+end;
+$$;
+comment on function private.revoke_outputs is 'Takes that away again, at once. Admins.';
+grant execute on function private.revoke_outputs to authenticated;
+
+create function private.worker_outputs_get(p_job bigint, p_attempt integer, p_org text, p_path text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_reader pg_catalog.uuid := private.owned_module(p_job, p_attempt);
+  v_module pg_catalog.uuid;
+  v_state pg_catalog.jsonb;
+begin
+  -- One refusal for missing and for not granted: a job learns nothing about what else there is.
+  select m.id into v_module from public.modules as r
+  join public.organizations as o on o.id = r.org_id and o.slug = p_org
+  join public.modules as m on m.org_id = r.org_id and m.path = p_path and m.deleted_at is null
+  where r.id = v_reader and (m.id = v_reader or exists (
+    select from public.output_grants as g where g.module_id = m.id and g.reader_id = v_reader));
+  if v_module is null then
+    perform private.fail('RY403', format('This job may not read the outputs of "%s".', p_path),
+      format('An admin grants it: runyard modules grant %s --to %s.', p_path,
+        (select r.path from public.modules as r where r.id = v_reader)));
+  end if;
+  select s.body::pg_catalog.jsonb into v_state from private.states as s where s.module_id = v_module;
+  if v_state ? 'encrypted_data' then
+    perform private.fail('RY422', format('The state of "%s" is encrypted by its engine.', p_path),
+      'Only that module''s own jobs can read it.');
+  end if;
+  return jsonb_build_object('id', v_module, 'path', p_path, 'exists', v_state is not null, 'state', jsonb_build_object(
+    'version', 4, 'terraform_version', coalesce(v_state ->> 'terraform_version', '1.0.0'),
+    'serial', coalesce((v_state ->> 'serial')::bigint, 0), 'lineage', coalesce(v_state ->> 'lineage', ''),
+    'outputs', coalesce(v_state -> 'outputs', '{}'), 'resources', '[]'::pg_catalog.jsonb));
+end;
+$$;
+comment on function private.worker_outputs_get is
+  'The outputs of a module that grants them to the job''s, as a state without resources.';
+grant execute on function private.worker_outputs_get to worker, executor, engine;
+
+-- ## the lock of an engine
+create function private.force_unlock_state(p_module uuid, p_lock_id text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'admin');
+  v_lock private.state_locks;
+begin
+  perform private.lock_state(v_module.org_id, p_module);
+  v_module := private.my_module(p_module, 'admin');
+  v_lock := private.release_with_proof(p_module, p_lock_id);
+  perform private.audit(v_module.org_id, 'state.force_unlocked', 'module', p_module::pg_catalog.text, v_module.path,
+    jsonb_build_object('lock_id', p_lock_id, 'job', v_lock.job_id, 'attempt', v_lock.attempt));
+  perform private.wake_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
+  return jsonb_build_object('unlocked', true, 'job_id', v_lock.job_id);
+end;
+$$;
+comment on function private.force_unlock_state is
+  'Releases a state lock that no running job holds; the lock''s id is the proof of having looked. Admins.';
+grant execute on function private.force_unlock_state to authenticated;

@@ -1,0 +1,495 @@
+-- The sweep: what time does to runners and jobs. It can run twice at once, and be missed for an hour: it looks at the
+-- clock, not at how often it ran. It waits for nobody: what it cannot lock at once is left to the next sweep.
+-- Housekeeping makes log partitions ahead, drops them when every organisation's retention is over, rolls up hours, and
+-- removes old sessions, ticks, counters and artifacts. Realtime: who may listen to which topic, and which tables pages
+-- follow. Logs and heartbeats are not among them. The statements are guarded, so they run where there is no Realtime,
+-- and where tables were added by hand.
+
+create table private.outages (
+  began_at timestamptz primary key,
+  ended_at timestamptz check (ended_at > began_at)
+);
+alter table private.outages enable row level security;
+create unique index outages_open_idx on private.outages ((true)) where ended_at is null;
+comment on table private.outages is
+  'When nothing swept for two minutes or more: the database was down, or nothing could reach it. Kept for eight days.';
+comment on column private.outages.began_at is 'When the last sweep before it ran.';
+comment on column private.outages.ended_at is
+  'When the first sweep ran again; null in the one row that is no outage but the last sign of life.';
+
+-- Notes that the sweep runs, twice a minute in a table that a crash does not empty; after a gap, the outage.
+create function private.note_alive() returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_last pg_catalog.timestamptz := (select o.began_at from private.outages as o where o.ended_at is null);
+begin
+  if v_last > now() - interval '30 seconds' then
+    return;
+  elsif v_last > now() - interval '2 minutes' then
+    update private.outages set began_at = now() where ended_at is null;
+    return;
+  end if;
+  update private.outages set ended_at = now() where ended_at is null;
+  insert into private.outages (began_at) values (now());
+end;
+$$;
+
+-- Whether the server has been up long enough for every living runner to have sent a heartbeat.
+create function private.is_past_grace() returns boolean
+language sql stable set search_path = '' as $$
+  select pg_postmaster_start_time() < now() - interval '60 seconds'
+$$;
+
+-- Marks runners and instances OFFLINE that have sent no heartbeat for 60 s, and wakes those who may take their place.
+create function private.sweep_workers() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_worker pg_catalog.uuid;
+  v_count integer := 0;
+begin
+  for v_worker in
+    select w.id from public.workers as w
+    where w.status <> 'OFFLINE' and w.removed_at is null
+      and not exists (select from private.instance_liveness as i where i.worker_id = w.id and i.is_fresh)
+    for no key update of w skip locked
+  loop
+    begin
+      perform private.refresh_worker_status(v_worker);
+      perform private.wake_lanes_of(v_worker);
+      v_count := v_count + 1;
+    exception
+      when others then raise warning 'sweep of runner %: %', v_worker, sqlerrm;
+    end;
+  end loop;
+  update public.worker_instances as i set status = 'OFFLINE', disconnected_at = now()
+  where i.id in (
+    select o.id from public.worker_instances as o join public.workers as w on w.id = o.worker_id
+    where o.status <> 'OFFLINE' and not exists (select from private.instance_liveness as l where l.instance_id = o.id
+      and l.is_fresh)
+    for no key update of w, o skip locked);
+  return v_count;
+end;
+$$;
+
+-- Ends the sessions whose token has expired. Their calls are refused already; this says so on the runner's page.
+create function private.sweep_sessions() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_session pg_catalog.record;
+  v_count integer := 0;
+begin
+  for v_session in
+    select s.worker_id, s.instance_id, s.token_id from private.sessions as s
+      join public.workers as w on w.id = s.worker_id
+    where s.ended_at is null and s.expires_at <= now() order by w.id limit 500 for no key update of w, s skip locked
+  loop
+    begin
+      perform private.end_sessions(v_session.worker_id, v_session.instance_id, v_session.token_id,
+        'its token expired');
+      perform private.refresh_worker_status(v_session.worker_id);
+      v_count := v_count + 1;
+    exception
+      when others then raise warning 'sweep of sessions of runner %: %', v_session.worker_id, sqlerrm;
+    end;
+  end loop;
+  return v_count;
+end;
+$$;
+
+-- Requeues or flags jobs whose lease has run out.
+create function private.sweep_leases() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_job private.live_jobs;
+  v_count integer := 0;
+begin
+  for v_job in
+    select q.* from private.live_jobs as q
+    left join private.heartbeats as h on h.instance_id = q.instance_id and h.session_id = q.session_id
+    where q.stage = 'RUNNING' and (
+      greatest(q.lease_until, h.last_seen_at + interval '60 seconds') < now()
+        or q.unlisted_at < now() - interval '30 seconds')
+    order by q.state_key limit 500
+  loop
+    begin
+      if private.try_lock_job(v_job) then
+        perform private.lose_job(v_job.job_id, case when v_job.unlisted_at is null
+          then 'No heartbeat for 60 s.' else 'The runner does not know of this attempt any more.' end);
+        v_count := v_count + 1;
+      end if;
+    exception
+      when others then raise warning 'sweep of the lease of job %: %', v_job.job_id, sqlerrm;
+    end;
+  end loop;
+  return v_count;
+end;
+$$;
+
+-- Makes jobs ready whose pause is over.
+create function private.sweep_backoff() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_job private.live_jobs;
+  v_count integer := 0;
+begin
+  for v_job in select * from private.live_jobs as q where q.stage = 'BACKOFF'
+    and q.not_before_at <= now() order by q.not_before_at limit 500 loop
+    begin
+      if private.try_lock_job(v_job) then
+        perform private.make_ready(v_job.job_id);
+        v_count := v_count + 1;
+      end if;
+    exception
+      when others then raise warning 'sweep of the pause of job %: %', v_job.job_id, sqlerrm;
+    end;
+  end loop;
+  return v_count;
+end;
+$$;
+
+-- Cancels jobs that were not approved in time.
+create function private.sweep_approvals() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_job bigint;
+  v_count integer := 0;
+begin
+  for v_job in
+    select j.id from public.provision_jobs as j
+    where j.status = 'AWAITING_APPROVAL' and j.approval_deadline_at <= now()
+      order by j.id limit 500 for no key update skip locked
+  loop
+    begin
+      perform private.end_job(v_job, 'CANCELLED', 'approval_expired', 'system', null, 'system',
+        'Nobody approved it in time.');
+      v_count := v_count + 1;
+    exception
+      when others then raise warning 'sweep of the approval of job %: %', v_job, sqlerrm;
+    end;
+  end loop;
+  return v_count;
+end;
+$$;
+
+-- One part of what starts by itself, called as the sweep's answer calls it; {} where it fails, as if it had not run.
+create function private.sweep_trigger(p_name text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return jsonb_build_object(p_name, case p_name
+    when 'scheduled' then to_jsonb(private.sweep_schedules())
+    when 'placed' then to_jsonb(private.sweep_sets())
+    when 'rollouts' then to_jsonb(private.sweep_update_policies())
+    when 'woken' then to_jsonb(private.wake_notifier()) end);
+exception
+  -- Somebody is at it, it cannot run, or it takes too long: that must not keep leases from ending. The next sweep tries
+  -- again.
+  when query_canceled or others then
+    raise warning 'sweep, %: %', p_name, sqlerrm;
+    return '{}';
+end;
+$$;
+
+-- What starts by itself: schedules, jobs of sets, updates by policy, and the delivery of notifications.
+create function private.sweep_triggers() returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.sweep_trigger('scheduled') || private.sweep_trigger('placed') || private.sweep_trigger('rollouts')
+    || private.sweep_trigger('woken');
+end;
+$$;
+
+-- The days that have a log partition, the oldest first.
+create function private.log_days() returns setof date
+language sql stable set search_path = '' as $$
+  select to_date(right(c.relname, 8), 'YYYYMMDD')
+  from pg_catalog.pg_inherits as i join pg_catalog.pg_class as c on c.oid = i.inhrelid
+  where i.inhparent = 'public.job_log_chunks'::pg_catalog.regclass order by 1
+$$;
+
+-- Drops the log partitions that no organisation keeps any more.
+create function private.drop_old_log_partitions() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_day pg_catalog.date;
+  v_keep integer := coalesce((select max(o.log_retention_days) from public.organizations as o), 30);
+  v_count integer := 0;
+begin
+  for v_day in select d from private.log_days() as d where d < current_date - v_keep loop
+    begin
+      execute format('drop table private.%I', private.log_partition_name(v_day));
+      v_count := v_count + 1;
+    exception
+      -- Somebody reads logs, such as a backup: their days go with the next housekeeping.
+      when lock_not_available then exit;
+    end;
+  end loop;
+  return v_count;
+end;
+$$;
+
+create table private.log_retention (
+  org_id uuid primary key references public.organizations (id) on delete cascade,
+  kept_from date not null
+);
+alter table private.log_retention enable row level security;
+comment on table private.log_retention is
+  'How far each organisation''s old logs were deleted, so that no day is looked through twice.';
+comment on column private.log_retention.kept_from is 'Nothing of the days before is left.';
+
+-- Deletes log chunks that are older than their own organisation's retention.
+create function private.delete_old_logs() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_day pg_catalog.date;
+  v_orgs pg_catalog.uuid[];
+  v_deleted integer;
+  v_count integer := 0;
+begin
+  -- Whole days go by dropping their partition; this is for organisations that keep logs for less long than another. A
+  -- part at a time: it may run inside of a heartbeat, which must not take long.
+  for v_day in select d from private.log_days() as d loop
+    v_orgs := array(
+      select o.id from public.organizations as o left join private.log_retention as r on r.org_id = o.id
+      where v_day < current_date - o.log_retention_days and v_day >= coalesce(r.kept_from, v_day));
+    continue when v_orgs = '{}';
+    delete from public.job_log_chunks as c
+    where (c.log_day, c.job_id, c.attempt, c.seq) in (
+      select l.log_day, l.job_id, l.attempt, l.seq from public.job_log_chunks as l
+      where l.log_day = v_day and l.org_id = any (v_orgs) limit 20000 - v_count);
+    get diagnostics v_deleted = row_count;
+    v_count := v_count + v_deleted;
+    exit when v_count = 20000;
+    insert into private.log_retention as r (org_id, kept_from) select o, v_day + 1 from unnest(v_orgs) as o
+    on conflict (org_id) do update set kept_from = excluded.kept_from;
+    exit when clock_timestamp() > now() + interval '2 seconds';
+  end loop;
+  return v_count;
+end;
+$$;
+
+-- Ends sessions that were silent for a week, and forgets processes that were gone for a week when another came after
+-- them.
+create function private.forget_instances() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_silent pg_catalog.record;
+  v_count integer;
+begin
+  -- A process that was killed says no good-bye, and where each has a name of its own, as in a cluster, it never comes
+  -- back.
+  for v_silent in
+    select s.worker_id, s.instance_id from private.sessions as s join public.workers as w on w.id = s.worker_id
+    where s.ended_at is null and s.renewed_at < now() - interval '7 days' and not exists (
+      select from private.heartbeats as h where h.instance_id = s.instance_id
+        and h.last_seen_at > now() - interval '7 days')
+    order by s.worker_id limit 500 for no key update of w skip locked
+  loop
+    perform private.end_sessions(v_silent.worker_id, v_silent.instance_id, null, 'it was silent for a week');
+  end loop;
+  -- The last one of a runner stays: it is what its page can tell.
+  delete from public.worker_instances as i where i.id in (
+    select o.id from public.worker_instances as o
+    where o.status = 'OFFLINE' and o.disconnected_at < now() - interval '7 days'
+      and exists (select from public.worker_instances as n where n.worker_id = o.worker_id
+        and n.connected_at > o.connected_at)
+      and not exists (select from private.sessions as s where s.instance_id = o.id and s.ended_at is null)
+    limit 500 for update skip locked);
+  get diagnostics v_count = row_count;
+  return v_count;
+end;
+$$;
+
+-- Removes lanes that have no job; whoever needs one again makes it anew.
+create function private.forget_lanes() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_org pg_catalog.uuid;
+  v_deleted integer;
+  v_count integer := 0;
+begin
+  -- Every claim asks each lane of its runner for jobs, and pins, labels and priorities that nobody uses any more leave
+  -- some behind. With the routing lock alone, so that nobody is about to put a job into one of them.
+  for v_org in
+    select distinct l.org_id from private.lanes as l where l.created_at < now() - interval '1 day'
+      and not exists (select from private.live_jobs as q where q.lane_id = l.id and q.stage = 'READY')
+        order by 1 limit 100
+  loop
+    if private.try_lock_routing(v_org, true) then
+      delete from private.lanes as l where l.org_id = v_org and l.created_at < now() - interval '1 day'
+        and not exists (select from private.live_jobs as q where q.lane_id = l.id and q.stage = 'READY');
+      get diagnostics v_deleted = row_count;
+      v_count := v_count + v_deleted;
+    end if;
+  end loop;
+  return v_count;
+end;
+$$;
+
+-- Removes temporary modules whose jobs have ended and that have no state, and the group that was made for them.
+create function private.remove_temporary_modules() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_module public.modules;
+  v_count integer := 0;
+begin
+  -- A minute: it is made first, and its job is asked for next.
+  for v_module in select m.* from public.modules as m where m.is_temporary and m.deleted_at is null
+    and m.updated_at < now() - interval '1 minute' limit 100
+  loop
+    continue when not private.try_lock_state(v_module.org_id, v_module.id)
+      or exists (select from private.live_jobs as q where q.state_key = v_module.id)
+      or exists (select from public.provision_jobs as j where j.module_id = v_module.id
+        and j.status = 'AWAITING_APPROVAL')
+      or exists (select from private.states as s where s.module_id = v_module.id)
+      or exists (select from private.kept_states as k where k.module_id = v_module.id);
+    update public.modules set deleted_at = now() where id = v_module.id;
+    delete from public.groups as g where g.id = v_module.group_id and g.description = '' and g.hooks = '{}'
+      and g.env = '{}' and not exists (select from public.modules as m where m.group_id = g.id and m.deleted_at is null)
+      and not exists (select from public.groups as c where c.org_id = g.org_id and starts_with(c.path, g.path || '/'))
+      and not exists (select from public.worker_assignments as a where a.org_id = g.org_id and a.path = g.path);
+    perform private.audit(v_module.org_id, 'module.deleted', 'module', v_module.id::pg_catalog.text, v_module.path,
+      jsonb_build_object('reason', 'temporary'));
+    v_count := v_count + 1;
+  end loop;
+  return v_count;
+end;
+$$;
+
+-- Removes what is past its time; makes log partitions ahead.
+create function private.housekeeping() returns jsonb
+language plpgsql set search_path = '' set lock_timeout = '100ms' as $$
+begin
+  perform private.ensure_log_partition(current_date + d) from generate_series(0, 2) as d;
+  delete from private.sessions where ended_at < now() - interval '7 days';
+  delete from private.rate_limits where window_started_at < now() - interval '1 day';
+  delete from private.wake_ups where sent_at < now() - interval '1 hour';
+  delete from private.worker_ticks where at < now() - interval '31 days';
+  -- A part at a time: each may have 32 MiB.
+  delete from private.artifacts as a where (a.job_id, a.attempt, a.name) in (
+    select o.job_id, o.attempt, o.name from private.artifacts as o where o.created_at < now() - interval '30 days'
+    order by o.created_at limit 200);
+  delete from private.uploads where created_at < now() - interval '1 hour';
+  delete from public.job_sets where finished_at < now() - interval '90 days';
+  delete from public.deliveries where finished_at < now() - interval '30 days';
+  return jsonb_build_object('dropped_log_days', private.drop_old_log_partitions(), 'rolled_hours', private.roll_up(),
+    'forgotten_instances', private.forget_instances(), 'removed_modules', private.remove_temporary_modules(),
+    'deleted_log_chunks', case when private.is_due('retention', interval '30 minutes') then private.delete_old_logs()
+      else 0 end,
+    'forgotten_lanes', private.forget_lanes());
+end;
+$$;
+
+create function private.sweep() returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_done pg_catalog.jsonb := '{}';
+begin
+  if not pg_try_advisory_xact_lock(private.lock_key('sweep')) then
+    return jsonb_build_object('skipped', 'Another sweep is running.');
+  end if;
+  v_done := jsonb_build_object('removed', private.sweep_removals(), 'ended', private.sweep_sessions());
+  if private.is_past_grace() then
+    v_done := v_done || jsonb_build_object('lost', private.sweep_leases(), 'unheard', private.sweep_updates());
+  end if;
+  v_done := v_done || jsonb_build_object('ready', private.sweep_backoff(), 'expired', private.sweep_approvals());
+  if private.is_past_grace() then
+    v_done := v_done || jsonb_build_object('offline', private.sweep_workers());
+  end if;
+  v_done := v_done || private.sweep_triggers();
+  if private.is_due('housekeeping', interval '5 minutes') then
+    begin
+      v_done := v_done || private.housekeeping();
+    exception
+      -- What the sweep has done stays done, and the clock as well: housekeeping is tried again in five minutes.
+      when query_canceled or others then raise warning 'sweep, housekeeping: %', sqlerrm;
+    end;
+  end if;
+  -- Noted at its end, whoever ran it: a sweep that fails is one that has not run.
+  perform private.note_alive();
+  insert into private.clocks (name, ran_at) values ('swept', now())
+  on conflict (name) do update set ran_at = excluded.ran_at;
+  return v_done;
+end;
+$$;
+comment on function private.sweep is
+  'What time does: runners go offline, leases end, pauses end, approvals expire, old things are removed. Harmless to '
+  'run twice or not at all. Service key only.';
+grant execute on function private.sweep to service_role;
+
+-- Runs the sweep from a heartbeat, every 5 s at most. A failing sweep does not fail it.
+create function private.sweep_if_due() returns void
+language plpgsql set search_path = '' set lock_timeout = '100ms' as $$
+begin
+  if not private.is_due('sweep', interval '5 seconds') then
+    return;
+  end if;
+  begin
+    perform private.sweep();
+  exception
+    -- A heartbeat must not fail because of somebody else's job, nor because there was too much of it for the time
+    -- that a call has.
+    when query_canceled or others then raise warning 'sweep: %', sqlerrm;
+  end;
+end;
+$$;
+
+do $$
+begin
+  if exists (select from pg_catalog.pg_extension where extname = 'pg_cron') then
+    execute $cron$ select cron.schedule('runyard-sweep', '10 seconds', 'select private.sweep()') $cron$;
+  end if;
+end;
+$$;
+
+-- ## who may listen
+
+-- Whether the caller may join a private topic: members org:<id>, runners worker:<own id> and their queue.
+create function private.may_hear(p_topic text) returns boolean
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_claims pg_catalog.jsonb := private.jwt();
+begin
+  if v_claims ->> 'role' = 'authenticated' then
+    return p_topic in (select 'org:' || o from private.my_org_ids() as o);
+  end if;
+  return v_claims ->> 'role' = 'worker' and exists (
+    select from private.sessions as s join public.workers as w on w.id = s.worker_id
+    where s.id = (v_claims ->> 'sid')::pg_catalog.uuid and s.ended_at is null and w.removed_at is null
+      and (s.expires_at is null or s.expires_at > now())
+      and p_topic in ('worker:' || w.id, 'queue:' || coalesce(w.org_id::pg_catalog.text, 'shared'))
+  );
+end;
+$$;
+grant execute on function private.may_hear to authenticated, worker;
+
+do $$
+begin
+  drop policy if exists "Members hear their organisations" on realtime.messages;
+  create policy "Members hear their organisations" on realtime.messages
+    for select to authenticated using (extension = 'broadcast' and (select private.may_hear(realtime.topic())));
+  drop policy if exists "Runners hear their own doorbells" on realtime.messages;
+  create policy "Runners hear their own doorbells" on realtime.messages
+    for select to worker using (extension = 'broadcast' and (select private.may_hear(realtime.topic())));
+exception
+  when undefined_table or invalid_schema_name then raise notice 'There is no Realtime here; pages and runners poll.';
+end;
+$$;
+
+do $$
+declare
+  v_table pg_catalog.text;
+begin
+  if not exists (select from pg_catalog.pg_publication where pubname = 'supabase_realtime') then
+    create publication supabase_realtime;
+  end if;
+  foreach v_table in array array['workers', 'worker_instances', 'provision_jobs', 'worker_releases', 'rollouts'] loop
+    if not exists (
+      select from pg_catalog.pg_publication_tables where pubname = 'supabase_realtime' and schemaname = 'public'
+        and tablename = v_table
+    ) then
+      execute format('alter publication supabase_realtime add table public.%I', v_table);
+    end if;
+  end loop;
+end;
+$$;
+notify pgrst, 'reload schema';

@@ -1,0 +1,597 @@
+-- Tenancy: organisations, their members, roles, invitations, and the audit log. Every later table carries org_id. A
+-- member sees the rows of their own organisations and no other; the list of those organisations is computed once per
+-- statement (`any(array(select …))`), not once per row.
+
+-- How far somebody has proved who they are. Auth signs a token for a password alone, too, and says so in it; whether
+-- that is enough is decided here, once, and asked where the database learns who is calling: by every policy
+-- (my_org_ids) and at the beginning of every act (need_role, need_person). Runners never come this way.
+-- Whether the caller has proved who they are as far as their account asks for it: somebody with two-step sign-in has
+-- given the code, and a personal token is live. The one place that decides it.
+create function private.is_proved() returns boolean
+language plpgsql stable set search_path = '' as $$
+declare
+  v_claims pg_catalog.jsonb := private.jwt();
+begin
+  -- A token stands for both steps: it was made by somebody who had given them. Its row decides, so that a revoked one
+  -- is void at once, and not when what it was exchanged for ends.
+  if coalesce(v_claims ? 'personal_token', false) then
+    return exists (select from private.personal_tokens as t
+      where t.id = (v_claims ->> 'personal_token')::pg_catalog.uuid
+        and t.user_id = (v_claims ->> 'sub')::pg_catalog.uuid and t.expires_at > now());
+  end if;
+  return coalesce(v_claims ->> 'aal', '') = 'aal2' or not exists (select from auth.mfa_factors as f
+    where f.user_id = (v_claims ->> 'sub')::pg_catalog.uuid and f.status = 'verified');
+end;
+$$;
+
+-- Refuses a sign-in that lacks its second step, and a personal token that is void.
+create function private.need_proved() returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if private.is_proved() then
+    return;
+  elsif private.jwt() ? 'personal_token' then
+    perform private.fail('RY403', 'This personal token was revoked or has expired.', 'Make a new one under Account.');
+  else
+    perform private.fail('RY403', 'This sign-in lacks its second step.',
+      'Sign in again, and give the code of your authenticator app.');
+  end if;
+end;
+$$;
+
+create type public.member_role as enum ('owner', 'admin', 'operator', 'viewer');
+comment on type public.member_role is
+  'owner: everything · admin: runners, members, identities · operator: modules and jobs · viewer: reads.';
+
+create type public.actor_kind as enum ('user', 'worker', 'system', 'service_account');
+comment on type public.actor_kind is
+  'Who did something: a person, a runner, the database itself, or a service account.';
+
+create type public.shared_use as enum ('NEVER', 'NONE_FITS', 'NONE_AVAILABLE');
+comment on type public.shared_use is
+  'When shared runners may take an organisation''s jobs: never · when no own runner is set up for it · when no own '
+  'one is available.';
+
+create table public.organizations (
+  id uuid primary key default gen_random_uuid(),
+  slug text not null unique check (slug ~ '^[a-z0-9](-?[a-z0-9]){1,38}$'),
+  name text not null check (length(name) between 1 and 100),
+  log_retention_days integer not null default 30 check (log_retention_days between 1 and 3650),
+  can_approve_own_jobs boolean not null default false,
+  shared_runners public.shared_use not null default 'NONE_FITS',
+  maintenance_until timestamptz,
+  maintenance_reason text check (length(maintenance_reason) <= 500),
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now()
+);
+alter table public.organizations enable row level security;
+grant select on public.organizations to authenticated, service_role;
+comment on table public.organizations is 'A tenant. Everything but shared runners and releases belongs to exactly one.';
+comment on column public.organizations.slug is 'The short name in addresses: lower case, unique in the installation.';
+comment on column public.organizations.log_retention_days is 'Job logs older than this many days are removed.';
+comment on column public.organizations.can_approve_own_jobs is
+  'Whether somebody who asked for a job may be one of those who approve it.';
+comment on column public.organizations.shared_runners is 'When its jobs may go to shared runners.';
+comment on column public.organizations.maintenance_until is
+  'Until then no runner takes a job of it; what runs, finishes.';
+create trigger touch before update on public.organizations for each row execute function private.touch_updated_at();
+
+create table public.memberships (
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  user_id uuid not null references auth.users (id) on delete cascade,
+  email text not null,
+  role public.member_role not null,
+  created_at timestamptz not null default now(),
+  primary key (org_id, user_id)
+);
+create index memberships_user_id_idx on public.memberships (user_id);
+alter table public.memberships enable row level security;
+grant select on public.memberships to authenticated, service_role;
+comment on table public.memberships is 'Who belongs to which organisation, and in which role.';
+comment on column public.memberships.email is 'The person''s email address when they joined.';
+create trigger wake after insert or update
+  or delete on public.memberships for each row execute function private.wake_for_row();
+
+create table public.invitations (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  email text not null check (length(email) <= 320 and email ~ '^[^@\s]+@[^@\s]+$'),
+  role public.member_role not null,
+  invited_by uuid,
+  created_at timestamptz not null default now(),
+  expires_at timestamptz not null default now() + interval '7 days',
+  accepted_at timestamptz,
+  revoked_at timestamptz
+);
+create index invitations_org_id_idx on public.invitations (org_id, created_at desc);
+create unique index invitations_open_idx on public.invitations (org_id, lower(email)) where accepted_at is null
+  and revoked_at is null;
+alter table public.invitations enable row level security;
+grant select on public.invitations to authenticated, service_role;
+comment on table public.invitations is
+  'Invitations by email address. The secret of the link is not here; its hash is in private.';
+comment on column public.invitations.invited_by is 'The member who invited.';
+comment on column public.invitations.expires_at is 'After this it can no longer be accepted.';
+create trigger wake after insert or update
+  or delete on public.invitations for each row execute function private.wake_for_row();
+
+create table private.invitation_tokens (
+  invitation_id uuid primary key references public.invitations (id) on delete cascade,
+  token_hash text not null
+);
+alter table private.invitation_tokens enable row level security;
+comment on table private.invitation_tokens is 'Hashes of the secrets in invitation links.';
+comment on column private.invitation_tokens.token_hash is
+  'SHA-256 (hex) of the secret; the secret itself is never stored.';
+
+create table public.audit_events (
+  id bigint generated always as identity primary key,
+  org_id uuid references public.organizations (id) on delete cascade,
+  at timestamptz not null default now(),
+  actor_kind public.actor_kind not null,
+  actor_id uuid,
+  actor_label text not null,
+  address inet,
+  action text not null,
+  target_kind text not null,
+  target_id text,
+  target_label text,
+  detail jsonb not null default '{}'
+);
+create index audit_events_org_id_idx on public.audit_events (org_id, id desc);
+create index audit_events_target_idx on public.audit_events (org_id, target_kind, target_id, id desc);
+alter table public.audit_events enable row level security;
+grant select on public.audit_events to authenticated, service_role;
+comment on table public.audit_events is 'What people did: one row per act. Append only. Admins and owners read it.';
+comment on column public.audit_events.org_id is 'The organisation; null for acts on shared runners and releases.';
+comment on column public.audit_events.actor_label is 'The actor''s name at that time.';
+comment on column public.audit_events.address is 'From where the actor signed in or exchanged its token, if known.';
+comment on column public.audit_events.action is 'What was done, as noun.verb: worker.drained.';
+comment on column public.audit_events.target_kind is 'What kind of thing it was done to.';
+comment on column public.audit_events.target_label is 'Its name at that time.';
+comment on column public.audit_events.detail is 'What changed; never a secret.';
+
+-- ## who is a member
+
+-- The organisations of which the caller is a member, or a service account with a role. Used by every policy.
+create function private.my_org_ids() returns setof uuid
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  -- Nothing rather than an error: Realtime asks every subscriber's policies at once.
+  return query select m.org_id from public.memberships as m
+  where m.user_id = private.caller_id() and private.is_proved();
+  if not found then
+    return query select a.org_id from private.acting_account() as a where a.id is not null;
+  end if;
+end;
+$$;
+grant execute on function private.my_org_ids to authenticated;
+
+-- The organisations that the caller administers.
+create function private.my_admin_org_ids() returns setof uuid
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  return query select m.org_id from public.memberships as m
+  where m.user_id = private.caller_id() and m.role in ('owner', 'admin') and private.is_proved();
+  if not found then
+    return query select a.org_id from private.acting_account() as a where a.role = 'admin';
+  end if;
+end;
+$$;
+grant execute on function private.my_admin_org_ids to authenticated;
+create policy "Members see their organisations" on public.organizations
+  for select to authenticated using (id = any(array(select private.my_org_ids())));
+create policy "Members see who else is a member" on public.memberships
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+create policy "Members see their organisation's invitations" on public.invitations
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+create policy "Admins read the audit log" on public.audit_events
+  for select to authenticated using (org_id = any(array(select private.my_admin_org_ids())));
+
+-- What records call the caller: a person, a service account, or the system.
+create function private.caller_kind() returns public.actor_kind
+language plpgsql stable set search_path = '' as $$
+begin
+  return case when private.is_account() then 'service_account'
+    when private.jwt() ->> 'role' = 'authenticated' then 'user' else 'system' end;
+end;
+$$;
+
+-- Refuses a service account where somebody must answer for what is done, and a sign-in that lacks its second step.
+create function private.need_person() returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if private.is_account() then
+    perform private.fail('RY403', 'This is for people, not for service accounts.', 'Sign in yourself and do it.');
+  end if;
+  perform private.need_proved();
+end;
+$$;
+
+-- Refuses the caller unless they have at least this role in the organisation.
+create function private.need_role(p_org uuid, p_role public.member_role) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_caller pg_catalog.uuid := private.caller_id();
+  v_role public.member_role;
+begin
+  select m.role into v_role from public.memberships as m where m.org_id = p_org and m.user_id = v_caller;
+  if v_role is null and private.is_account() then
+    v_role := private.need_account_role(p_org);
+  end if;
+  -- A stranger learns nothing about what exists: a foreign organisation and a missing one look the same.
+  if v_role is null then
+    perform private.fail('RY404', 'There is no such organisation, or you are not a member of it.',
+      'Check that you are signed in with the right account.');
+  end if;
+  perform private.need_proved();
+  if v_role > p_role then
+    perform private.fail('RY403', format('Your role is %s; this needs %s.', v_role, p_role),
+      'Ask an owner or admin of the organisation.');
+  end if;
+end;
+$$;
+
+-- What records of an organisation call the caller: the member's email address, the service account's name, else the
+-- user's id. What happens in a runner's call, for whichever organisation, is done by "system".
+create function private.caller_label(p_org uuid) returns text
+language plpgsql stable set search_path = '' as $$
+declare
+  v_caller pg_catalog.uuid := private.caller_id();
+begin
+  -- The address that was invited, not the one in the token: that one people can give themselves.
+  return coalesce((select m.email from public.memberships as m where m.org_id = p_org
+    and m.user_id = v_caller),
+    case private.caller_kind() when 'service_account' then (private.acting_account()).name
+      when 'user' then v_caller::pg_catalog.text end, 'system');
+end;
+$$;
+
+-- A value as the audit log keeps it: itself, or its size and digest where it is large.
+create function private.audit_value(p_value jsonb) returns jsonb
+language sql immutable set search_path = '' as $$
+  select case when octet_length(p_value::pg_catalog.text) <= 2000 then p_value else jsonb_build_object('bytes',
+    octet_length(p_value::pg_catalog.text), 'sha256', encode(sha256(convert_to(p_value::pg_catalog.text, 'UTF8')),
+      'hex')) end
+$$;
+
+-- What is not the same in two versions of a row: {field: {from, to}}.
+create function private.changes(p_before jsonb, p_after jsonb) returns jsonb
+language sql stable set search_path = '' as $$
+  select coalesce(jsonb_object_agg(a.key, jsonb_build_object('from', private.audit_value(b.value), 'to',
+    private.audit_value(a.value))), '{}')
+  from jsonb_each(p_after) as a join jsonb_each(p_before) as b on b.key = a.key
+  where a.value <> b.value and a.key <> 'updated_at'
+$$;
+
+-- Writes what the caller did to the audit log.
+create function private.audit(
+  p_org uuid, p_action text, p_target_kind text, p_target_id text, p_target_label text, p_detail jsonb default '{}'
+) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_kind public.actor_kind := private.caller_kind();
+begin
+  insert into public.audit_events (org_id, actor_kind, actor_id, actor_label, address, action, target_kind,
+    target_id, target_label, detail)
+  values (
+    p_org, v_kind, case when v_kind <> 'system' then private.caller_id() end, private.caller_label(p_org),
+    private.caller_address(), p_action, p_target_kind, p_target_id, p_target_label, coalesce(p_detail, '{}')
+  );
+end;
+$$;
+
+-- ## the installation
+-- What concerns the whole installation: one row. Whoever holds the service key changes it; no organisation can.
+create type public.organization_makers as enum ('EVERYBODY', 'OWNERS');
+comment on type public.organization_makers is
+  'Who may make organisations: everybody who has an account · whoever owns one already (and the first one of all).';
+
+create table private.installation (
+  is_only boolean primary key default true check (is_only),
+  maintenance_until timestamptz,
+  maintenance_reason text check (length(maintenance_reason) <= 500),
+  organization_makers public.organization_makers not null default 'EVERYBODY'
+);
+alter table private.installation enable row level security;
+comment on table private.installation is 'What concerns the whole installation: one row.';
+comment on column private.installation.is_only is 'So that there is one row.';
+comment on column private.installation.maintenance_until is 'Until then no runner takes any job; what runs, finishes.';
+insert into private.installation default values;
+
+create function private.organization_makers() returns jsonb
+language sql stable security definer set search_path = '' as $$
+  select jsonb_build_object('who', i.organization_makers, 'may_create', i.organization_makers = 'EVERYBODY'
+    or not exists (select from public.organizations)
+    or exists (select from public.memberships as m where m.user_id = private.caller_id() and m.role = 'owner'))
+  from private.installation as i where i.is_only
+$$;
+comment on function private.organization_makers is
+  'Says who may make organisations on this installation, and whether the caller may.';
+grant execute on function private.organization_makers to authenticated;
+
+create function private.set_organization_makers(p_who public.organization_makers) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+begin
+  if p_who is null then
+    perform private.fail('RY422', 'It is not said who may make organisations.', 'Say EVERYBODY or OWNERS.');
+  end if;
+  update private.installation set organization_makers = p_who where is_only;
+  perform private.audit(null, 'installation.organization_makers', 'installation', null, null,
+    jsonb_build_object('who', p_who));
+  return jsonb_build_object('who', p_who);
+end;
+$$;
+comment on function private.set_organization_makers is
+  'Says who may make organisations on this installation: EVERYBODY, or OWNERS of one. Service key only.';
+grant execute on function private.set_organization_makers to service_role;
+
+-- ## organisations and members
+
+-- What people do with organisations: create, change, invite, accept, change a role, leave.
+create function private.create_organization(p_name text, p_slug text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_org public.organizations;
+begin
+  if private.caller_id() is null then
+    perform private.fail('RY403', 'Nobody is signed in.', 'Sign in and try again.');
+  end if;
+  perform private.need_person();
+  if not (private.organization_makers() ->> 'may_create')::pg_catalog.bool then
+    perform private.fail('RY403', 'Only people who own an organisation make new ones on this installation.',
+      'Ask an owner to make it and to invite you.');
+  end if;
+  if (select count(*) from public.memberships where user_id = private.caller_id() and role = 'owner') >= 20 then
+    perform private.fail('RY429', 'You own 20 organisations, which is the limit.',
+      'Leave one that has another owner.');
+  end if;
+  insert into public.organizations (name, slug) values (trim(p_name), lower(trim(p_slug))) returning * into v_org;
+  insert into public.memberships (org_id, user_id, email, role)
+  values (v_org.id, private.caller_id(), coalesce(private.jwt() ->> 'email', private.caller_id()::pg_catalog.text),
+    'owner');
+  perform private.audit(v_org.id, 'organization.created', 'organization', v_org.id::pg_catalog.text, v_org.name);
+  return to_jsonb(v_org);
+exception
+  when unique_violation then
+    perform private.fail('RY409', format('The short name "%s" is taken.', p_slug), 'Choose another one.');
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'The name or the short name is not valid.',
+      'A name has 1 to 100 characters; a short name has 2 to 39 lower-case letters, digits and single hyphens.');
+end;
+$$;
+comment on function private.create_organization is 'Creates an organisation; the caller becomes its owner.';
+grant execute on function private.create_organization to authenticated;
+
+create function private.update_organization(
+  p_org uuid, p_name text default null, p_log_retention_days integer default null, p_can_approve_own_jobs boolean
+  default null
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_old pg_catalog.jsonb;
+  v_org public.organizations;
+begin
+  perform private.need_role(p_org, 'owner');
+  select to_jsonb(o) into v_old from public.organizations as o where o.id = p_org for no key update;
+  update public.organizations set
+    name = coalesce(trim(p_name), name), log_retention_days = coalesce(p_log_retention_days, log_retention_days),
+    can_approve_own_jobs = coalesce(p_can_approve_own_jobs, can_approve_own_jobs)
+  where id = p_org
+  returning * into v_org;
+  perform private.audit(p_org, 'organization.updated', 'organization', p_org::pg_catalog.text, v_org.name,
+    jsonb_build_object('changes', private.changes(v_old, to_jsonb(v_org))));
+  return to_jsonb(v_org);
+exception
+  when check_violation then
+    perform private.fail('RY422', 'The name or the retention is not valid.',
+      'A name has 1 to 100 characters; logs are kept for 1 to 3,650 days.');
+end;
+$$;
+comment on function private.update_organization is
+  'Changes an organisation''s name, how long it keeps logs, whether people may approve their own jobs. Owners.';
+grant execute on function private.update_organization to authenticated;
+
+create function private.my_organizations() returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need_proved();
+  return (
+    select coalesce(jsonb_agg(jsonb_build_object('id', o.id, 'slug', o.slug, 'name', o.name, 'role',
+      m.role) order by o.name, o.id), '[]')
+    from (
+      select b.org_id, b.role from public.memberships as b where b.user_id = private.caller_id()
+      union all
+      select a.org_id, a.role from private.acting_account() as a where a.id is not null
+    ) as m join public.organizations as o on o.id = m.org_id);
+end;
+$$;
+comment on function private.my_organizations is 'The caller''s organisations with their role in each.';
+grant execute on function private.my_organizations to authenticated;
+
+-- ## invitations
+
+-- Refuses a member without a role.
+create function private.check_role(p_role public.member_role) returns void
+language plpgsql immutable set search_path = '' as $$
+begin
+  if p_role is null then
+    perform private.fail('RY422', 'A member needs a role.', 'Choose owner, admin, operator or viewer.');
+  end if;
+end;
+$$;
+
+create function private.invite_member(
+  p_org uuid, p_email text, p_role public.member_role, p_token_hash text
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_invitation public.invitations;
+begin
+  perform private.need_role(p_org, case when p_role = 'owner' then 'owner' else 'admin' end::public.member_role);
+  perform private.check_role(p_role);
+  if coalesce(p_token_hash, '') !~ '^[0-9a-f]{64}$' then
+    perform private.fail('RY422', 'The hash of the link''s secret is not a SHA-256 in hex.');
+  end if;
+  if exists (select from public.memberships where org_id = p_org and lower(email) = lower(trim(p_email))) then
+    perform private.fail('RY409', format('%s is already a member.', trim(p_email)), 'Change their role instead.');
+  end if;
+  update public.invitations set revoked_at = now()
+  where org_id = p_org and lower(email) = lower(trim(p_email)) and accepted_at is null and revoked_at is null;
+  insert into public.invitations (org_id, email, role, invited_by)
+  values (p_org, lower(trim(p_email)), p_role, private.caller_id()) returning * into v_invitation;
+  insert into private.invitation_tokens (invitation_id, token_hash) values (v_invitation.id, p_token_hash);
+  perform private.audit(p_org, 'member.invited', 'invitation', v_invitation.id::pg_catalog.text, v_invitation.email,
+    jsonb_build_object('role', p_role));
+  return to_jsonb(v_invitation);
+exception
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'That is not an email address.', 'Write it as name@example.org.');
+end;
+$$;
+comment on function private.invite_member is
+  'Invites an address; the caller made the link''s secret and sends only its SHA-256 (hex). Admins; owners for '
+  'owners.';
+grant execute on function private.invite_member to authenticated;
+
+create function private.accept_invitation(p_invitation uuid, p_token_hash text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_invitation public.invitations;
+  v_member public.memberships;
+begin
+  perform private.need_person();
+  select i.* into v_invitation
+  from public.invitations as i join private.invitation_tokens as t on t.invitation_id = i.id
+  where i.id = p_invitation and t.token_hash = p_token_hash and i.accepted_at is null and i.revoked_at is null
+    and i.expires_at > now()
+  for update of i;
+  -- One message for wrong, used, withdrawn and expired: a guess must not learn which.
+  if v_invitation.id is null then
+    perform private.fail('RY404', 'This invitation is not valid, or no longer.', 'Ask for a new one.');
+  end if;
+  if v_invitation.email <> lower(coalesce(private.jwt() ->> 'email', '')) then
+    perform private.fail('RY403', 'This invitation is for another email address.',
+      'Sign in with the address that was invited.');
+  end if;
+  insert into public.memberships (org_id, user_id, email, role)
+  values (v_invitation.org_id, private.caller_id(), v_invitation.email, v_invitation.role)
+  on conflict (org_id, user_id) do update set email = excluded.email returning * into v_member;
+  update public.invitations set accepted_at = now() where id = p_invitation;
+  perform private.audit(v_invitation.org_id, 'member.joined', 'member', private.caller_id()::pg_catalog.text,
+    v_invitation.email, jsonb_build_object('role', v_member.role));
+  return to_jsonb(v_member);
+end;
+$$;
+comment on function private.accept_invitation is
+  'Accepts an invitation: the link''s secret (as SHA-256) and the invited email address must both match.';
+grant execute on function private.accept_invitation to authenticated;
+
+create function private.revoke_invitation(p_invitation uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_invitation public.invitations;
+begin
+  select * into v_invitation from public.invitations where id = p_invitation
+    and org_id in (select private.my_org_ids());
+  if v_invitation.id is null then
+    perform private.fail('RY404', 'There is no such invitation.');
+  end if;
+  perform private.need_role(v_invitation.org_id, 'admin');
+  update public.invitations set revoked_at = now()
+  where id = p_invitation and accepted_at is null and revoked_at is null returning * into v_invitation;
+  if not found then
+    perform private.fail('RY409', 'This invitation was already accepted or withdrawn.');
+  end if;
+  perform private.audit(v_invitation.org_id, 'invitation.revoked', 'invitation', p_invitation::pg_catalog.text,
+    v_invitation.email);
+  return to_jsonb(v_invitation);
+end;
+$$;
+comment on function private.revoke_invitation is 'Withdraws an invitation. Admins.';
+grant execute on function private.revoke_invitation to authenticated;
+
+-- ## members
+
+-- Locks the organisation and one membership for a change.
+create function private.lock_member(p_org uuid, p_user uuid) returns public.memberships
+language plpgsql set search_path = '' as $$
+declare
+  v_member public.memberships;
+begin
+  -- Two owners who demote each other at once must not leave the organisation without one.
+  perform from public.organizations where id = p_org for update;
+  select * into v_member from public.memberships where org_id = p_org and user_id = p_user for update;
+  if v_member.user_id is null then
+    perform private.fail('RY404', 'That person is not a member.');
+  end if;
+  return v_member;
+end;
+$$;
+
+-- Refuses to leave an organisation without an owner.
+create function private.keep_an_owner(p_org uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if not exists (select from public.memberships where org_id = p_org and role = 'owner') then
+    perform private.fail('RY409', 'An organisation needs an owner.', 'Make somebody else an owner first.');
+  end if;
+end;
+$$;
+
+create function private.set_member_role(p_org uuid, p_user uuid, p_role public.member_role) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_member public.memberships;
+begin
+  perform private.need_role(p_org, 'admin');
+  perform private.check_role(p_role);
+  v_member := private.lock_member(p_org, p_user);
+  -- Again, because the caller's own role may have changed while they waited.
+  perform private.need_role(p_org, case when 'owner' in (v_member.role, p_role) then 'owner'
+    else 'admin' end::public.member_role);
+  update public.memberships set role = p_role where org_id = p_org and user_id = p_user;
+  perform private.keep_an_owner(p_org);
+  perform private.audit(p_org, 'member.role_changed', 'member', p_user::pg_catalog.text, v_member.email,
+    jsonb_build_object('from', v_member.role, 'to', p_role));
+  return to_jsonb(v_member) || jsonb_build_object('role', p_role);
+end;
+$$;
+comment on function private.set_member_role is 'Changes a member''s role. Admins; only owners make or unmake owners.';
+grant execute on function private.set_member_role to authenticated;
+
+create function private.remove_member(p_org uuid, p_user uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_member public.memberships;
+  v_needed public.member_role := case when p_user = private.caller_id() then 'viewer' else 'admin' end;
+begin
+  perform private.need_role(p_org, v_needed);
+  v_member := private.lock_member(p_org, p_user);
+  -- Again, because the caller's own role may have changed while they waited.
+  perform private.need_role(p_org, case when v_member.role = 'owner' then 'owner' else v_needed end);
+  -- Before the membership goes: it says what the log calls somebody who leaves.
+  perform private.audit(p_org, 'member.removed', 'member', p_user::pg_catalog.text, v_member.email);
+  delete from public.memberships where org_id = p_org and user_id = p_user;
+  perform private.keep_an_owner(p_org);
+  return to_jsonb(v_member);
+end;
+$$;
+comment on function private.remove_member is
+  'Removes a member; everybody may leave. Admins; only owners remove owners.';
+grant execute on function private.remove_member to authenticated;
+
+create function private.member_sign_ins(p_org uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need_role(p_org, 'admin');
+  return (
+    select coalesce(jsonb_agg(jsonb_build_object('user_id', m.user_id, 'email', m.email, 'has_two_step', exists (
+      select from auth.mfa_factors as f where f.user_id = m.user_id and f.status = 'verified'),
+      'last_sign_in_at', u.last_sign_in_at) order by m.email), '[]')
+    from public.memberships as m join auth.users as u on u.id = m.user_id where m.org_id = p_org);
+end;
+$$;
+comment on function private.member_sign_ins is
+  'Which members have two-step sign-in, and when each last signed in. Admins.';
+grant execute on function private.member_sign_ins to authenticated;

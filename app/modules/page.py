@@ -2,6 +2,11 @@
 
 import reflex as rx
 
+from app.frame.layout import new_button, page
+from app.frame.route import Route
+from app.frame.session import SessionState
+from app.jobs.components.run_dialog import run_dialog
+from app.jobs.state.run import RunState
 from app.modules.components.detail import module_detail
 from app.modules.components.dialogs import module_dialogs
 from app.modules.components.form import module_sheet
@@ -10,12 +15,7 @@ from app.modules.components.tree import module_picker, module_tree
 from app.modules.state.actions import ModuleActionState
 from app.modules.state.form import ModuleFormState
 from app.modules.state.modules import ModulesState
-from app.shared.feedback import empty, failed
-from app.shared.job.run_dialog import run_dialog
-from app.shared.job.run_state import RunState
-from app.shared.layout import new_button, page
-from app.shared.route import Route
-from app.shared.session import SessionState
+from app.ui.feedback import empty, failed
 
 
 def _nothing() -> rx.Component:

@@ -437,7 +437,7 @@ grant execute on function private.rate_limit to service_role;
 
 -- How far somebody has proved who they are. Auth signs a token for a password alone, too, and says so in it; whether
 -- that is enough is decided here, once, and asked where the database learns who is calling: by every policy
--- (my_org_ids) and at the beginning of every act (need_role, need_person). Runners never come this way.
+-- (my_org_ids) and at the beginning of every act (need, need_person). Runners never come this way.
 -- Whether the caller has proved who they are as far as their account asks for it: somebody with two-step sign-in has
 -- given the code, and a personal token is live. The one place that decides it.
 create function private.is_proved() returns boolean
@@ -586,32 +586,50 @@ comment on column public.audit_events.detail is 'What changed; never a secret.';
 
 -- ## who is a member
 
--- The organisations of which the caller is a member, or a service account with a role. Used by every policy.
-create function private.my_org_ids() returns setof uuid
-language plpgsql stable security definer set search_path = '' as $$
+-- What members do, each with the least role that may. Policies, lists and calls all ask here.
+create view private.verbs as
+select v.verb, v.least_role::public.member_role from (values
+  ('organization.read', 'viewer'), ('organization.update', 'owner'), ('organization.maintain', 'admin'),
+  ('member.manage', 'admin'), ('member.own', 'owner'), ('audit.read', 'admin'), ('account.manage', 'admin'),
+  ('identity.manage', 'admin'), ('group.write', 'operator'), ('group.delete', 'admin'),
+  ('module.read', 'viewer'), ('module.write', 'operator'), ('module.guard', 'admin'), ('module.delete', 'admin'),
+  ('module.lock', 'operator'), ('job.read', 'viewer'), ('job.comment', 'viewer'), ('job.run', 'operator'),
+  ('job.cancel', 'operator'), ('job.approve', 'operator'), ('job.resolve', 'operator'), ('job.destroy', 'admin'),
+  ('state.read', 'viewer'), ('state.text', 'admin'), ('state.write', 'admin'),
+  ('runner.read', 'viewer'), ('runner.operate', 'operator'), ('runner.manage', 'admin'),
+  ('schedule.read', 'viewer'), ('schedule.write', 'operator'), ('schedule.destroy', 'admin'),
+  ('notification.read', 'viewer'), ('notification.manage', 'admin'),
+  ('release.read', 'viewer'), ('release.roll_out', 'admin')
+) as v (verb, least_role);
+comment on view private.verbs is 'The permission table: which role may do what.';
+comment on column private.verbs.verb is 'Noun and act, such as job.run.';
+comment on column private.verbs.least_role is 'This role and those above it may.';
+
+create function private.least_role(p_verb text) returns public.member_role
+language plpgsql stable set search_path = '' as $$
+declare
+  v_role public.member_role;
 begin
-  -- Nothing rather than an error: Realtime asks every subscriber's policies at once.
+  select v.least_role into strict v_role from private.verbs as v where v.verb = p_verb;
+  return v_role;
+end;
+$$;
+
+-- The organisations in which the caller may do this. Nothing rather than an error: Realtime asks every subscriber's
+-- policies at once.
+create function private.my_org_ids(p_verb text default 'organization.read') returns setof uuid
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_least public.member_role := private.least_role(p_verb);
+begin
   return query select m.org_id from public.memberships as m
-  where m.user_id = private.caller_id() and private.is_proved();
+  where m.user_id = private.caller_id() and m.role <= v_least and private.is_proved();
   if not found then
-    return query select a.org_id from private.acting_account() as a where a.id is not null;
+    return query select a.org_id from private.acting_account() as a where a.role <= v_least;
   end if;
 end;
 $$;
 grant execute on function private.my_org_ids to authenticated;
-
--- The organisations that the caller administers.
-create function private.my_admin_org_ids() returns setof uuid
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  return query select m.org_id from public.memberships as m
-  where m.user_id = private.caller_id() and m.role in ('owner', 'admin') and private.is_proved();
-  if not found then
-    return query select a.org_id from private.acting_account() as a where a.role = 'admin';
-  end if;
-end;
-$$;
-grant execute on function private.my_admin_org_ids to authenticated;
 create policy "Members see their organisations" on public.organizations
   for select to authenticated using (id = any(array(select private.my_org_ids())));
 create policy "Members see who else is a member" on public.memberships
@@ -619,7 +637,7 @@ create policy "Members see who else is a member" on public.memberships
 create policy "Members see their organisation's invitations" on public.invitations
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 create policy "Admins read the audit log" on public.audit_events
-  for select to authenticated using (org_id = any(array(select private.my_admin_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('audit.read'))));
 
 -- What records call the caller: a person, a service account, or the system.
 create function private.caller_kind() returns public.actor_kind
@@ -641,14 +659,15 @@ begin
 end;
 $$;
 
--- Refuses the caller unless they have at least this role in the organisation.
-create function private.need_role(p_org uuid, p_role public.member_role) returns void
+-- Refuses the caller unless they may do this in the organisation, at this path. Every public call asks it. Roles are
+-- per organisation today, so the path decides nothing yet; roles per group will.
+create function private.need(p_verb text, p_org uuid, p_path text default null) returns void
 language plpgsql stable set search_path = '' as $$
 declare
-  v_caller pg_catalog.uuid := private.caller_id();
+  v_least public.member_role := private.least_role(p_verb);
   v_role public.member_role;
 begin
-  select m.role into v_role from public.memberships as m where m.org_id = p_org and m.user_id = v_caller;
+  select m.role into v_role from public.memberships as m where m.org_id = p_org and m.user_id = private.caller_id();
   if v_role is null and private.is_account() then
     v_role := private.need_account_role(p_org);
   end if;
@@ -658,9 +677,9 @@ begin
       'Check that you are signed in with the right account.');
   end if;
   perform private.need_proved();
-  if v_role > p_role then
-    perform private.fail('RY403', format('Your role is %s; this needs %s.', v_role, p_role),
-      'Ask an owner or admin of the organisation.');
+  if v_role > v_least then
+    perform private.fail('RY403', format('Your role is %s; this needs %s.', v_role, v_least),
+      'Ask an owner or admin of the organisation.', jsonb_build_object('verb', p_verb, 'path', p_path)::pg_catalog.text);
   end if;
 end;
 $$;
@@ -805,7 +824,7 @@ declare
   v_old pg_catalog.jsonb;
   v_org public.organizations;
 begin
-  perform private.need_role(p_org, 'owner');
+  perform private.need('organization.update', p_org);
   select to_jsonb(o) into v_old from public.organizations as o where o.id = p_org for no key update;
   update public.organizations set
     name = coalesce(trim(p_name), name), log_retention_days = coalesce(p_log_retention_days, log_retention_days),
@@ -861,7 +880,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_invitation public.invitations;
 begin
-  perform private.need_role(p_org, case when p_role = 'owner' then 'owner' else 'admin' end::public.member_role);
+  perform private.need(case when p_role = 'owner' then 'member.own' else 'member.manage' end, p_org);
   perform private.check_role(p_role);
   if coalesce(p_token_hash, '') !~ '^[0-9a-f]{64}$' then
     perform private.fail('RY422', 'The hash of the link''s secret is not a SHA-256 in hex.');
@@ -930,7 +949,7 @@ begin
   if v_invitation.id is null then
     perform private.fail('RY404', 'There is no such invitation.');
   end if;
-  perform private.need_role(v_invitation.org_id, 'admin');
+  perform private.need('member.manage', v_invitation.org_id);
   update public.invitations set revoked_at = now()
   where id = p_invitation and accepted_at is null and revoked_at is null returning * into v_invitation;
   if not found then
@@ -977,12 +996,11 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_member public.memberships;
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('member.manage', p_org);
   perform private.check_role(p_role);
   v_member := private.lock_member(p_org, p_user);
   -- Again, because the caller's own role may have changed while they waited.
-  perform private.need_role(p_org, case when 'owner' in (v_member.role, p_role) then 'owner'
-    else 'admin' end::public.member_role);
+  perform private.need(case when 'owner' in (v_member.role, p_role) then 'member.own' else 'member.manage' end, p_org);
   update public.memberships set role = p_role where org_id = p_org and user_id = p_user;
   perform private.keep_an_owner(p_org);
   perform private.audit(p_org, 'member.role_changed', 'member', p_user::pg_catalog.text, v_member.email,
@@ -997,12 +1015,13 @@ create function private.remove_member(p_org uuid, p_user uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_member public.memberships;
-  v_needed public.member_role := case when p_user = private.caller_id() then 'viewer' else 'admin' end;
+  -- Everybody may leave.
+  v_verb pg_catalog.text := case when p_user = private.caller_id() then 'organization.read' else 'member.manage' end;
 begin
-  perform private.need_role(p_org, v_needed);
+  perform private.need(v_verb, p_org);
   v_member := private.lock_member(p_org, p_user);
   -- Again, because the caller's own role may have changed while they waited.
-  perform private.need_role(p_org, case when v_member.role = 'owner' then 'owner' else v_needed end);
+  perform private.need(case when v_member.role = 'owner' then 'member.own' else v_verb end, p_org);
   -- Before the membership goes: it says what the log calls somebody who leaves.
   perform private.audit(p_org, 'member.removed', 'member', p_user::pg_catalog.text, v_member.email);
   delete from public.memberships where org_id = p_org and user_id = p_user;
@@ -1017,7 +1036,7 @@ grant execute on function private.remove_member to authenticated;
 create function private.member_sign_ins(p_org uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('member.manage', p_org);
   return (
     select coalesce(jsonb_agg(jsonb_build_object('user_id', m.user_id, 'email', m.email, 'has_two_step', exists (
       select from auth.mfa_factors as f where f.user_id = m.user_id and f.status = 'verified'),
@@ -1211,7 +1230,7 @@ begin
   if v_identity.id is null then
     perform private.fail('RY404', 'There is no such cloud identity.');
   end if;
-  perform private.need_role(v_identity.org_id, 'admin');
+  perform private.need('identity.manage', v_identity.org_id);
   -- Before its row: deploying holds the routing, and ending a test the state, when they come to that.
   perform private.lock_state(v_identity.org_id, p_identity);
   select * into v_identity from public.cloud_identities where id = p_identity and removed_at is null for update;
@@ -1227,7 +1246,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_identity public.cloud_identities;
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('identity.manage', p_org);
   perform private.refuse_unknown_keys(p_spec, array['name', 'provider', 'account_id', 'role_arn', 'regions',
     'network']);
   insert into public.cloud_identities (org_id, name, provider, account_id, role_arn, regions, network, created_by)
@@ -1327,7 +1346,7 @@ begin
   if v_account.id is null then
     perform private.fail('RY404', 'There is no such service account.');
   end if;
-  perform private.need_role(v_account.org_id, 'admin');
+  perform private.need('account.manage', v_account.org_id);
   return v_account;
 end;
 $$;
@@ -1370,7 +1389,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_account public.service_accounts;
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('account.manage', p_org);
   perform private.refuse_unknown_keys(p_spec, array['name', 'path', 'description', 'trusts', 'role']);
   if coalesce(p_spec -> 'trusts', '[]') = '[]' and p_secret_hash is null then
     perform private.fail('RY422', 'A service account needs a trusted issuer or a secret.',
@@ -1998,7 +2017,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_group public.groups;
 begin
-  perform private.need_role(p_org, 'operator');
+  perform private.need('group.write', p_org, p_path);
   perform private.check_hooks(p_hooks);
   perform private.check_env(p_env);
   perform private.ensure_groups(p_org, p_path);
@@ -2057,7 +2076,7 @@ begin
   if v_group.id is null then
     perform private.fail('RY404', 'There is no such group.');
   end if;
-  perform private.need_role(v_group.org_id, 'admin');
+  perform private.need('group.delete', v_group.org_id, v_group.path);
   if exists (select from public.modules where group_id = p_group and deleted_at is null)
     or exists (select from public.groups where org_id = v_group.org_id and starts_with(path, v_group.path || '/')) then
     perform private.fail('RY409', format('"%s" is not empty.', v_group.path), 'Remove its modules and groups first.');
@@ -2139,7 +2158,7 @@ declare
   v_new public.modules;
   v_module public.modules;
 begin
-  perform private.need_role(p_org, 'operator');
+  perform private.need('module.write', p_org, p_group_path);
   if coalesce(p_name, '') !~ '^[a-z0-9][a-z0-9_-]{0,62}$' then
     perform private.fail('RY422', 'That is not a name for a module.',
       'Use 1 to 63 lower-case letters, digits, hyphens and underscores.');
@@ -2150,7 +2169,7 @@ begin
   end if;
   v_new := private.merge_spec(private.blank_module(p_org), p_spec);
   if v_new.can_apply_uploads then
-    perform private.need_role(p_org, 'admin');
+    perform private.need('module.guard', p_org, p_group_path);
   end if;
   insert into public.modules (
     org_id, group_id, group_path, name, path, description, source_kind, source, engine, engine_version, inputs, env,
@@ -2180,7 +2199,7 @@ comment on function private.create_module is
 grant execute on function private.create_module to authenticated;
 
 -- A module that the caller may use in that role.
-create function private.my_module(p_module uuid, p_role public.member_role) returns public.modules
+create function private.my_module(p_module uuid, p_verb text) returns public.modules
 language plpgsql stable set search_path = '' as $$
 declare
   v_module public.modules;
@@ -2190,7 +2209,7 @@ begin
   if v_module.id is null then
     perform private.fail('RY404', 'There is no such module.', 'It may have been removed.');
   end if;
-  perform private.need_role(v_module.org_id, p_role);
+  perform private.need(p_verb, v_module.org_id, v_module.path);
   return v_module;
 end;
 $$;
@@ -2198,18 +2217,18 @@ $$;
 create function private.update_module(p_module uuid, p_spec jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_old public.modules := private.my_module(p_module, 'operator');
+  v_old public.modules := private.my_module(p_module, 'module.write');
   v_module public.modules;
 begin
   -- Locked, then read: what somebody else changes meanwhile must not be written back.
   perform from public.modules where id = p_module for no key update;
-  v_old := private.my_module(p_module, 'operator');
+  v_old := private.my_module(p_module, 'module.write');
   v_module := private.merge_spec(v_old, p_spec);
   -- What is temporary goes by itself, and only admins remove modules.
   if v_module.approvals_required < v_old.approvals_required
     or v_module.can_apply_uploads and not v_old.can_apply_uploads
     or v_module.is_temporary and not v_old.is_temporary then
-    perform private.need_role(v_old.org_id, 'admin');
+    perform private.need('module.guard', v_old.org_id, v_old.path);
   end if;
   update public.modules set
     description = v_module.description, source_kind = v_module.source_kind, source = v_module.source,
@@ -2238,7 +2257,7 @@ grant execute on function private.update_module to authenticated;
 create function private.delete_module(p_module uuid, p_confirm_name text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'admin');
+  v_module public.modules := private.my_module(p_module, 'module.delete');
   v_worker pg_catalog.uuid;
 begin
   if p_confirm_name is distinct from v_module.name then
@@ -2247,7 +2266,7 @@ begin
   end if;
   perform private.lock_routing(v_module.org_id, true);
   perform pg_advisory_xact_lock(private.lock_key('state', p_module::pg_catalog.text));
-  v_module := private.my_module(p_module, 'admin');
+  v_module := private.my_module(p_module, 'module.delete');
   if private.is_state_in_use(p_module)
     or exists (select from public.provision_jobs where module_id = p_module and status = 'AWAITING_APPROVAL') then
     perform private.fail('RY409', 'The module has jobs that are not finished.',
@@ -2282,11 +2301,11 @@ $$;
 create function private.lock_module(p_module uuid, p_reason text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'operator');
+  v_module public.modules := private.my_module(p_module, 'module.lock');
   v_lock public.module_locks;
 begin
   perform private.lock_state(v_module.org_id, p_module);
-  v_module := private.my_module(p_module, 'operator');
+  v_module := private.my_module(p_module, 'module.lock');
   perform private.refuse_queued_changes(p_module);
   insert into public.module_locks (module_id, org_id, reason, user_id, user_label)
   values (v_module.id, v_module.org_id, trim(p_reason), private.caller_id(), private.caller_label(v_module.org_id))
@@ -2311,7 +2330,7 @@ grant execute on function private.lock_module to authenticated;
 create function private.unlock_module(p_module uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'operator');
+  v_module public.modules := private.my_module(p_module, 'module.lock');
   v_lock public.module_locks;
 begin
   delete from public.module_locks where module_id = p_module returning * into v_lock;
@@ -2560,7 +2579,7 @@ language sql set search_path = '' as $$
 $$;
 
 -- Finds a runner that the caller may change, with the routing lock and its row held. Shared runners are refused.
-create function private.lock_worker(p_worker uuid, p_role public.member_role) returns public.workers
+create function private.lock_worker(p_worker uuid, p_verb text) returns public.workers
 language plpgsql set search_path = '' as $$
 declare
   v_worker public.workers;
@@ -2574,7 +2593,7 @@ begin
     perform private.fail('RY403', 'A shared runner belongs to the installation; no organisation can change it.',
       'Ask whoever runs this installation.');
   end if;
-  perform private.need_role(v_worker.org_id, p_role);
+  perform private.need(p_verb, v_worker.org_id);
   perform private.lock_routing(v_worker.org_id, true);
   -- What is gone from the cloud only waits for the sweep that retires its record.
   select * into v_worker from public.workers where id = p_worker and removed_at is null and not cloud ? 'is_gone'
@@ -2620,7 +2639,7 @@ begin
   if p_disabled is null then
     perform private.fail('RY422', 'Say whether the runner is to be disabled: true or false.');
   end if;
-  return private.set_worker_flags(private.lock_worker(p_worker, 'admin'), case when p_disabled then 'disabled'
+  return private.set_worker_flags(private.lock_worker(p_worker, 'runner.manage'), case when p_disabled then 'disabled'
     else 'enabled' end, null);
 end;
 $$;
@@ -2630,14 +2649,14 @@ grant execute on function private.set_worker_disabled to authenticated;
 
 create function private.drain_worker(p_worker uuid, p_reason text default null) returns jsonb
 language sql security definer set search_path = '' as $$
-  select private.set_worker_flags(private.lock_worker(p_worker, 'operator'), 'drained', p_reason)
+  select private.set_worker_flags(private.lock_worker(p_worker, 'runner.operate'), 'drained', p_reason)
 $$;
 comment on function private.drain_worker is 'Lets a runner finish what it has and take nothing new. Operators.';
 grant execute on function private.drain_worker to authenticated;
 
 create function private.resume_worker(p_worker uuid) returns jsonb
 language sql security definer set search_path = '' as $$
-  select private.set_worker_flags(private.lock_worker(p_worker, 'operator'), 'resumed', null)
+  select private.set_worker_flags(private.lock_worker(p_worker, 'runner.operate'), 'resumed', null)
 $$;
 comment on function private.resume_worker is 'Ends a drain. Operators.';
 grant execute on function private.resume_worker to authenticated;
@@ -2781,7 +2800,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_worker public.workers;
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('runner.manage', p_org);
   perform private.check_worker_options(p_org, p_options);
   perform private.lock_routing(p_org, true);
   v_worker := private.insert_worker(p_org, p_name, 'self-hosted', coalesce(p_options, '{}'));
@@ -2809,7 +2828,7 @@ grant execute on function private.register_worker to authenticated;
 create function private.update_worker(p_worker uuid, p_options jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_worker public.workers := private.lock_worker(p_worker, 'admin');
+  v_worker public.workers := private.lock_worker(p_worker, 'runner.manage');
   v_account pg_catalog.uuid := v_worker.service_account_id;
 begin
   -- What only registration takes would be ignored here.
@@ -2863,7 +2882,7 @@ declare
   v_worker public.workers;
   v_assignment public.worker_assignments;
 begin
-  v_worker := private.lock_worker(p_worker, 'admin');
+  v_worker := private.lock_worker(p_worker, 'runner.manage');
   perform private.check_assignment_path(v_worker.org_id, p_path, v_worker.service_account_id);
   insert into public.worker_assignments (org_id, worker_id, path, created_by)
   values (v_worker.org_id, p_worker, p_path, private.caller_id())
@@ -2884,7 +2903,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_worker public.workers;
 begin
-  v_worker := private.lock_worker(p_worker, 'admin');
+  v_worker := private.lock_worker(p_worker, 'runner.manage');
   delete from public.worker_assignments where worker_id = p_worker and path = p_path;
   if not found then
     perform private.fail('RY404', format('The runner is not assigned to "%s".', p_path));
@@ -2934,7 +2953,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_worker public.workers;
 begin
-  v_worker := private.lock_worker(p_worker, 'admin');
+  v_worker := private.lock_worker(p_worker, 'runner.manage');
   if v_worker.type = 'cloud-hosted' then
     perform private.fail('RY409', format('"%s" runs in your cloud, and would go on there.', v_worker.name),
       'Call remove_cloud_worker instead: it takes down what was deployed, and the runner goes with it.');
@@ -2978,7 +2997,7 @@ declare
   v_done integer := 0;
   v_refused pg_catalog.jsonb := '[]';
 begin
-  perform private.need_role(p_org, 'operator');
+  perform private.need('runner.operate', p_org);
   perform private.refuse_unknown_keys(p_options, array['reason', 'labels']);
   if p_change is null or p_change <> all (array['drain', 'resume', 'disable', 'enable', 'update', 'label']) then
     perform private.fail('RY422', 'There is no such change of runners.',
@@ -3093,7 +3112,7 @@ declare
   v_worker public.workers;
   v_token private.worker_tokens;
 begin
-  v_worker := private.lock_worker(p_worker, 'admin');
+  v_worker := private.lock_worker(p_worker, 'runner.manage');
   if coalesce(p_overlap_seconds, -1) not between 0 and 2592000 then
     perform private.fail('RY422', 'The overlap must be between 0 seconds and 30 days.');
   end if;
@@ -3134,7 +3153,7 @@ begin
   if v_token.id is null then
     perform private.fail('RY404', 'There is no such token.');
   end if;
-  v_worker := private.lock_worker(v_token.worker_id, 'admin');
+  v_worker := private.lock_worker(v_token.worker_id, 'runner.manage');
   update private.worker_tokens set revoked_at = coalesce(revoked_at, now()) where id = p_token returning * into v_token;
   perform private.end_sessions(v_worker.id, null, p_token, 'its token was revoked');
   perform private.refresh_worker_status(v_worker.id);
@@ -3153,7 +3172,7 @@ grant execute on function private.revoke_worker_token to authenticated;
 create function private.list_worker_tokens(p_worker uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.need_role(w.org_id, 'admin') from public.workers as w
+  perform private.need('runner.manage', w.org_id) from public.workers as w
   where w.id = p_worker and not w.is_shared and w.org_id in (select private.my_org_ids());
   if not found then
     perform private.fail('RY404', 'There is no such runner.');
@@ -3941,7 +3960,7 @@ comment on column private.uploads.sha256 is 'SHA-256 of the archive (hex).';
 create function private.upload_source(p_module uuid, p_body_base64 text, p_sha256 text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'operator');
+  v_module public.modules := private.my_module(p_module, 'job.run');
   v_body pg_catalog.bytea;
   v_id pg_catalog.uuid;
 begin
@@ -4306,7 +4325,7 @@ grant execute on function private.worker_state_unlock to worker, executor;
 create function private.state_info(p_module uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'viewer');
+  v_module public.modules := private.my_module(p_module, 'state.read');
 begin
   return (
     select jsonb_build_object(
@@ -4346,7 +4365,7 @@ $$;
 create function private.state_version(p_module uuid, p_serial bigint) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'admin');
+  v_module public.modules := private.my_module(p_module, 'state.text');
   v_version private.state_versions := private.known_version(p_module, p_serial);
 begin
   perform private.audit(v_module.org_id, 'state.read', 'module', p_module::pg_catalog.text, v_module.path,
@@ -4408,7 +4427,7 @@ $$;
 create function private.state_resources(p_module uuid, p_search text default '') returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'viewer');
+  v_module public.modules := private.my_module(p_module, 'state.read');
   v_row private.states;
   v_state pg_catalog.jsonb;
   v_search pg_catalog.text := lower(coalesce(p_search, ''));
@@ -4441,12 +4460,12 @@ grant execute on function private.state_resources to authenticated;
 create function private.roll_back_state(p_module uuid, p_serial bigint) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'admin');
+  v_module public.modules := private.my_module(p_module, 'state.write');
   v_version private.state_versions;
   v_serial bigint;
 begin
   perform private.lock_state(v_module.org_id, p_module);
-  v_module := private.my_module(p_module, 'admin');
+  v_module := private.my_module(p_module, 'state.write');
   if exists (select from private.state_locks as l where l.module_id = p_module)
     or private.has_writer(p_module) then
     perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then roll back.');
@@ -4506,7 +4525,7 @@ $$;
 create function private.lock_evidence(p_module uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'viewer');
+  v_module public.modules := private.my_module(p_module, 'state.read');
   v_lock private.state_locks;
   v_job public.provision_jobs;
   v_live private.live_jobs;
@@ -4571,8 +4590,8 @@ comment on column public.output_grants.reader_id is 'The module whose jobs may r
 create function private.grant_outputs(p_module uuid, p_reader uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'admin');
-  v_reader public.modules := private.my_module(p_reader, 'admin');
+  v_module public.modules := private.my_module(p_module, 'state.write');
+  v_reader public.modules := private.my_module(p_reader, 'state.write');
 begin
   if v_module.org_id <> v_reader.org_id then
     perform private.fail('RY404', 'There is no such module.', 'Both must belong to one organisation.');
@@ -4593,7 +4612,7 @@ grant execute on function private.grant_outputs to authenticated;
 create function private.revoke_outputs(p_module uuid, p_reader uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'admin');
+  v_module public.modules := private.my_module(p_module, 'state.write');
   v_reader pg_catalog.text := (select m.path from public.modules as m where m.id = p_reader
     and m.org_id = v_module.org_id);
 begin
@@ -4646,11 +4665,11 @@ grant execute on function private.worker_outputs_get to worker, executor, engine
 create function private.force_unlock_state(p_module uuid, p_lock_id text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'admin');
+  v_module public.modules := private.my_module(p_module, 'state.write');
   v_lock private.state_locks;
 begin
   perform private.lock_state(v_module.org_id, p_module);
-  v_module := private.my_module(p_module, 'admin');
+  v_module := private.my_module(p_module, 'state.write');
   v_lock := private.release_with_proof(p_module, p_lock_id);
   perform private.audit(v_module.org_id, 'state.force_unlocked', 'module', p_module::pg_catalog.text, v_module.path,
     jsonb_build_object('lock_id', p_lock_id, 'job', v_lock.job_id, 'attempt', v_lock.attempt));
@@ -4715,7 +4734,7 @@ declare
   v_module pg_catalog.uuid;
 begin
   select j.module_id into v_module from public.provision_jobs as j where j.id = p_job;
-  perform private.my_module(v_module, 'viewer');
+  perform private.my_module(v_module, 'state.read');
   return (
     select coalesce(jsonb_agg(to_jsonb(k) - 'body' - 'org_id' || jsonb_build_object('size', octet_length(k.body))
       order by k.attempt desc, k.number desc), '[]')
@@ -4794,7 +4813,7 @@ declare
   v_kept private.kept_states;
 begin
   select * into v_kept from private.kept_states where id = p_id;
-  perform private.my_module(v_kept.module_id, 'admin');
+  perform private.my_module(v_kept.module_id, 'state.write');
   if v_kept.discarded_at is not null or p_is_open and v_kept.stored_at is not null then
     perform private.fail('RY409', 'Somebody has decided about this state already.', 'Look at the job again.');
   end if;
@@ -6334,7 +6353,7 @@ comment on column private.shared_refusals.reason is
 create function private.set_shared_runners(p_org uuid, p_use public.shared_use) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('runner.manage', p_org);
   if p_use is null then
     perform private.fail('RY422', 'Shared runners are used NEVER, when NONE_FITS, or when NONE_AVAILABLE.');
   end if;
@@ -6935,7 +6954,7 @@ declare
   v_key pg_catalog.text := p_options ->> 'idempotency_key';
   v_job bigint;
 begin
-  perform private.need_role(p_org, 'operator');
+  perform private.need('job.run', p_org);
   if v_key is not null then
     perform pg_advisory_xact_lock(private.lock_key('idem', p_org || v_key));
     select j.id into v_job from public.provision_jobs as j where j.org_id = p_org and j.idempotency_key = v_key;
@@ -6978,7 +6997,7 @@ declare
   v_keys pg_catalog.text[];
   v_jobs bigint[] := '{}';
 begin
-  perform private.need_role(p_org, 'operator');
+  perform private.need('job.run', p_org);
   perform private.check_module_list(p_modules, p_options);
   -- A module that is named twice is meant once. Each job has a key of its own: another call may name other modules,
   -- too.
@@ -8019,7 +8038,7 @@ $$;
 create function private.maintenance(p_org uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('organization.read', p_org);
   return private.current_maintenance(p_org);
 end;
 $$;
@@ -8056,7 +8075,7 @@ create function private.set_maintenance(
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('organization.maintain', p_org);
   perform private.check_maintenance(p_until, p_reason);
   update public.organizations set maintenance_until = p_until, maintenance_reason = case when p_until is not null
     then trim(p_reason) end
@@ -8101,7 +8120,7 @@ comment on function private.set_installation_maintenance is
 grant execute on function private.set_installation_maintenance to service_role;
 
 -- A job that the caller may decide about, with everything locked that a decision changes.
-create function private.my_job(p_job bigint, p_role public.member_role) returns public.provision_jobs
+create function private.my_job(p_job bigint, p_verb text) returns public.provision_jobs
 language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
@@ -8110,7 +8129,7 @@ begin
   if v_job.id is null then
     perform private.fail('RY404', format('There is no job %s.', p_job));
   end if;
-  perform private.need_role(v_job.org_id, p_role);
+  perform private.need(p_verb, v_job.org_id, v_job.module_path);
   perform private.lock_state(v_job.org_id, s.state_key) from private.job_states as s where s.job_id = p_job;
   perform from private.live_jobs as q where q.job_id = p_job for update;
   select * into v_job from public.provision_jobs where id = p_job for no key update;
@@ -8123,7 +8142,7 @@ create function private.cancel_job(
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_job public.provision_jobs := private.my_job(p_job, 'operator');
+  v_job public.provision_jobs := private.my_job(p_job, 'job.cancel');
 begin
   perform private.check_reason(p_reason);
   if v_job.status in ('AWAITING_APPROVAL', 'QUEUED') then
@@ -8182,7 +8201,7 @@ $$;
 create function private.retry_job(p_job bigint, p_reason text default null) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_old public.provision_jobs := private.my_job(p_job, 'operator');
+  v_old public.provision_jobs := private.my_job(p_job, 'job.run');
   v_new public.provision_jobs := v_old;
   v_module public.modules;
 begin
@@ -8193,7 +8212,7 @@ begin
   end if;
   select * into v_module from public.modules where id = v_old.module_id and deleted_at is null;
   if v_old.module_id is null then
-    perform private.need_role(v_old.org_id, 'admin');
+    perform private.need('job.destroy', v_old.org_id, v_old.module_path);
   elsif v_module.id is null then
     perform private.fail('RY409', 'Its module was removed.', 'Nothing is left to run it for.');
   end if;
@@ -8292,7 +8311,7 @@ $$;
 create function private.resolve_attention(p_job bigint, p_action text, p_proof text default null) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_job public.provision_jobs := private.my_job(p_job, 'operator');
+  v_job public.provision_jobs := private.my_job(p_job, 'job.resolve');
   v_live private.live_jobs;
   v_answer pg_catalog.jsonb;
 begin
@@ -8400,7 +8419,7 @@ create function private.approve_job(
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_job public.provision_jobs := private.my_job(p_job, 'operator');
+  v_job public.provision_jobs := private.my_job(p_job, 'job.approve');
   v_is_override boolean := p_decision = 'approve' and p_override_reason is not null;
   v_comment pg_catalog.text := coalesce(case when v_is_override then trim(p_override_reason) else p_comment end, '');
   v_label pg_catalog.text := private.caller_label(v_job.org_id);
@@ -8489,14 +8508,16 @@ create trigger wake after insert on public.job_comments for each row execute fun
 create function private.comment_on_job(p_job bigint, p_body text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_org pg_catalog.uuid := (
-    select j.org_id from public.provision_jobs as j where j.id = p_job and j.org_id in (select private.my_org_ids()));
+  v_org pg_catalog.uuid;
+  v_path pg_catalog.text;
   v_comment public.job_comments;
 begin
+  select j.org_id, j.module_path into v_org, v_path from public.provision_jobs as j
+  where j.id = p_job and j.org_id in (select private.my_org_ids());
   if v_org is null then
     perform private.fail('RY404', format('There is no job %s.', p_job));
   end if;
-  perform private.need_role(v_org, 'viewer');
+  perform private.need('job.comment', v_org, v_path);
   insert into public.job_comments (org_id, job_id, user_id, user_label, body)
   values (v_org, p_job, private.caller_id(), private.caller_label(v_org), trim(p_body)) returning * into v_comment;
   return to_jsonb(v_comment);
@@ -8786,7 +8807,7 @@ $$;
 create function private.update_one_worker(p_worker uuid, p_version text default null) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_worker public.workers := private.lock_worker(p_worker, 'admin');
+  v_worker public.workers := private.lock_worker(p_worker, 'release.roll_out');
   v_version pg_catalog.text := coalesce(p_version, private.latest_version());
   v_new public.provision_jobs;
   v_job public.provision_jobs;
@@ -8920,7 +8941,7 @@ declare
   v_rollout public.rollouts;
   v_workers pg_catalog.uuid[];
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('release.roll_out', p_org);
   select array_agg(w.id order by w.status, w.name) into v_workers from private.outdated_workers(p_org) as w;
   if v_workers is null then
     perform private.fail('RY409', 'No runner is outdated that a job could update.',
@@ -8972,7 +8993,7 @@ begin
   if v_rollout.id is null then
     perform private.fail('RY404', 'There is no such rollout.');
   end if;
-  perform private.need_role(v_rollout.org_id, 'admin');
+  perform private.need('release.roll_out', v_rollout.org_id);
   if p_to = 'ABORTED' then
     for v_job in select j.id from public.provision_jobs as j join private.job_states as s on s.job_id = j.id
       where j.rollout_id = p_rollout and j.status = 'QUEUED' order by s.state_key loop
@@ -9114,7 +9135,7 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_policy public.update_policies;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('release.read', p_org);
   select * into v_policy from public.update_policies where org_id = p_org;
   if v_policy.org_id is null then
     select p_org, 'OFF', '{6,0}', '02:00', '05:00', 'UTC', '', now() into v_policy;
@@ -9131,7 +9152,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_policy public.update_policies;
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('release.roll_out', p_org);
   perform private.refuse_unknown_keys(p_spec, array['mode', 'days', 'begins_at', 'ends_at', 'zone']);
   select * into v_policy from public.update_policies where org_id = p_org;
   if v_policy.org_id is null then
@@ -9359,7 +9380,7 @@ declare
   v_settings pg_catalog.jsonb :=
     '{"allow_multiple_instances": true, "accepted_job_types": ["PLAN", "APPLY", "DESTROY", "OUTPUT", "DRIFT"]}';
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('runner.manage', p_org);
   v_settings := v_settings || private.runner_settings(p_options,
     array['cpu', 'memory', 'image', 'version', 'task_role_arn', 'desired_count']);
   perform private.check_worker_options(p_org, v_settings);
@@ -9402,7 +9423,7 @@ grant execute on function private.deploy_worker to authenticated;
 create function private.remove_cloud_worker(p_worker uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_worker public.workers := private.lock_worker(p_worker, 'admin');
+  v_worker public.workers := private.lock_worker(p_worker, 'runner.manage');
   v_job public.provision_jobs;
 begin
   if v_worker.type <> 'cloud-hosted' then
@@ -10023,7 +10044,7 @@ end;
 $$;
 
 -- A set that the caller may use in that role.
-create function private.my_set(p_set uuid, p_role public.member_role) returns public.job_sets
+create function private.my_set(p_set uuid, p_verb text) returns public.job_sets
 language plpgsql stable set search_path = '' as $$
 declare
   v_set public.job_sets;
@@ -10032,7 +10053,7 @@ begin
   if v_set.id is null then
     perform private.fail('RY404', 'There is no such set.');
   end if;
-  perform private.need_role(v_set.org_id, p_role);
+  perform private.need(p_verb, v_set.org_id, v_set.path);
   return v_set;
 end;
 $$;
@@ -10040,7 +10061,7 @@ $$;
 create function private.set_progress(p_set uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  return private.set_json(private.my_set(p_set, 'viewer'));
+  return private.set_json(private.my_set(p_set, 'job.read'));
 end;
 $$;
 comment on function private.set_progress is
@@ -10050,7 +10071,7 @@ grant execute on function private.set_progress to authenticated;
 create function private.list_sets(p_org uuid, p_path text default null, p_limit integer default 20) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('job.read', p_org, p_path);
   if coalesce(p_limit, 0) not between 1 and 100 then
     perform private.fail('RY422', 'A list has 1 to 100 sets.');
   end if;
@@ -10094,7 +10115,7 @@ declare
   v_set public.job_sets;
   v_members integer;
 begin
-  perform private.need_role(p_org, 'operator');
+  perform private.need('job.run', p_org, p_path);
   if p_type is null or p_type not in ('PLAN', 'DRIFT') then
     perform private.fail('RY422', 'A set plans its modules, or checks them for drift.',
       'Ask for PLAN or DRIFT; apply what a plan found one by one.');
@@ -10169,7 +10190,7 @@ $$;
 create function private.cancel_set(p_set uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_set public.job_sets := private.my_set(p_set, 'operator');
+  v_set public.job_sets := private.my_set(p_set, 'job.run');
 begin
   if not private.is_set_open(p_set) then
     perform private.fail('RY409', 'Nothing of this set waits or runs.', 'What is done cannot be cancelled.');
@@ -10214,7 +10235,7 @@ $$;
 create function private.retry_set(p_set uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_set public.job_sets := private.my_set(p_set, 'operator');
+  v_set public.job_sets := private.my_set(p_set, 'job.run');
   v_modules pg_catalog.uuid[];
   v_job bigint;
   v_answer pg_catalog.text[];
@@ -10560,7 +10581,7 @@ declare
   v_next pg_catalog.timestamptz := now();
   v_times pg_catalog.jsonb := '[]';
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('schedule.read', p_org);
   v_cron := private.parse_cron(p_cron);
   perform private.check_zone(p_zone);
   for i in 1..5 loop
@@ -10603,8 +10624,8 @@ begin
     perform private.fail('RY422', 'A schedule checks for drift, plans, applies or destroys.',
       'Choose DRIFT, PLAN, APPLY or DESTROY.');
   end if;
-  perform private.need_role(v_new.org_id, case when v_new.type = 'DESTROY' then 'admin' else 'operator'
-    end::public.member_role);
+  perform private.need(case when v_new.type = 'DESTROY' then 'schedule.destroy' else 'schedule.write' end,
+    v_new.org_id, v_new.path);
   perform private.need_target(v_new.org_id, v_new.path);
   if v_new.type = 'DESTROY' and not exists (select from public.modules as m where m.org_id = v_new.org_id
     and m.path = v_new.path
@@ -10631,7 +10652,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_new public.schedules;
 begin
-  perform private.need_role(p_org, 'operator');
+  perform private.need('schedule.write', p_org);
   if (select count(*) from public.schedules as s where s.org_id = p_org) >= 5000 then
     perform private.fail('RY429', 'An organisation has at most 5,000 schedules.',
       'A schedule of a group covers all modules below it.');
@@ -10666,8 +10687,8 @@ begin
   if v_schedule.id is null then
     perform private.fail('RY404', 'There is no such schedule.');
   end if;
-  perform private.need_role(v_schedule.org_id, case when v_schedule.type = 'DESTROY' then 'admin' else 'operator'
-    end::public.member_role);
+  perform private.need(case when v_schedule.type = 'DESTROY' then 'schedule.destroy' else 'schedule.write' end,
+    v_schedule.org_id, v_schedule.path);
   return v_schedule;
 end;
 $$;
@@ -10710,7 +10731,7 @@ grant execute on function private.remove_schedule to authenticated;
 create function private.list_schedules(p_org uuid, p_path text default null) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('schedule.read', p_org);
   return (select coalesce(jsonb_agg(private.schedule_json(s) order by s.path, s.created_at), '[]') from (
     select * from public.schedules as s where s.org_id = p_org and (p_path is null
       or s.path = any (private.path_prefixes(p_path)))
@@ -10899,7 +10920,7 @@ create index deliveries_subject_idx on public.deliveries (rule_id, subject, id) 
 alter table public.deliveries enable row level security;
 grant select on public.deliveries to authenticated, service_role;
 create policy "Admins read the log of deliveries" on public.deliveries
-  for select to authenticated using (org_id = any(array(select private.my_admin_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('notification.manage'))));
 comment on table public.deliveries is
   'Messages: one for each event and rule, written with the event, and what became of it. Kept for 30 days.';
 comment on column public.deliveries.rule_id is
@@ -11241,7 +11262,7 @@ $$;
 create function private.list_notification_rules(p_org uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('notification.read', p_org);
   return (select coalesce(jsonb_agg(private.rule_json(r) order by r.path, r.created_at), '[]')
     from public.notification_rules as r where r.org_id = p_org and r.removed_at is null);
 end;
@@ -11298,7 +11319,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_rule public.notification_rules;
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('notification.manage', p_org);
   if (select count(*) from public.notification_rules as r where r.org_id = p_org and r.removed_at is null) >= 200 then
     perform private.fail('RY429', 'An organisation has at most 200 rules.', 'One rule may send several events.');
   end if;
@@ -11328,7 +11349,7 @@ begin
   if v_rule.id is null then
     perform private.fail('RY404', 'There is no such rule.');
   end if;
-  perform private.need_role(v_rule.org_id, 'admin');
+  perform private.need('notification.manage', v_rule.org_id);
   return v_rule;
 end;
 $$;
@@ -11392,7 +11413,7 @@ create function private.list_deliveries(
 ) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('notification.manage', p_org);
   if coalesce(p_limit, 0) not between 1 and 200 or coalesce(p_status, 'PENDING') not in ('PENDING', 'DELIVERED',
     'KEPT', 'FAILED') then
     perform private.fail('RY422', 'A page has 1 to 200 deliveries, of one status: PENDING, DELIVERED, KEPT or FAILED.');
@@ -11422,7 +11443,7 @@ begin
   if v_delivery.id is null then
     perform private.fail('RY404', format('There is no delivery %s.', p_delivery));
   end if;
-  perform private.need_role(v_delivery.org_id, 'admin');
+  perform private.need('notification.manage', v_delivery.org_id);
   if not exists (select from private.notification_secrets as s where s.rule_id = v_delivery.rule_id) then
     perform private.fail('RY409', 'Its rule was removed, and with it the address.',
       'Create the rule anew; it sends what happens from then on.');
@@ -11807,7 +11828,7 @@ declare
   v_shown bigint[];
   v_rows pg_catalog.jsonb;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('job.read', p_org);
   perform private.check_page(p_filters, array['status', 'type', 'module_id', 'worker_id'], p_sort,
     array['active', 'newest'], p_limit, p_offset);
   v_statuses := coalesce(nullif(private.text_list(p_filters -> 'status')::public.job_status[], '{}'), v_all);
@@ -11867,7 +11888,7 @@ declare
   v_group pg_catalog.text := p_filters ->> 'group_path';
   v_answer pg_catalog.jsonb;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('module.read', p_org);
   perform private.check_page(p_filters, array['group_path', 'in_group', 'drift'], p_sort,
     array['path', '-path', 'newest'], p_limit, p_offset);
   with found as materialized (
@@ -11996,7 +12017,7 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_answer pg_catalog.jsonb;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('runner.read', p_org);
   with fleet as materialized (
     select w.id, w.is_shared, w.type, w.version, w.region, w.labels, w.is_draining or w.is_disabled as is_off, h.health,
       h.updates_itself
@@ -12062,7 +12083,7 @@ declare
   v_ids pg_catalog.uuid[];
   v_answer pg_catalog.jsonb;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('runner.read', p_org);
   perform private.check_page(p_filters, array['id', 'status', 'type', 'label', 'version', 'region', 'health'], p_sort,
     array['name', '-name', 'status', 'newest'], p_limit, p_offset);
   if p_filters ? 'id' then
@@ -12118,7 +12139,7 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_answer pg_catalog.jsonb;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('release.read', p_org);
   with rollout as (
     select r.* from public.rollouts as r where r.org_id = p_org and r.status in ('RUNNING', 'PAUSED')
   ), latest as (
@@ -12208,7 +12229,7 @@ declare
   v_workers pg_catalog.uuid[];
   v_rows pg_catalog.jsonb;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('organization.read', p_org);
   perform private.check_page(p_filters, array['kind', 'event', 'worker_id', 'job_id', 'since', 'until'], 'newest',
     array['newest'], p_limit, p_offset);
   if p_offset > 10000 then
@@ -12285,7 +12306,7 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_shown pg_catalog.uuid[] := p_workers;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('organization.read', p_org);
   -- A page shows fifty runners, and a REST answer has a thousand rows: live numbers of more than that nobody reads.
   if v_shown is null then
     v_shown := array(select w.id from public.workers as w where (w.org_id = p_org or w.is_shared)
@@ -12474,7 +12495,7 @@ declare
   v_open pg_catalog.timestamptz := private.open_since(v_from);
   v_jobs pg_catalog.jsonb;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('organization.read', p_org);
   select jsonb_build_object(
     'queue_wait', jsonb_agg(jsonb_build_object('hour', x.hour, 'p50', s.wait_p50, 'p95', s.wait_p95) order by x.hour),
     'throughput', jsonb_agg(jsonb_build_object('hour', x.hour, 'jobs', coalesce(s.finished, 0)) order by x.hour),
@@ -12677,7 +12698,7 @@ declare
   v_to pg_catalog.timestamptz := date_bin(v_step, now(), '2000-01-01') + v_step;
   v_from pg_catalog.timestamptz := v_to - make_interval(hours => p_hours);
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('organization.read', p_org);
   if v_step is null then
     perform private.fail('RY422', 'Figures are for 1, 24 or 168 hours.');
   end if;

@@ -178,7 +178,7 @@ begin
   if v_identity.id is null then
     perform private.fail('RY404', 'There is no such cloud identity.');
   end if;
-  perform private.need_role(v_identity.org_id, 'admin');
+  perform private.need('identity.manage', v_identity.org_id);
   -- Before its row: deploying holds the routing, and ending a test the state, when they come to that.
   perform private.lock_state(v_identity.org_id, p_identity);
   select * into v_identity from public.cloud_identities where id = p_identity and removed_at is null for update;
@@ -194,7 +194,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_identity public.cloud_identities;
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('identity.manage', p_org);
   perform private.refuse_unknown_keys(p_spec, array['name', 'provider', 'account_id', 'role_arn', 'regions',
     'network']);
   insert into public.cloud_identities (org_id, name, provider, account_id, role_arn, regions, network, created_by)
@@ -294,7 +294,7 @@ begin
   if v_account.id is null then
     perform private.fail('RY404', 'There is no such service account.');
   end if;
-  perform private.need_role(v_account.org_id, 'admin');
+  perform private.need('account.manage', v_account.org_id);
   return v_account;
 end;
 $$;
@@ -337,7 +337,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_account public.service_accounts;
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('account.manage', p_org);
   perform private.refuse_unknown_keys(p_spec, array['name', 'path', 'description', 'trusts', 'role']);
   if coalesce(p_spec -> 'trusts', '[]') = '[]' and p_secret_hash is null then
     perform private.fail('RY422', 'A service account needs a trusted issuer or a secret.',

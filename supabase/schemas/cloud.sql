@@ -154,7 +154,7 @@ declare
   v_settings pg_catalog.jsonb :=
     '{"allow_multiple_instances": true, "accepted_job_types": ["PLAN", "APPLY", "DESTROY", "OUTPUT", "DRIFT"]}';
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('runner.manage', p_org);
   v_settings := v_settings || private.runner_settings(p_options,
     array['cpu', 'memory', 'image', 'version', 'task_role_arn', 'desired_count']);
   perform private.check_worker_options(p_org, v_settings);
@@ -197,7 +197,7 @@ grant execute on function private.deploy_worker to authenticated;
 create function private.remove_cloud_worker(p_worker uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_worker public.workers := private.lock_worker(p_worker, 'admin');
+  v_worker public.workers := private.lock_worker(p_worker, 'runner.manage');
   v_job public.provision_jobs;
 begin
   if v_worker.type <> 'cloud-hosted' then

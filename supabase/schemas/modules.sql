@@ -247,7 +247,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_group public.groups;
 begin
-  perform private.need_role(p_org, 'operator');
+  perform private.need('group.write', p_org, p_path);
   perform private.check_hooks(p_hooks);
   perform private.check_env(p_env);
   perform private.ensure_groups(p_org, p_path);
@@ -306,7 +306,7 @@ begin
   if v_group.id is null then
     perform private.fail('RY404', 'There is no such group.');
   end if;
-  perform private.need_role(v_group.org_id, 'admin');
+  perform private.need('group.delete', v_group.org_id, v_group.path);
   if exists (select from public.modules where group_id = p_group and deleted_at is null)
     or exists (select from public.groups where org_id = v_group.org_id and starts_with(path, v_group.path || '/')) then
     perform private.fail('RY409', format('"%s" is not empty.', v_group.path), 'Remove its modules and groups first.');
@@ -388,7 +388,7 @@ declare
   v_new public.modules;
   v_module public.modules;
 begin
-  perform private.need_role(p_org, 'operator');
+  perform private.need('module.write', p_org, p_group_path);
   if coalesce(p_name, '') !~ '^[a-z0-9][a-z0-9_-]{0,62}$' then
     perform private.fail('RY422', 'That is not a name for a module.',
       'Use 1 to 63 lower-case letters, digits, hyphens and underscores.');
@@ -399,7 +399,7 @@ begin
   end if;
   v_new := private.merge_spec(private.blank_module(p_org), p_spec);
   if v_new.can_apply_uploads then
-    perform private.need_role(p_org, 'admin');
+    perform private.need('module.guard', p_org, p_group_path);
   end if;
   insert into public.modules (
     org_id, group_id, group_path, name, path, description, source_kind, source, engine, engine_version, inputs, env,
@@ -429,7 +429,7 @@ comment on function private.create_module is
 grant execute on function private.create_module to authenticated;
 
 -- A module that the caller may use in that role.
-create function private.my_module(p_module uuid, p_role public.member_role) returns public.modules
+create function private.my_module(p_module uuid, p_verb text) returns public.modules
 language plpgsql stable set search_path = '' as $$
 declare
   v_module public.modules;
@@ -439,7 +439,7 @@ begin
   if v_module.id is null then
     perform private.fail('RY404', 'There is no such module.', 'It may have been removed.');
   end if;
-  perform private.need_role(v_module.org_id, p_role);
+  perform private.need(p_verb, v_module.org_id, v_module.path);
   return v_module;
 end;
 $$;
@@ -447,18 +447,18 @@ $$;
 create function private.update_module(p_module uuid, p_spec jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_old public.modules := private.my_module(p_module, 'operator');
+  v_old public.modules := private.my_module(p_module, 'module.write');
   v_module public.modules;
 begin
   -- Locked, then read: what somebody else changes meanwhile must not be written back.
   perform from public.modules where id = p_module for no key update;
-  v_old := private.my_module(p_module, 'operator');
+  v_old := private.my_module(p_module, 'module.write');
   v_module := private.merge_spec(v_old, p_spec);
   -- What is temporary goes by itself, and only admins remove modules.
   if v_module.approvals_required < v_old.approvals_required
     or v_module.can_apply_uploads and not v_old.can_apply_uploads
     or v_module.is_temporary and not v_old.is_temporary then
-    perform private.need_role(v_old.org_id, 'admin');
+    perform private.need('module.guard', v_old.org_id, v_old.path);
   end if;
   update public.modules set
     description = v_module.description, source_kind = v_module.source_kind, source = v_module.source,
@@ -487,7 +487,7 @@ grant execute on function private.update_module to authenticated;
 create function private.delete_module(p_module uuid, p_confirm_name text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'admin');
+  v_module public.modules := private.my_module(p_module, 'module.delete');
   v_worker pg_catalog.uuid;
 begin
   if p_confirm_name is distinct from v_module.name then
@@ -496,7 +496,7 @@ begin
   end if;
   perform private.lock_routing(v_module.org_id, true);
   perform pg_advisory_xact_lock(private.lock_key('state', p_module::pg_catalog.text));
-  v_module := private.my_module(p_module, 'admin');
+  v_module := private.my_module(p_module, 'module.delete');
   if private.is_state_in_use(p_module)
     or exists (select from public.provision_jobs where module_id = p_module and status = 'AWAITING_APPROVAL') then
     perform private.fail('RY409', 'The module has jobs that are not finished.',
@@ -531,11 +531,11 @@ $$;
 create function private.lock_module(p_module uuid, p_reason text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'operator');
+  v_module public.modules := private.my_module(p_module, 'module.lock');
   v_lock public.module_locks;
 begin
   perform private.lock_state(v_module.org_id, p_module);
-  v_module := private.my_module(p_module, 'operator');
+  v_module := private.my_module(p_module, 'module.lock');
   perform private.refuse_queued_changes(p_module);
   insert into public.module_locks (module_id, org_id, reason, user_id, user_label)
   values (v_module.id, v_module.org_id, trim(p_reason), private.caller_id(), private.caller_label(v_module.org_id))
@@ -560,7 +560,7 @@ grant execute on function private.lock_module to authenticated;
 create function private.unlock_module(p_module uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'operator');
+  v_module public.modules := private.my_module(p_module, 'module.lock');
   v_lock public.module_locks;
 begin
   delete from public.module_locks where module_id = p_module returning * into v_lock;

@@ -365,7 +365,7 @@ declare
   v_shown bigint[];
   v_rows pg_catalog.jsonb;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('job.read', p_org);
   perform private.check_page(p_filters, array['status', 'type', 'module_id', 'worker_id'], p_sort,
     array['active', 'newest'], p_limit, p_offset);
   v_statuses := coalesce(nullif(private.text_list(p_filters -> 'status')::public.job_status[], '{}'), v_all);
@@ -425,7 +425,7 @@ declare
   v_group pg_catalog.text := p_filters ->> 'group_path';
   v_answer pg_catalog.jsonb;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('module.read', p_org);
   perform private.check_page(p_filters, array['group_path', 'in_group', 'drift'], p_sort,
     array['path', '-path', 'newest'], p_limit, p_offset);
   with found as materialized (
@@ -554,7 +554,7 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_answer pg_catalog.jsonb;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('runner.read', p_org);
   with fleet as materialized (
     select w.id, w.is_shared, w.type, w.version, w.region, w.labels, w.is_draining or w.is_disabled as is_off, h.health,
       h.updates_itself
@@ -620,7 +620,7 @@ declare
   v_ids pg_catalog.uuid[];
   v_answer pg_catalog.jsonb;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('runner.read', p_org);
   perform private.check_page(p_filters, array['id', 'status', 'type', 'label', 'version', 'region', 'health'], p_sort,
     array['name', '-name', 'status', 'newest'], p_limit, p_offset);
   if p_filters ? 'id' then
@@ -676,7 +676,7 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_answer pg_catalog.jsonb;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('release.read', p_org);
   with rollout as (
     select r.* from public.rollouts as r where r.org_id = p_org and r.status in ('RUNNING', 'PAUSED')
   ), latest as (
@@ -766,7 +766,7 @@ declare
   v_workers pg_catalog.uuid[];
   v_rows pg_catalog.jsonb;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('organization.read', p_org);
   perform private.check_page(p_filters, array['kind', 'event', 'worker_id', 'job_id', 'since', 'until'], 'newest',
     array['newest'], p_limit, p_offset);
   if p_offset > 10000 then

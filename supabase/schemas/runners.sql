@@ -229,7 +229,7 @@ language sql set search_path = '' as $$
 $$;
 
 -- Finds a runner that the caller may change, with the routing lock and its row held. Shared runners are refused.
-create function private.lock_worker(p_worker uuid, p_role public.member_role) returns public.workers
+create function private.lock_worker(p_worker uuid, p_verb text) returns public.workers
 language plpgsql set search_path = '' as $$
 declare
   v_worker public.workers;
@@ -243,7 +243,7 @@ begin
     perform private.fail('RY403', 'A shared runner belongs to the installation; no organisation can change it.',
       'Ask whoever runs this installation.');
   end if;
-  perform private.need_role(v_worker.org_id, p_role);
+  perform private.need(p_verb, v_worker.org_id);
   perform private.lock_routing(v_worker.org_id, true);
   -- What is gone from the cloud only waits for the sweep that retires its record.
   select * into v_worker from public.workers where id = p_worker and removed_at is null and not cloud ? 'is_gone'
@@ -289,7 +289,7 @@ begin
   if p_disabled is null then
     perform private.fail('RY422', 'Say whether the runner is to be disabled: true or false.');
   end if;
-  return private.set_worker_flags(private.lock_worker(p_worker, 'admin'), case when p_disabled then 'disabled'
+  return private.set_worker_flags(private.lock_worker(p_worker, 'runner.manage'), case when p_disabled then 'disabled'
     else 'enabled' end, null);
 end;
 $$;
@@ -299,14 +299,14 @@ grant execute on function private.set_worker_disabled to authenticated;
 
 create function private.drain_worker(p_worker uuid, p_reason text default null) returns jsonb
 language sql security definer set search_path = '' as $$
-  select private.set_worker_flags(private.lock_worker(p_worker, 'operator'), 'drained', p_reason)
+  select private.set_worker_flags(private.lock_worker(p_worker, 'runner.operate'), 'drained', p_reason)
 $$;
 comment on function private.drain_worker is 'Lets a runner finish what it has and take nothing new. Operators.';
 grant execute on function private.drain_worker to authenticated;
 
 create function private.resume_worker(p_worker uuid) returns jsonb
 language sql security definer set search_path = '' as $$
-  select private.set_worker_flags(private.lock_worker(p_worker, 'operator'), 'resumed', null)
+  select private.set_worker_flags(private.lock_worker(p_worker, 'runner.operate'), 'resumed', null)
 $$;
 comment on function private.resume_worker is 'Ends a drain. Operators.';
 grant execute on function private.resume_worker to authenticated;
@@ -450,7 +450,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_worker public.workers;
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('runner.manage', p_org);
   perform private.check_worker_options(p_org, p_options);
   perform private.lock_routing(p_org, true);
   v_worker := private.insert_worker(p_org, p_name, 'self-hosted', coalesce(p_options, '{}'));
@@ -478,7 +478,7 @@ grant execute on function private.register_worker to authenticated;
 create function private.update_worker(p_worker uuid, p_options jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_worker public.workers := private.lock_worker(p_worker, 'admin');
+  v_worker public.workers := private.lock_worker(p_worker, 'runner.manage');
   v_account pg_catalog.uuid := v_worker.service_account_id;
 begin
   -- What only registration takes would be ignored here.
@@ -532,7 +532,7 @@ declare
   v_worker public.workers;
   v_assignment public.worker_assignments;
 begin
-  v_worker := private.lock_worker(p_worker, 'admin');
+  v_worker := private.lock_worker(p_worker, 'runner.manage');
   perform private.check_assignment_path(v_worker.org_id, p_path, v_worker.service_account_id);
   insert into public.worker_assignments (org_id, worker_id, path, created_by)
   values (v_worker.org_id, p_worker, p_path, private.caller_id())
@@ -553,7 +553,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_worker public.workers;
 begin
-  v_worker := private.lock_worker(p_worker, 'admin');
+  v_worker := private.lock_worker(p_worker, 'runner.manage');
   delete from public.worker_assignments where worker_id = p_worker and path = p_path;
   if not found then
     perform private.fail('RY404', format('The runner is not assigned to "%s".', p_path));
@@ -603,7 +603,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_worker public.workers;
 begin
-  v_worker := private.lock_worker(p_worker, 'admin');
+  v_worker := private.lock_worker(p_worker, 'runner.manage');
   if v_worker.type = 'cloud-hosted' then
     perform private.fail('RY409', format('"%s" runs in your cloud, and would go on there.', v_worker.name),
       'Call remove_cloud_worker instead: it takes down what was deployed, and the runner goes with it.');
@@ -647,7 +647,7 @@ declare
   v_done integer := 0;
   v_refused pg_catalog.jsonb := '[]';
 begin
-  perform private.need_role(p_org, 'operator');
+  perform private.need('runner.operate', p_org);
   perform private.refuse_unknown_keys(p_options, array['reason', 'labels']);
   if p_change is null or p_change <> all (array['drain', 'resume', 'disable', 'enable', 'update', 'label']) then
     perform private.fail('RY422', 'There is no such change of runners.',

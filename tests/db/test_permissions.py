@@ -1,5 +1,6 @@
 """Everybody at every door: the list of doors comes from the catalogue, so a new one fails until it is listed here."""
 
+import re
 import uuid
 from dataclasses import dataclass
 from typing import Any
@@ -382,3 +383,15 @@ def test_no_table_can_be_written_by_anybody(site: Site) -> None:
                 with pytest.raises(psycopg.Error) as caught, caller.connection.transaction(force_rollback=True):
                     caller.connection.execute(statement)
                 assert caught.value.sqlstate == "42501", (name, statement)
+
+
+def test_every_verb_is_asked_for_and_every_question_has_a_verb(world: World) -> None:
+    """An unknown verb would fail at run time; one that nobody asks for protects nothing."""
+    bodies = world.owner.rows("select prosrc from pg_proc where pronamespace = 'private'::regnamespace")
+    policies = world.owner.rows("select qual from pg_policies where schemaname = 'public'")
+    known = set(world.owner.rows("select verb from private.verbs"))
+    defaults = world.owner.one("select pg_get_function_arguments('private.my_org_ids'::regproc)")
+    named = set(re.findall(r"'([a-z]+\.[a-z_]+)'", "\n".join([*bodies, *policies, defaults])))
+    assert known - named == set()
+    asked = set(re.findall(r"private\.need\('([^']+)'", "\n".join(bodies)))
+    assert asked - known == set()

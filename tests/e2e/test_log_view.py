@@ -10,8 +10,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from app.http.logs import pages
-from app.http.logs.find import pattern
+from app.jobs.log import pages
+from app.jobs.log.find import pattern
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]

@@ -4,12 +4,12 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
-from app.shared.dialog import dialog_acts
-from app.shared.elements import clock_seconds
-from app.shared.icons import icon
-from app.shared.session import SessionState
+from app.ui.dialog import dialog_acts
+from app.ui.elements import clock_seconds
+from app.ui.icons import icon
 
 View = JobState.view
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
-from app.shared.badges import job_badge, tag
-from app.shared.elements import ago, clock_seconds, since
-from app.shared.icons import icon
-from app.shared.job.run_state import RunState
-from app.shared.session import SessionState
+from app.jobs.state.run import RunState
+from app.ui.badges import job_badge, tag
+from app.ui.elements import ago, clock_seconds, since
+from app.ui.icons import icon
 
 View = JobState.view
 

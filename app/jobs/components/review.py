@@ -4,13 +4,13 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
+from app.jobs.state.run import RunState
 from app.jobs.view.reviews import Comment
-from app.shared.elements import clock_time, date
-from app.shared.icons import icon
-from app.shared.job.run_state import RunState
-from app.shared.session import SessionState
+from app.ui.elements import clock_time, date
+from app.ui.icons import icon
 
 View = JobState.view
 Planned = JobState.planned

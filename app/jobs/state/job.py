@@ -9,9 +9,13 @@ from typing import ClassVar
 
 import reflex as rx
 
+from app.frame.palette import view as palette
+from app.frame.palette.recent import note_visit
+from app.frame.session import say_error
 from app.jobs.state import related
-from app.jobs.view import detail, kept_states, reviews, timeline
+from app.jobs.view import detail, kept_states, queue, reviews, timeline, words
 from app.jobs.view import plan as plans
+from app.jobs.view import state_versions as module_states
 from app.jobs.view.detail import EMPTY_VIEW, EventView, JobView, OutputView
 from app.live.page import LivePage
 from app.project.errors import AppError, NotThere
@@ -19,11 +23,7 @@ from app.project.live_queries import LiveQuery, live_query
 from app.project.models import BrowserSession, Filter, Query, Row
 from app.project.runtime import runtime
 from app.project.store import AGAIN, EVERYTHING, Changed, OrgStore
-from app.shared import state_versions as module_states
-from app.shared.job import queue, words
-from app.shared.palette import view as palette
-from app.shared.palette.recent import note_visit
-from app.shared.session import say_error
+from app.ui.words import STATUS_WORDS
 
 FEW_RESOURCES = 7
 FEW_EVENTS = 8
@@ -276,7 +276,7 @@ class JobState(LivePage, rx.State):
         found = report if isinstance(report, dict) else {}
         self._assign("late", json.dumps(found, indent=2, ensure_ascii=False) if found else "")
         self._assign("late_at", str(found.get("at") or found.get("reported_at") or ""))
-        self._assign("late_status", words.STATUS_WORDS.get(str(found.get("status")), "").lower())
+        self._assign("late_status", STATUS_WORDS.get(str(found.get("status")), "").lower())
 
     def _lease_query(self) -> LiveQuery | None:
         """Ask for the heartbeats of the runner at work; nobody's while nobody is."""

@@ -4,12 +4,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict, cast
 
-from app.jobs.view import timeline
-from app.shared.events import JOB_EVENTS
-from app.shared.job import words
-from app.shared.job.rows import span, target
-from app.shared.outputs import OutputView
-from app.shared.words import as_sentence
+from app.jobs.view import timeline, words
+from app.jobs.view.events import JOB_EVENTS
+from app.jobs.view.rows import span, target
+from app.ui.words import TYPE_WORDS, as_sentence
 
 Row = Mapping[str, Any]
 
@@ -65,6 +63,14 @@ class JobView(TypedDict):
     is_waiting: bool
 
 
+class OutputView(TypedDict):
+    """One output of the state."""
+
+    name: str
+    value: str
+    is_secret: bool
+
+
 class EventView(TypedDict):
     """One thing that happened to the job."""
 
@@ -118,7 +124,7 @@ def title(job: Row) -> str:
         found = next((name for option, name in names if _option(job, option)), "")
         if found:
             return found
-    return words.TYPE_WORDS.get(str(job["type"]), str(job["type"]))
+    return TYPE_WORDS.get(str(job["type"]), str(job["type"]))
 
 
 def _times(job: Row, events: Sequence[Row]) -> dict[str, Any]:

@@ -2,15 +2,16 @@
 
 import reflex as rx
 
+from app.frame.session import SessionState
+from app.jobs.components.outputs import output_item
 from app.modules.state.actions import ModuleActionState
 from app.modules.state.contents import ModuleContentsState
 from app.modules.state.modules import ModulesState
 from app.modules.view.contents import DRIFTED, Bar, Evidence, ResourceRow, SourceFile, TypeCount
-from app.shared.elements import ago
-from app.shared.icons import icon
-from app.shared.panel import output_item, titled_panel
-from app.shared.session import SessionState
-from app.shared.table import cell, heads, more_foot, table
+from app.ui.elements import ago
+from app.ui.icons import icon
+from app.ui.panel import titled_panel
+from app.ui.table import cell, heads, more_foot, table
 
 State = ModuleContentsState
 

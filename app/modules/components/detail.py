@@ -4,6 +4,10 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
+from app.jobs.components.table import job_link, plan_counts
+from app.jobs.state.run import RunState
+from app.jobs.view.state_versions import Version
 from app.modules.components.contents import history_chart, locks, outputs, resources, source_files
 from app.modules.components.grants import output_readers
 from app.modules.components.rail import beside_rail
@@ -12,16 +16,12 @@ from app.modules.state.contents import ModuleContentsState
 from app.modules.state.form import ModuleFormState
 from app.modules.state.modules import HistoryRow, ModulesState
 from app.modules.view.module import InputView, Pair
-from app.shared.badges import job_badge
-from app.shared.elements import DOWNLOAD, ago, clock_time, date, since
-from app.shared.icons import icon
-from app.shared.job.run_state import RunState
-from app.shared.job.table import job_link, plan_counts
-from app.shared.panel import link_button, menu_item
-from app.shared.session import SessionState
-from app.shared.state_versions import Version
-from app.shared.table import cell, heads, table
 from app.triggers.components.work import follow, path_schedules
+from app.ui.badges import job_badge
+from app.ui.elements import DOWNLOAD, ago, clock_time, date, since
+from app.ui.icons import icon
+from app.ui.panel import link_button, menu_item
+from app.ui.table import cell, heads, table
 
 Module = ModulesState.module
 

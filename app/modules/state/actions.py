@@ -4,10 +4,10 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import AppState, say_error
 from app.modules.state.modules import ModulesState
 from app.modules.view.compare import Difference, compare
 from app.project.errors import AppError
-from app.shared.session import AppState, say_error
 
 KINDS = ("remove_module", "remove_group", "unlock")
 

@@ -4,13 +4,13 @@ from typing import Any, TypedDict
 
 import reflex as rx
 
+from app.frame.session import AppState, say_error
 from app.modules.state.modules import ModulesState
 from app.modules.view.form import FileRow, empty_form, env_lines, hook_fields, to_form
 from app.project.errors import AppError
-from app.shared.form import fields
-from app.shared.form.fields import Wrong
-from app.shared.form.spec import HOOKS, SOURCE_KINDS, check, texts
-from app.shared.session import AppState, say_error
+from app.ui.form import fields
+from app.ui.form.fields import Wrong
+from app.ui.form.spec import HOOKS, SOURCE_KINDS, check, texts
 
 MAX_ROWS = 64
 # The sheet may be scrolled far away from what is wrong.

@@ -6,6 +6,11 @@ from typing import Any, ClassVar, TypedDict
 
 import reflex as rx
 
+from app.frame.palette import view as palette
+from app.frame.palette.recent import note_visit
+from app.frame.route import say_in_address
+from app.jobs.view import state_versions as module_states
+from app.jobs.view.rows import JobRow, build_row
 from app.live.page import LivePage
 from app.modules.state.contents import ModuleContentsState
 from app.modules.state.grants import ModuleGrantsState
@@ -19,11 +24,6 @@ from app.project.live_queries import LiveQuery, live_query
 from app.project.models import BrowserSession, Filter, Query, Row
 from app.project.snapshot import JOB_COLUMNS
 from app.project.store import AGAIN, Changed, OrgStore
-from app.shared import state_versions as module_states
-from app.shared.job.rows import JobRow, build_row
-from app.shared.palette import view as palette
-from app.shared.palette.recent import note_visit
-from app.shared.route import say_in_address
 
 HISTORY = 10
 # A group with more than this is searched, not scrolled.

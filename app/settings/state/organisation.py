@@ -4,12 +4,12 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.frame.session import say_error
 from app.live.page import LivePage
 from app.project.errors import AppError
 from app.project.models import Filter, Query
 from app.project.store import Changed, OrgStore
-from app.shared.form.fields import Wrong, whole_number
-from app.shared.session import say_error
+from app.ui.form.fields import Wrong, whole_number
 
 
 class OrganisationState(LivePage, rx.State):

@@ -556,8 +556,8 @@ begin
 end;
 $$;
 
--- The login that waits with a code, however the code is written; empty if there is none. Guesses are counted, so a wrong
--- one is answered without an exception, which would take its count back.
+-- The login that waits with a code, however the code is written; empty if there is none. Guesses are counted, so a
+-- wrong one is answered without an exception, which would take its count back.
 create function private.find_device_login(p_user_code text) returns private.device_logins
 language plpgsql set search_path = '' as $$
 declare

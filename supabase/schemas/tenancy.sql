@@ -2,8 +2,8 @@
 -- member sees the rows of their own organisations and no other; the list of those organisations is computed once per
 -- statement (`any(array(select …))`), not once per row.
 
--- An access token outlives its session by up to an hour; a person who was signed out must not. Tokens of service accounts
--- name no session.
+-- An access token outlives its session by up to an hour; a person who was signed out must not. Tokens of service
+-- accounts name no session.
 create function private.has_auth_session(p_claims jsonb) returns boolean
 language plpgsql stable set search_path = '' as $$
 begin

@@ -119,6 +119,8 @@ def _not_signed_in(grant: str, body: dict[str, str], reply: Reply) -> CommandErr
     said = problem.message
     if isinstance(problem, NoAnswer):
         return problem
+    if grant != "password" and isinstance(problem, SignedOut):
+        return problem
     if grant == "password":
         hint = "Wait, then try again." if reply.status == TOO_MANY else "Check the address, the password and the key."
         return SignedOut(f"{body['email']} could not sign in. {said}", hint)

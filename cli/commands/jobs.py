@@ -47,7 +47,7 @@ def list_jobs(
         filters["type"] = f"eq.{kind.upper()}"
     if module:
         filters["module_id"] = f"eq.{here.org.module(module)['id']}"
-    here.printer.rows(here.api.rows("provision_jobs", **filters), COLUMNS, "No jobs match.")
+    here.printer.rows(here.api.rows("provision_jobs", **filters), COLUMNS, "No jobs match.", is_cut=True)
 
 
 @command(app, "show", page="Job")

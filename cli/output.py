@@ -4,7 +4,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,11 +35,11 @@ class Printer:
         return sys.stdout.isatty()
 
     def rows(
-        self, rows: Sequence[Row], columns: Sequence[str], nothing: str = "None.", *, is_cut: bool = False
+        self, rows: Sequence[Row], columns: Sequence[str], nothing: str = "None.", *, cut: Sequence[str] = ()
     ) -> None:
         """A list: a table with headings, or a line of tab-separated values for each.
 
-        `is_cut` keeps each row of a table on one line; without it, what is too long is folded, so that ids can be copied.
+        A table with columns that may be `cut` has one line for each row; without, what is too long is folded.
         """
         if self.as_json:
             self.document(list(rows))
@@ -47,7 +47,7 @@ class Printer:
             for row in rows:
                 print("\t".join(cell(row.get(column)) for column in columns))
         elif rows:
-            _table(rows, columns, is_cut=is_cut)
+            _table(rows, columns, cut)
         else:
             print(nothing)
 
@@ -98,7 +98,7 @@ def is_coloured(stream: Any = None) -> bool:
     return bool((stream or sys.stdout).isatty()) and not os.environ.get("NO_COLOR")
 
 
-def _table(rows: Iterable[Row], columns: Sequence[str], *, is_cut: bool) -> None:
+def _table(rows: Sequence[Row], columns: Sequence[str], cut: Sequence[str]) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -107,8 +107,9 @@ def _table(rows: Iterable[Row], columns: Sequence[str], *, is_cut: bool) -> None
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for column in columns:
         heading = HEADINGS.get(column, column.replace("_", " ")).upper()
-        table.add_column(heading, overflow="ellipsis" if is_cut else "fold", no_wrap=is_cut)
+        table.add_column(heading, overflow="fold", no_wrap=bool(cut) and column not in cut)
     for row in rows:
         cells = [TIME.sub(r"\1 \2", cell(row.get(column))) for column in columns]
-        table.add_row(*(Text(text, style=COLOURS.get(text, "")) for text in cells))
+        shape: dict[str, Any] = {"no_wrap": True, "overflow": "ellipsis"} if cut else {}
+        table.add_row(*(Text(text, style=COLOURS.get(text, ""), **shape) for text in cells))
     Console(no_color=not is_coloured()).print(table)

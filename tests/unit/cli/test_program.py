@@ -99,12 +99,12 @@ def test_a_value_is_one_cell_whatever_it_is(capsys: pytest.CaptureFixture[str]) 
 
 
 LISTED = """
-from cli.commands.jobs import COLUMNS
+from cli.commands.jobs import COLUMNS, CUT
 from cli.output import Printer
 job = {"id": 1234567, "type": "DESTROY", "status": "AWAITING_APPROVAL", "module_path": "payments/ledger/database",
        "worker_name": "payments-eu-central-1a", "created_by_label": "somebody.with.a.name@example.com",
        "created_at": "2026-11-17T18:29:50.123456+00:00"}
-Printer().rows([job, job, job], COLUMNS, is_cut=True)
+Printer().rows([job, job, job], COLUMNS, cut=CUT)
 """
 
 

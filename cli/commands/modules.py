@@ -91,7 +91,7 @@ def edit(here: Here, module: Module, settings: Settings = None, yes: Yes = False
 
 @command(app, "import", calls=("create_module", "update_module"), page="Modules → Create module; Module → Edit")
 def import_files(here: Here, files: Files, yes: Yes = False) -> None:
-    """Let modules be as files say: shows the difference, asks, writes; the same again changes nothing."""
+    """Make modules match files: shows the difference, asks, writes; the same again changes nothing."""
     _write(here, read_files(files), yes)
 
 
@@ -117,7 +117,7 @@ def export(
             file = folder / f"{document['path']}.toml"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(write_toml(document), encoding="utf-8")
-        say(f"Wrote {len(documents)} files below {folder}.")
+        say(f"Wrote {len(documents)} {'file' if len(documents) == 1 else 'files'} below {folder}.")
 
 
 @command(app, "delete", calls=("delete_module",), page="Module → Delete")
@@ -147,7 +147,7 @@ def grant(here: Here, module: Module, to: Annotated[str, typer.Option("--to", he
 
 @command(app, "ungrant", calls=("revoke_outputs",), page=READERS)
 def ungrant(here: Here, module: Module, to: Annotated[str, typer.Option("--to", help="The module that read.")]) -> None:
-    """Let another module's jobs read this module's outputs no more; it counts at once."""
+    """Revoke another module's access to this module's outputs, at once."""
     _decide(here, "revoke_outputs", module, to, "may no longer read the outputs of")
 
 

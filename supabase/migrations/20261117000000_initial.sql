@@ -435,6 +435,16 @@ grant execute on function private.rate_limit to service_role;
 -- member sees the rows of their own organisations and no other; the list of those organisations is computed once per
 -- statement (`any(array(select …))`), not once per row.
 
+-- An access token outlives its session by up to an hour; a person who was signed out must not. Tokens of service
+-- accounts name no session.
+create function private.has_auth_session(p_claims jsonb) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return not coalesce(p_claims ? 'session_id', false) or exists (select from auth.sessions as s
+    where s.id = (p_claims ->> 'session_id')::pg_catalog.uuid);
+end;
+$$;
+
 -- How far somebody has proved who they are. Auth signs a token for a password alone, too, and says so in it; whether
 -- that is enough is decided here, once, and asked where the database learns who is calling: by every policy
 -- (my_org_ids) and at the beginning of every act (need, need_person). Runners never come this way.
@@ -452,6 +462,9 @@ begin
       where t.id = (v_claims ->> 'personal_token')::pg_catalog.uuid
         and t.user_id = (v_claims ->> 'sub')::pg_catalog.uuid and t.expires_at > now());
   end if;
+  if not private.has_auth_session(v_claims) then
+    return false;
+  end if;
   return coalesce(v_claims ->> 'aal', '') = 'aal2' or not exists (select from auth.mfa_factors as f
     where f.user_id = (v_claims ->> 'sub')::pg_catalog.uuid and f.status = 'verified');
 end;
@@ -465,6 +478,8 @@ begin
     return;
   elsif private.jwt() ? 'personal_token' then
     perform private.fail('RY403', 'This personal token was revoked or has expired.', 'Make a new one under Account.');
+  elsif not private.has_auth_session(private.jwt()) then
+    perform private.fail('RY401', 'This session was ended.', 'Sign in again.');
   else
     perform private.fail('RY403', 'This sign-in lacks its second step.',
       'Sign in again, and give the code of your authenticator app.');
@@ -1608,31 +1623,44 @@ begin
 end;
 $$;
 
--- The login that waits with a code, however the code is written.
-create function private.need_device_login(p_user_code text) returns private.device_logins
+-- The login that waits with a code, however the code is written; empty if there is none. Guesses are counted, so a
+-- wrong one is answered without an exception, which would take its count back.
+create function private.find_device_login(p_user_code text) returns private.device_logins
 language plpgsql set search_path = '' as $$
 declare
   v_login private.device_logins;
 begin
   perform private.need_person();
   perform private.refuse_personal_token();
+  if not private.rate_limit('device:code:' || private.caller_id(), 20, 60) then
+    perform private.fail('RY429', 'Too many codes were tried.', 'Try again in a minute.');
+  end if;
   select * into v_login from private.device_logins
   where user_code = upper(regexp_replace(p_user_code, '[^A-Za-z]', '', 'g')) and expires_at > now()
     and is_confirmed is null
   for update;
-  if v_login.device_hash is null then
-    perform private.fail('RY404', 'No program waits with this code.',
-      'It may be mistyped, older than ten minutes, or used already; start again with: runyard login.');
-  end if;
   return v_login;
+end;
+$$;
+
+-- PostgREST answers with this status and commits.
+create function private.no_device_login() returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  perform set_config('response.status', '404', true);
+  return jsonb_build_object('code', 'RY404', 'message', 'No program waits with this code.', 'details', null, 'hint',
+    'It may be mistyped, older than ten minutes, or used already; start again with: runyard login.');
 end;
 $$;
 
 create function private.device_login(p_user_code text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_login private.device_logins := private.need_device_login(p_user_code);
+  v_login private.device_logins := private.find_device_login(p_user_code);
 begin
+  if v_login.device_hash is null then
+    return private.no_device_login();
+  end if;
   return jsonb_build_object('user_code', v_login.user_code, 'program', v_login.program, 'address', v_login.address,
     'created_at', v_login.created_at, 'expires_at', v_login.expires_at);
 end;
@@ -1644,10 +1672,12 @@ grant execute on function private.device_login to authenticated;
 create function private.decide_device_login(p_user_code text, p_is_confirmed boolean) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_login private.device_logins := private.need_device_login(p_user_code);
+  v_login private.device_logins := private.find_device_login(p_user_code);
 begin
   if p_is_confirmed is null then
     perform private.fail('RY422', 'Confirm it or decline it.', 'Send true or false.');
+  elsif v_login.device_hash is null then
+    return private.no_device_login();
   end if;
   update private.device_logins set is_confirmed = p_is_confirmed, decided_by = private.caller_id()
   where device_hash = v_login.device_hash;
@@ -11258,6 +11288,11 @@ begin
     next_at = case when v_status = 'PENDING'
       then now() + make_interval(secs => v_retry[v_delivery.attempt] * (0.9 + random() * 0.2)) else next_at end
   where id = p_delivery returning * into v_delivery;
+  if v_delivery.status = 'DELIVERED' then
+    -- The receiver answers again: what waits for it need not wait longer.
+    update public.deliveries set next_at = now()
+    where rule_id = v_delivery.rule_id and status = 'PENDING' and lease_id is null and next_at > now();
+  end if;
   perform private.wake_org(v_delivery.org_id, 'deliveries', p_delivery::pg_catalog.text);
   return jsonb_build_object('status', v_delivery.status, 'next_at', v_delivery.next_at);
 end;

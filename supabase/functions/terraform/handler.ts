@@ -5,7 +5,7 @@
 
 import * as jose from "jose";
 import { need, publicUrl, publishableKey } from "../_shared/env.ts";
-import { Answer, bearerOf, json } from "../_shared/http.ts";
+import { Answer, bearerOf, isStorable, json } from "../_shared/http.ts";
 
 const SERVICES = ["tfe.v2", "tfe.v2.1", "tfe.v2.2", "state.v2"];
 const JSON_API = { "content-type": "application/vnd.api+json", "tfp-api-version": "2.6" };
@@ -138,6 +138,16 @@ const ROUTES: [RegExp, Route][] = [
   ],
 ];
 
+function decodePart(part: string): string {
+  try {
+    const text = decodeURIComponent(part);
+    if (isStorable(text)) return text;
+  } catch {
+    // Refused below.
+  }
+  refuse(400, "The path is not UTF-8 text.");
+}
+
 async function answer(request: Request): Promise<Response> {
   const url = new URL(request.url);
   const path = url.pathname.replace(/^(\/functions\/v1)?\/terraform/, "");
@@ -145,7 +155,7 @@ async function answer(request: Request): Promise<Response> {
   for (const [pattern, route] of ROUTES) {
     const found = path.match(pattern);
     if (found && request.method === "GET") {
-      return await route(request, base, ...found.slice(1).map(decodeURIComponent));
+      return await route(request, base, ...found.slice(1).map(decodePart));
     }
   }
   refuse(404, "Only outputs are served here, to be read.");

@@ -2,10 +2,7 @@
 
 import json
 import os
-import uuid
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from worker.attempt.artifacts import fetch_artifact
 from worker.attempt.context import FoundEngine
@@ -14,6 +11,7 @@ from worker.engines.hcl import PLAN_ARTIFACT
 from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_changes import CHANGES_ARTIFACT
 from worker.engines.pulumi_events import read_changes, read_summary
+from worker.engines.state_lock import lock_info
 from worker.enums import JobType
 from worker.errors import EngineKilled
 
@@ -101,7 +99,7 @@ class PulumiDriver:
 
     async def apply(self, space: Workspace, *, is_destroy: bool) -> None:
         """Update or destroy under the server's lock, and export the checkpoint whatever happens."""
-        lock = _lock(space)
+        lock = lock_info(space, "pulumi")
         events = space.root / "apply-events.json"
         plan = [f"--plan={space.plan_file}"] if space.plan_file.is_file() and not is_destroy else []
         command = ["destroy" if is_destroy else "up", "--yes", "--skip-preview", *plan, f"--event-log={events}"]
@@ -165,15 +163,3 @@ async def export_stack(binary: str, space: Workspace, target: Path) -> str | Non
         space.say("The stack's checkpoint could not be exported.")
         return None
     return body.decode()
-
-
-def _lock(space: Workspace) -> dict[str, Any]:
-    return {
-        "ID": str(uuid.uuid4()),
-        "Operation": f"OperationType{space.job.type.value.title()}",
-        "Info": "",
-        "Who": space.context.settings.runner.instance,
-        "Version": "pulumi",
-        "Created": datetime.now(UTC).isoformat(),
-        "Path": space.spec.module.path,
-    }

@@ -1,6 +1,6 @@
 """A state in words: what was brought in, and the resources that it has."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cli.jobs.plan import plan_counts
@@ -27,11 +27,15 @@ def brought_words(job: Mapping[str, Any]) -> str:
 
 def resources_of(state: Mapping[str, Any], address: str | None = None) -> list[dict[str, Any]]:
     """The resources of a state of OpenTofu or Terraform with their attributes, all or the one of this address."""
-    found = [
-        {"address": _address(resource, instance), "attributes": _attributes(instance)}
-        for resource in state.get("resources") or []
-        for instance in resource.get("instances") or []
-    ]
+    pairs = [(each, instance) for each in state.get("resources") or [] for instance in each.get("instances") or []]
+    secrets = {text for _, instance in pairs for name in _hidden(instance) for text in _texts(_given(instance)[name])}
+    secrets |= {
+        text
+        for each in (state.get("outputs") or {}).values()
+        if each.get("sensitive")
+        for text in _texts(each["value"])
+    }
+    found = [{"address": _address(*pair), "attributes": _masked(pair[1], secrets)} for pair in pairs]
     return [each for each in found if address in (None, each["address"])]
 
 
@@ -43,7 +47,32 @@ def _address(resource: Mapping[str, Any], instance: Mapping[str, Any]) -> str:
     return ".".join(part for part in parts if part) + index
 
 
-def _attributes(instance: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes by name; one that is sensitive anywhere inside is masked as a whole."""
-    hidden = {path[0].get("value") for path in instance.get("sensitive_attributes") or [] if path}
-    return {name: MASKED if name in hidden else value for name, value in (instance.get("attributes") or {}).items()}
+def _given(instance: Mapping[str, Any]) -> dict[str, Any]:
+    return instance.get("attributes") or {}
+
+
+def _hidden(instance: Mapping[str, Any]) -> set[str]:
+    """The attributes that are sensitive, as a whole or somewhere inside."""
+    named = {path[0].get("value") for path in instance.get("sensitive_attributes") or [] if path}
+    return named & set(_given(instance))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text inside of a value; one of any type is kept with its type beside it, which is no secret."""
+    if isinstance(value, str) and value:
+        yield value
+    elif isinstance(value, dict):
+        for inner in [value["value"]] if value.keys() == {"value", "type"} else value.values():
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)
+
+
+def _masked(instance: Mapping[str, Any], secrets: set[str]) -> dict[str, Any]:
+    """Attributes by name; providers copy a sensitive value into others that the state does not mark."""
+    hidden = _hidden(instance)
+    return {
+        name: MASKED if name in hidden or not secrets.isdisjoint(_texts(value)) else value
+        for name, value in _given(instance).items()
+    }

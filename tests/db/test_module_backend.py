@@ -76,14 +76,21 @@ def test_a_state_comes_in_by_a_whole_plan_and_only_once(org: Organization) -> No
 
 def test_one_call_brings_in_the_states_of_many_modules_or_of_none(org: Organization) -> None:
     modules = [org.module("a/b"), org.module("a/c")]
-    several = {"p_org": org.id, "p_type": "PLAN", "p_modules": f"{{{','.join(modules)}}}", "p_options": {"bring_state": True}}
+    several = {
+        "p_org": org.id,
+        "p_type": "PLAN",
+        "p_modules": f"{{{','.join(modules)}}}",
+        "p_options": {"bring_state": True},
+    }
     assert len(org.owner.call("enqueue_jobs", **several)) == 2
     push(org, "a/c", body(1))
     with refused("RY409", 'Runyard has a state of "a/c" already.'):
         org.owner.call("enqueue_jobs", **several)
 
 
-def test_nothing_is_applied_by_itself_after_a_state_has_come_in(world: World, org: Organization, runner: Runner) -> None:
+def test_nothing_is_applied_by_itself_after_a_state_has_come_in(
+    world: World, org: Organization, runner: Runner
+) -> None:
     org.module("a/b", auto_apply=True)
     org.enqueue("a/b", bring_state=True)
     changes = {"p_result": {}, "p_plan_summary": {"has_changes": True, "update": 1}}

@@ -36,7 +36,7 @@ def run_own_backend() -> Iterator[OwnBackend]:
             self.end_headers()
             self.wfile.write(reply)
 
-        do_GET = do_POST = do_LOCK = do_UNLOCK = answer
+        do_GET = do_POST = do_LOCK = do_UNLOCK = answer  # noqa: N815  (http.server looks for these names)
 
         def log_message(self, *_: object) -> None:
             return

@@ -15,7 +15,9 @@ from cli.client.organization import Row
 from cli.command import Here, command, new_app
 from cli.commands import state
 from cli.errors import CommandError, NotFound, Usage
+from cli.modules import bringing
 from cli.modules.files import difference, document_of, read_document, read_files, spec_of, write_toml
+from cli.modules.repository import GIT_URL, Repository, open_repository
 from cli.output import say
 
 app = new_app("Modules, their files and outputs.")
@@ -24,7 +26,12 @@ app.add_typer(state.app, name="state", hidden=True)
 
 Module = Annotated[str, typer.Argument(metavar="MODULE", help="The module's path, such as platform/vpc, or its id.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-Files = Annotated[list[Path], typer.Argument(metavar="FILE…", help="TOML files, or folders of them.")]
+Places = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="PLACE…", help="A folder of code, the address of a git repository, or TOML files of modules."
+    ),
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=JSON", help='Such as engine=terraform or inputs={"region":"eu"}.'),
@@ -90,9 +97,31 @@ def edit(here: Here, module: Module, settings: Settings = None, yes: Yes = False
 
 
 @command(app, "import", calls=("create_module", "update_module"), page="Modules → Create module; Module → Edit")
-def import_files(here: Here, files: Files, yes: Yes = False) -> None:
-    """Let modules be as files say: shows the difference, asks, writes; the same again changes nothing."""
-    _write(here, read_files(files), yes)
+def import_modules(
+    here: Here,
+    places: Places,
+    group: Annotated[str | None, typer.Option("--group", help="Where they will be; the repository's name.")] = None,
+    ref: Annotated[str | None, typer.Option("--ref", help="Branch, tag or commit that runners fetch.")] = None,
+    engine: Annotated[
+        str | None, typer.Option("--engine", help="tofu or terraform, if the code does not show.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="All that can come, without a question which.")] = False,
+    yes: Yes = False,
+) -> None:
+    """Create modules from a repository's root modules, or from files that `export` wrote; nothing is planned or applied."""
+    if not GIT_URL.match(places[0]) and not bringing.has_code(Path(places[0])):
+        _write(here, read_files([Path(each) for each in places]), yes)
+        return
+    if len(places) > 1:
+        raise Usage("One repository is imported at a time.", "Name one folder or address.")
+    with open_repository(places[0], ref) as repository:
+        taken = {row["path"] for row in here.org.modules()}
+        proposals = bringing.propose(repository, group, engine, taken)
+        if not here.printer.as_json or not every:
+            here.printer.rows([each.row for each in proposals], bringing.COLUMNS)
+        if here.printer.as_json and not every:
+            return
+        _bring(here, repository, bringing.choose(proposals, every), yes)
 
 
 @command(app, "export", page="Module")
@@ -188,6 +217,16 @@ def unlock_module(here: Here, module: Module) -> None:
     """Take a member's lock off a module."""
     row = here.org.module(module)
     here.printer.result(here.api.call("unlock_module", module=row["id"]), lambda _: f"Unlocked {row['path']}.")
+
+
+def _bring(here: Here, repository: Repository, chosen: list[bringing.Proposal], yes: bool) -> None:
+    if not chosen:
+        raise CommandError("None of them can come.", "The table has the reason for each.")
+    where = f"{repository.url} {repository.ref}".strip() if repository.url else "the modules themselves"
+    here.confirm(f"Create {len(chosen)} modules? Runners get the code from {where}.", yes)
+    done = bringing.create(here, repository, chosen)
+    here.printer.result(done, lambda rows: "\n".join(f"Created {each['path']}" for each in rows))
+    bringing.say_next(chosen)
 
 
 def _write(here: Here, documents: list[dict[str, Any]], yes: bool) -> None:

@@ -1,13 +1,16 @@
 """`runyard state`: a state comes in, is read, pushed, and leaves again, with a real runner and a real OpenTofu."""
 
 import json
+import shutil
+import subprocess
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from cli.errors import ExitCode
-from tests.integration.test_own_backend import HTTP, applied
+from tests.integration.test_own_backend import CODE, HTTP, LOCAL, applied, tofu
 from tests.integration.worker_bench import MODULE, Bench
 from tests.support.own_backend import OwnBackend, run_own_backend
 from tests.support.stack import RunningStack
@@ -94,3 +97,52 @@ def test_a_state_is_listed_shown_changed_and_pushed(terminal: Terminal, served: 
     assert served.finished("PLAN", module)["plan_summary"]["create"] == 1
     newest = terminal.json("state", "versions", path)["versions"][0]
     assert (newest["serial"], newest["job_id"], bool(newest["written_by"])) == (state["serial"] + 1, None, True)
+
+
+def commit(folder: Path) -> str:
+    """Make a repository of a folder; its address."""
+    for command in (
+        ["init", "-q"],
+        ["add", "-f", "."],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"],
+    ):
+        subprocess.run(["git", "-C", str(folder), *command], check=True)
+    return f"file://{folder}"
+
+
+def test_a_repository_with_several_roots_moves_in(
+    terminal: Terminal, served: Bench, own: OwnBackend, tmp_path: Path
+) -> None:
+    top = tmp_path / "old-infra"
+    (top / "live").mkdir(parents=True)
+    applied(served, top / "net", HTTP % (own.url, own.url, own.url))
+    applied(served, top / "files", LOCAL)
+    (top / "live" / "terragrunt.hcl").write_text("")
+    for rest in top.rglob(".terraform"):
+        shutil.rmtree(rest)
+    address = commit(top)
+    group = f"moved-{uuid.uuid4().hex[:6]}"
+    rows = terminal.json("modules", "import", address, "--group", group)
+    assert [(row["folder"], row["backend"], row["engine"], bool(row["note"])) for row in rows] == [
+        ("files", "local", "tofu", False), ("live", None, "terragrunt", True), ("net", "http", "tofu", False),
+    ]  # fmt: skip
+    unasked = terminal.run("modules", "import", address, "--group", group)
+    assert (unasked.returncode, "Nobody can be asked" in unasked.stderr) == (ExitCode.USAGE, True)
+    done = terminal.run("modules", "import", address, "--group", group, "--all", "--yes")
+    assert f"Created {group}/files\nCreated {group}/net" in done.stdout, done.stderr
+    assert f"runyard state import {group}/net" in done.stderr
+    for name in ("files", "net"):
+        brought = terminal.run("state", "import", f"{group}/{name}")
+        assert "First plan: no changes. Nothing was applied." in brought.stdout, brought.stdout + brought.stderr
+    again = terminal.run("modules", "import", address, "--group", group, "--all", "--yes")
+    assert (again.returncode, "None of them can come." in again.stderr) == (ExitCode.PROBLEM, True)
+
+
+def test_a_state_leaves_again(terminal: Terminal, served: Bench, path: str, tmp_path: Path) -> None:
+    assert terminal.run("state", "import", path).returncode == 0
+    away = tmp_path / "away"
+    away.mkdir()
+    (away / "main.tf").write_text(CODE)
+    (away / "terraform.tfstate").write_text(terminal.run("state", "pull", path).stdout)
+    tofu(served, away, "init", "-input=false")
+    assert "No changes" in tofu(served, away, "plan", "-input=false", "-no-color")

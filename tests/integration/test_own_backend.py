@@ -85,7 +85,7 @@ def tofu(bench: Bench, folder: Path, *arguments: str) -> str:
 
 def applied(bench: Bench, folder: Path, backend: str) -> dict[str, str]:
     """Apply the code with its own backend; its files."""
-    folder.mkdir()
+    folder.mkdir(parents=True)
     files = {"main.tf": CODE, "backend.tf": backend}
     for name, text in files.items():
         (folder / name).write_text(text)

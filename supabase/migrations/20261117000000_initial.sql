@@ -1846,6 +1846,7 @@ create table public.modules (
   source jsonb not null default '{"files": {}}',
   engine public.engine not null default 'tofu',
   engine_version text,
+  backend text check (backend in ('runyard', 'own')),
   inputs jsonb not null default '{}',
   env jsonb not null default '{}',
   extra_files jsonb not null default '[]',
@@ -1881,6 +1882,9 @@ comment on column public.modules.source_kind is 'Where the code comes from.';
 comment on column public.modules.source is
   'git {url,ref,subfolder} · archive {url,sha256,subfolder} · inline {files:{path:content}} · local {path}.';
 comment on column public.modules.engine_version is 'The engine version wanted; null: whatever the runner has.';
+comment on column public.modules.backend is
+  'Where the state is kept: "runyard", or "own" for the backend that the code names. Null: nobody has chosen, so a '
+  'module whose code names a backend is refused until its state is brought in.';
 comment on column public.modules.inputs is 'Input values, by variable name.';
 comment on column public.modules.env is 'Variables for the engine. No secrets.';
 comment on column public.modules.extra_files is 'Files written beside the code: [{path, content, mode?}].';
@@ -1933,7 +1937,7 @@ create trigger check_row before insert or update of name, path, description, sou
 create trigger wake after insert or delete or update of description, source_kind, source, engine, engine_version,
   inputs, env, extra_files, hooks,
   labels, runner_instance_name, pinned_worker_id, approvals_required, approval_timeout_seconds, auto_apply, deleted_at,
-  drift_since, drift_resources
+  backend, drift_since, drift_resources
   on public.modules for each row execute function private.wake_for_row();
 
 -- ## checks of what people write
@@ -2123,6 +2127,21 @@ $$;
 comment on function private.delete_group is 'Deletes an empty group. Admins.';
 grant execute on function private.delete_group to authenticated;
 
+-- Refuses a module's own backend where Runyard has its state, and where its engine has none.
+create function private.check_backend(p_module public.modules) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if p_module.backend = 'own' and p_module.engine = 'pulumi' then
+    perform private.fail('RY422', 'Runyard keeps the state of Pulumi modules itself.',
+      'Store what "pulumi stack export" wrote: runyard state push MODULE FILE.');
+  end if;
+  if p_module.backend = 'own' and exists (select from private.states as s where s.module_id = p_module.id) then
+    perform private.fail('RY409', 'Runyard has a state of this module.',
+      'Move it into your backend first, then create another module that keeps its own backend.');
+  end if;
+end;
+$$;
+
 -- Refuses a module that no runner could run.
 create function private.check_module(p_module public.modules) returns void
 language plpgsql stable set search_path = '' as $$
@@ -2131,6 +2150,7 @@ begin
   perform private.check_env(p_module.env);
   perform private.check_source(p_module.source_kind::pg_catalog.text, p_module.source);
   perform private.check_extra_files(p_module.extra_files);
+  perform private.check_backend(p_module);
   if p_module.pinned_worker_id is not null and not exists (
     select from public.workers as w where w.id = p_module.pinned_worker_id and w.removed_at is null
       and (w.org_id = p_module.org_id or w.is_shared)
@@ -2147,7 +2167,7 @@ declare
   v_module public.modules;
 begin
   perform private.refuse_unknown_keys(p_spec, array[
-    'description', 'source_kind', 'source', 'engine', 'engine_version', 'inputs', 'env', 'extra_files', 'hooks',
+    'description', 'source_kind', 'source', 'engine', 'engine_version', 'backend', 'inputs', 'env', 'extra_files', 'hooks',
       'labels',
     'runner_instance_name', 'pinned_worker_id', 'approvals_required', 'approval_timeout_seconds', 'auto_apply',
     'can_apply_uploads', 'is_temporary']);
@@ -2202,14 +2222,14 @@ begin
     perform private.need('module.guard', p_org, p_group_path);
   end if;
   insert into public.modules (
-    org_id, group_id, group_path, name, path, description, source_kind, source, engine, engine_version, inputs, env,
-      extra_files, hooks,
+    org_id, group_id, group_path, name, path, description, source_kind, source, engine, engine_version, backend,
+      inputs, env, extra_files, hooks,
     labels, runner_instance_name, pinned_worker_id, approvals_required, approval_timeout_seconds, auto_apply,
     can_apply_uploads, is_temporary
   ) values (
     p_org, private.ensure_groups(p_org, p_group_path), p_group_path, p_name, p_group_path || '/' || p_name,
       v_new.description, v_new.source_kind, v_new.source,
-    v_new.engine, v_new.engine_version, v_new.inputs, v_new.env, v_new.extra_files, v_new.hooks, v_new.labels,
+    v_new.engine, v_new.engine_version, v_new.backend, v_new.inputs, v_new.env, v_new.extra_files, v_new.hooks, v_new.labels,
       v_new.runner_instance_name,
     v_new.pinned_worker_id, v_new.approvals_required, v_new.approval_timeout_seconds, v_new.auto_apply,
     v_new.can_apply_uploads, v_new.is_temporary
@@ -2263,7 +2283,7 @@ begin
   update public.modules set
     description = v_module.description, source_kind = v_module.source_kind, source = v_module.source,
       engine = v_module.engine,
-    engine_version = v_module.engine_version, inputs = v_module.inputs, env = v_module.env,
+    engine_version = v_module.engine_version, backend = v_module.backend, inputs = v_module.inputs, env = v_module.env,
       extra_files = v_module.extra_files,
     hooks = v_module.hooks, labels = v_module.labels, runner_instance_name = v_module.runner_instance_name,
     pinned_worker_id = v_module.pinned_worker_id, approvals_required = v_module.approvals_required,
@@ -4136,8 +4156,9 @@ create table private.states (
   lineage text,
   body text not null,
   sha256 text not null,
-  job_id bigint not null,
-  attempt integer not null,
+  job_id bigint,
+  attempt integer,
+  written_by text,
   updated_at timestamptz not null default now()
 );
 alter table private.states enable row level security;
@@ -4145,6 +4166,7 @@ comment on table private.states is 'The current state of each module, as the eng
 comment on column private.states.serial is 'The state''s serial; for engines without one, a counter.';
 comment on column private.states.body is
   'The state file''s text. It may contain secrets: only admins read it, version by version.';
+comment on column private.states.written_by is 'The admin who pushed it; null where a job wrote it.';
 comment on column private.states.sha256 is 'SHA-256 of the text (hex).';
 
 create table private.state_versions (
@@ -4153,13 +4175,15 @@ create table private.state_versions (
   lineage text,
   body text not null,
   sha256 text not null,
-  job_id bigint not null,
-  attempt integer not null,
+  job_id bigint,
+  attempt integer,
+  written_by text,
   created_at timestamptz not null default now(),
   primary key (module_id, serial)
 );
 alter table private.state_versions enable row level security;
 comment on table private.state_versions is 'Every version of every state; the newest 100 of each module are kept.';
+comment on column private.state_versions.written_by is 'The admin who pushed it; null where a job wrote it.';
 comment on column private.state_versions.body is 'The state file''s text.';
 comment on column private.state_versions.sha256 is 'SHA-256 of the text (hex).';
 
@@ -4234,24 +4258,34 @@ $$;
 
 -- Makes a text the current state of a module and adds it to the history. The caller has checked that it may be.
 create function private.write_state(
-  p_module uuid, p_serial bigint, p_lineage text, p_body text, p_job bigint, p_attempt integer
+  p_module uuid, p_serial bigint, p_lineage text, p_body text, p_job bigint, p_attempt integer, p_by text default null
 ) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_sha pg_catalog.text := encode(sha256(convert_to(p_body, 'UTF8')), 'hex');
 begin
-  insert into private.states as s (module_id, serial, lineage, body, sha256, job_id, attempt)
-  values (p_module, p_serial, p_lineage, p_body, v_sha, p_job, p_attempt)
+  insert into private.states as s (module_id, serial, lineage, body, sha256, job_id, attempt, written_by)
+  values (p_module, p_serial, p_lineage, p_body, v_sha, p_job, p_attempt, p_by)
   on conflict (module_id) do update set serial = excluded.serial, lineage = excluded.lineage, body = excluded.body,
     sha256 = excluded.sha256,
-    job_id = excluded.job_id, attempt = excluded.attempt, updated_at = now();
-  insert into private.state_versions (module_id, serial, lineage, body, sha256, job_id, attempt)
-  values (p_module, p_serial, p_lineage, p_body, v_sha, p_job, p_attempt)
+    job_id = excluded.job_id, attempt = excluded.attempt, written_by = excluded.written_by, updated_at = now();
+  insert into private.state_versions (module_id, serial, lineage, body, sha256, job_id, attempt, written_by)
+  values (p_module, p_serial, p_lineage, p_body, v_sha, p_job, p_attempt, p_by)
   on conflict (module_id, serial) do nothing;
   -- By number of versions, not by serial: an engine may leave some out.
   delete from private.state_versions as v where v.module_id = p_module and v.serial <= (
     select o.serial from private.state_versions as o where o.module_id = p_module order by o.serial desc offset 100
       limit 1);
+end;
+$$;
+
+-- Refuses to store a state of a module that keeps its own backend: there would be two.
+create function private.refuse_own_backend(p_module uuid) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  perform private.fail('RY409', format('"%s" keeps its own backend; Runyard stores no state of it.', m.path),
+    'Push the state into that backend with its engine.')
+  from public.modules as m where m.id = p_module and m.backend = 'own';
 end;
 $$;
 
@@ -4270,6 +4304,7 @@ begin
     perform private.fail('RY409', 'This job only looks; it writes no state.',
       'Run it with -lock=false and -refresh-only.');
   end if;
+  perform private.refuse_own_backend(v_module);
   select * into v_lock from private.state_locks where module_id = v_module for update;
   if v_lock.module_id is not null and (v_lock.job_id, v_lock.attempt) <> (p_job, p_attempt)
     or v_lock.lock_id <> p_lock_id then
@@ -4374,7 +4409,7 @@ begin
       'versions', (
         select coalesce(jsonb_agg(jsonb_build_object('serial', v.serial, 'size', octet_length(v.body), 'sha256',
           v.sha256, 'job_id', v.job_id,
-          'attempt', v.attempt, 'created_at', v.created_at) order by v.serial desc), '[]')
+          'attempt', v.attempt, 'written_by', v.written_by, 'created_at', v.created_at) order by v.serial desc), '[]')
         from private.state_versions as v where v.module_id = v_module.id))
     from (values (1)) as one (n) left join private.states as s on s.module_id = v_module.id);
 end;
@@ -4526,6 +4561,59 @@ comment on function private.roll_back_state is
   'Makes an older version of a state the newest again, with a new serial; refused while a job uses the state. Changes '
   'no infrastructure. Admins.';
 grant execute on function private.roll_back_state to authenticated;
+
+-- Serial and lineage of a text that a person hands in as the state of a module; refuses a text that is none.
+create function private.pushed_fields(p_engine public.engine, p_body text) returns table (serial bigint, lineage text)
+language plpgsql immutable set search_path = '' as $$
+begin
+  return query select f.serial, f.lineage from private.state_fields(p_body) as f;
+  if jsonb_typeof(p_body::pg_catalog.jsonb) <> 'object'
+    or p_engine = 'pulumi' and not p_body::pg_catalog.jsonb ? 'deployment'
+    or p_engine <> 'pulumi' and not (p_body::pg_catalog.jsonb ?& array['serial', 'lineage']
+      and p_body::pg_catalog.jsonb ?| array['resources', 'encrypted_data']) then
+    perform private.fail('RY422', format('This is not a state of %s.', p_engine),
+      'Push what "state pull" or "pulumi stack export" printed.');
+  end if;
+end;
+$$;
+
+create function private.push_state(p_module uuid, p_body text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'admin');
+  v_old private.states;
+  v_new pg_catalog.record;
+begin
+  perform private.lock_state(v_module.org_id, p_module);
+  v_module := private.my_module(p_module, 'admin');
+  perform private.refuse_own_backend(p_module);
+  if exists (select from private.state_locks as l where l.module_id = p_module) or private.has_writer(p_module) then
+    perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then push again.');
+  end if;
+  select f.serial, f.lineage into v_new from private.pushed_fields(v_module.engine, p_body) as f;
+  select * into v_old from private.states where module_id = p_module for update;
+  v_new.serial := coalesce(v_new.serial, v_old.serial + 1, 1);
+  if v_old.lineage <> v_new.lineage then
+    perform private.fail('RY409', format('The state has the lineage %s, and the stored one %s.', v_new.lineage,
+      v_old.lineage), 'It belongs to something else; create another module for it.');
+  end if;
+  if v_new.serial <= v_old.serial then
+    perform private.fail('RY409', format('The state''s serial %s is not newer than %s.', v_new.serial, v_old.serial),
+      format('Pull the stored state and change that one, or set the serial to %s.', v_old.serial + 1));
+  end if;
+  perform private.check_serial(v_new.serial, v_old.serial);
+  perform private.write_state(p_module, v_new.serial, v_new.lineage, p_body, null, null,
+    private.caller_label(v_module.org_id));
+  perform private.audit(v_module.org_id, 'state.pushed', 'module', p_module::pg_catalog.text, v_module.path,
+    jsonb_build_object('serial', v_new.serial, 'before', v_old.serial, 'lineage', v_new.lineage));
+  perform private.wake_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
+  return jsonb_build_object('serial', v_new.serial, 'lineage', v_new.lineage);
+end;
+$$;
+comment on function private.push_state is
+  'Stores a state file as the newest version of a module''s state; refused while a job uses the state, with another '
+  'lineage, and with a serial that is not newer. Admins.';
+grant execute on function private.push_state to authenticated;
 
 -- ## is it safe to break?
 
@@ -4901,6 +4989,7 @@ declare
   v_serial bigint;
   v_body pg_catalog.text := v_kept.body;
 begin
+  perform private.refuse_own_backend(v_kept.module_id);
   select * into v_lock from private.state_locks where module_id = v_kept.module_id for update;
   if v_lock.job_id <> v_kept.job_id or private.has_writer(v_kept.module_id) then
     perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then decide again.',
@@ -6794,14 +6883,14 @@ language plpgsql immutable set search_path = '' as $$
 begin
   if exists (
     select from jsonb_each(p_options) as o
-    where o.key in ('auto_apply', 'confirm', 'refresh_only', 'destroy') and jsonb_typeof(o.value) not in ('boolean',
+    where o.key in ('auto_apply', 'confirm', 'refresh_only', 'destroy', 'bring_state') and jsonb_typeof(o.value) not in ('boolean',
         'null')
       or o.key in ('targets', 'replace') and (jsonb_typeof(o.value) not in ('array', 'null')
         or pg_column_size(o.value) > 65536
         or jsonb_path_exists(o.value, 'strict $[*] ? (@.type() != "string")', silent => true))
   ) then
     perform private.fail('RY422', 'An option of the job has the wrong type.',
-      'auto_apply, confirm, refresh_only and destroy are true or false; targets and replace are lists of addresses, '
+      'auto_apply, confirm, refresh_only, destroy and bring_state are true or false; targets and replace are lists of addresses, '
       'of at most 64 KiB.');
   end if;
 end;
@@ -6813,7 +6902,7 @@ language plpgsql stable set search_path = '' as $$
 begin
   perform private.refuse_unknown_keys(p_options, array['plan_job_id', 'priority', 'labels', 'pinned_worker_id',
     'pinned_instance_name', 'max_attempts', 'idempotency_key', 'approvals_required', 'auto_apply', 'confirm',
-    'refresh_only', 'destroy', 'targets', 'replace', 'reason', 'upload_id', 'variables']);
+    'refresh_only', 'destroy', 'targets', 'replace', 'reason', 'upload_id', 'variables', 'bring_state']);
   perform private.check_option_types(p_options);
   perform private.check_reason(p_options ->> 'reason');
   if coalesce((p_options ->> 'priority')::integer, 100) not between 0 and 1000
@@ -6940,7 +7029,7 @@ begin
     from unnest(p_modules) with ordinality as p (id, place)
     cross join lateral (select * from public.modules as m where m.id = p.id offset 0) as m
     cross join lateral (select m.id, m.name, m.path, m.group_path, m.engine::pg_catalog.text as engine,
-      m.engine_version, coalesce(v_sent ->> 'source_kind', m.source_kind::pg_catalog.text) as source_kind,
+      m.engine_version, m.backend, coalesce(v_sent ->> 'source_kind', m.source_kind::pg_catalog.text) as source_kind,
       coalesce(v_sent -> 'source', m.source) as source,
       case when p_options ? 'variables' then m.inputs || (p_options -> 'variables') else m.inputs end as inputs,
       m.env, m.extra_files, m.hooks) as frozen
@@ -6974,6 +7063,24 @@ begin
 end;
 $$;
 
+-- Refuses to bring in a state where one is kept already, and together with options that would hide what differs.
+create function private.check_bring_state(p_type public.job_type, p_modules uuid[], p_options jsonb) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if p_type <> 'PLAN' or p_options ?| array['destroy', 'refresh_only', 'targets', 'replace', 'upload_id', 'auto_apply',
+    'confirm'] then
+    perform private.fail('RY422', 'A state is brought in by a plan of the whole module, and nothing is applied after.',
+      'Enqueue a PLAN with bring_state, without targets and without options that apply.');
+  end if;
+  perform private.fail('RY409', format('Runyard has a state of "%s" already.', m.path),
+    'Plan the module. An older version becomes the newest again by a rollback.')
+  from public.modules as m join private.states as s on s.module_id = m.id where m.id = any (p_modules);
+  perform private.fail('RY409', format('"%s" keeps its own backend or is a Pulumi module.', m.path),
+    'Let Runyard keep the state first (backend null); for Pulumi: runyard state push MODULE FILE.')
+  from public.modules as m where m.id = any (p_modules) and (m.backend = 'own' or m.engine = 'pulumi');
+end;
+$$;
+
 -- What a member asks for: a job for each of these modules, in its queue, and in the audit log. Their numbers.
 create function private.request_jobs(
   p_org uuid, p_type public.job_type, p_modules uuid[], p_keys text[], p_options jsonb
@@ -6986,6 +7093,9 @@ begin
   -- that somebody else applies must be seen, also by a job that waits for approval first.
   perform private.lock_module_states(p_org, p_modules);
   perform private.check_job_options(p_org, p_type, p_modules[1], p_options);
+  if p_options -> 'bring_state' = 'true' then
+    perform private.check_bring_state(p_type, p_modules, p_options);
+  end if;
   if p_type in ('APPLY', 'DESTROY') then
     perform private.refuse_locked_modules(p_modules);
   end if;
@@ -7441,6 +7551,8 @@ language sql immutable set search_path = '' as $$
   select coalesce(p_plan.plan_summary -> 'has_changes' = 'true', false)
     and not coalesce(p_plan.payload #> '{options,refresh_only}' = 'true', false)
     and p_plan.payload #>> '{options,inspects}' is null
+    -- A state that has just come in is looked at before anything is applied, also where the module applies by itself.
+    and not coalesce(p_plan.payload #> '{options,bring_state}' = 'true', false)
     and p_plan.payload #>> '{module,source_kind}' is distinct from 'upload'
 $$;
 
@@ -14096,6 +14208,17 @@ comment on function public.publish_release is
   'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again is no error. '
   'Service key only.';
 grant execute on function public.publish_release to service_role;
+
+create function public.push_state(p_module uuid, p_body text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.push_state(p_module, p_body);
+end
+$$;
+comment on function public.push_state is
+  'Stores a state file as the newest version of a module''s state; refused while a job uses the state, with '
+  'another lineage, and with a serial that is not newer. Admins.';
+grant execute on function public.push_state to authenticated;
 
 create function public.rate_limit(p_key text, p_limit integer, p_window_seconds integer) returns boolean
 language plpgsql set search_path = '' as $$

@@ -683,6 +683,17 @@ comment on function public.publish_release is
   'Service key only.';
 grant execute on function public.publish_release to service_role;
 
+create function public.push_state(p_module uuid, p_body text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.push_state(p_module, p_body);
+end
+$$;
+comment on function public.push_state is
+  'Stores a state file as the newest version of a module''s state; refused while a job uses the state, with '
+  'another lineage, and with a serial that is not newer. Admins.';
+grant execute on function public.push_state to authenticated;
+
 create function public.rate_limit(p_key text, p_limit integer, p_window_seconds integer) returns boolean
 language plpgsql set search_path = '' as $$
 begin

@@ -228,14 +228,14 @@ language plpgsql immutable set search_path = '' as $$
 begin
   if exists (
     select from jsonb_each(p_options) as o
-    where o.key in ('auto_apply', 'confirm', 'refresh_only', 'destroy') and jsonb_typeof(o.value) not in ('boolean',
+    where o.key in ('auto_apply', 'confirm', 'refresh_only', 'destroy', 'bring_state') and jsonb_typeof(o.value) not in ('boolean',
         'null')
       or o.key in ('targets', 'replace') and (jsonb_typeof(o.value) not in ('array', 'null')
         or pg_column_size(o.value) > 65536
         or jsonb_path_exists(o.value, 'strict $[*] ? (@.type() != "string")', silent => true))
   ) then
     perform private.fail('RY422', 'An option of the job has the wrong type.',
-      'auto_apply, confirm, refresh_only and destroy are true or false; targets and replace are lists of addresses, '
+      'auto_apply, confirm, refresh_only, destroy and bring_state are true or false; targets and replace are lists of addresses, '
       'of at most 64 KiB.');
   end if;
 end;
@@ -247,7 +247,7 @@ language plpgsql stable set search_path = '' as $$
 begin
   perform private.refuse_unknown_keys(p_options, array['plan_job_id', 'priority', 'labels', 'pinned_worker_id',
     'pinned_instance_name', 'max_attempts', 'idempotency_key', 'approvals_required', 'auto_apply', 'confirm',
-    'refresh_only', 'destroy', 'targets', 'replace', 'reason', 'upload_id', 'variables']);
+    'refresh_only', 'destroy', 'targets', 'replace', 'reason', 'upload_id', 'variables', 'bring_state']);
   perform private.check_option_types(p_options);
   perform private.check_reason(p_options ->> 'reason');
   if coalesce((p_options ->> 'priority')::integer, 100) not between 0 and 1000
@@ -374,7 +374,7 @@ begin
     from unnest(p_modules) with ordinality as p (id, place)
     cross join lateral (select * from public.modules as m where m.id = p.id offset 0) as m
     cross join lateral (select m.id, m.name, m.path, m.group_path, m.engine::pg_catalog.text as engine,
-      m.engine_version, coalesce(v_sent ->> 'source_kind', m.source_kind::pg_catalog.text) as source_kind,
+      m.engine_version, m.backend, coalesce(v_sent ->> 'source_kind', m.source_kind::pg_catalog.text) as source_kind,
       coalesce(v_sent -> 'source', m.source) as source,
       case when p_options ? 'variables' then m.inputs || (p_options -> 'variables') else m.inputs end as inputs,
       m.env, m.extra_files, m.hooks) as frozen
@@ -408,6 +408,24 @@ begin
 end;
 $$;
 
+-- Refuses to bring in a state where one is kept already, and together with options that would hide what differs.
+create function private.check_bring_state(p_type public.job_type, p_modules uuid[], p_options jsonb) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if p_type <> 'PLAN' or p_options ?| array['destroy', 'refresh_only', 'targets', 'replace', 'upload_id', 'auto_apply',
+    'confirm'] then
+    perform private.fail('RY422', 'A state is brought in by a plan of the whole module, and nothing is applied after.',
+      'Enqueue a PLAN with bring_state, without targets and without options that apply.');
+  end if;
+  perform private.fail('RY409', format('Runyard has a state of "%s" already.', m.path),
+    'Plan the module. An older version becomes the newest again by a rollback.')
+  from public.modules as m join private.states as s on s.module_id = m.id where m.id = any (p_modules);
+  perform private.fail('RY409', format('"%s" keeps its own backend or is a Pulumi module.', m.path),
+    'Let Runyard keep the state first (backend null); for Pulumi: runyard state push MODULE FILE.')
+  from public.modules as m where m.id = any (p_modules) and (m.backend = 'own' or m.engine = 'pulumi');
+end;
+$$;
+
 -- What a member asks for: a job for each of these modules, in its queue, and in the audit log. Their numbers.
 create function private.request_jobs(
   p_org uuid, p_type public.job_type, p_modules uuid[], p_keys text[], p_options jsonb
@@ -420,6 +438,9 @@ begin
   -- that somebody else applies must be seen, also by a job that waits for approval first.
   perform private.lock_module_states(p_org, p_modules);
   perform private.check_job_options(p_org, p_type, p_modules[1], p_options);
+  if p_options -> 'bring_state' = 'true' then
+    perform private.check_bring_state(p_type, p_modules, p_options);
+  end if;
   if p_type in ('APPLY', 'DESTROY') then
     perform private.refuse_locked_modules(p_modules);
   end if;

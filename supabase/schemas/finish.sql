@@ -15,6 +15,8 @@ language sql immutable set search_path = '' as $$
   select coalesce(p_plan.plan_summary -> 'has_changes' = 'true', false)
     and not coalesce(p_plan.payload #> '{options,refresh_only}' = 'true', false)
     and p_plan.payload #>> '{options,inspects}' is null
+    -- A state that has just come in is looked at before anything is applied, also where the module applies by itself.
+    and not coalesce(p_plan.payload #> '{options,bring_state}' = 'true', false)
     and p_plan.payload #>> '{module,source_kind}' is distinct from 'upload'
 $$;
 

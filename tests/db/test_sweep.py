@@ -132,7 +132,7 @@ def test_somebody_who_reads_logs_keeps_only_their_old_days(fresh_world: World) -
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     job = org.enqueue("a/b")
     runner.claim_one()
-    world.owner.connection.execute("select private.ensure_log_partition(current_date - 100)")
+    world.owner.connection.execute("select private.ensure_log_partition(private.utc_day() - 100)")
     with psycopg.connect(world.database.url) as reader:
         reader.execute("lock table public.job_log_chunks in access share mode")
         world.service.connection.execute("set statement_timeout = '20s'")
@@ -140,6 +140,19 @@ def test_somebody_who_reads_logs_keeps_only_their_old_days(fresh_world: World) -
         answer = world.lose(runner)
         assert (answer["lost"], answer["dropped_log_days"], world.status(job)) == (1, 0, "QUEUED")
     world.owner.connection.execute("delete from private.clocks")
+    assert world.sweep()["dropped_log_days"] == 1
+
+
+def test_one_old_day_that_cannot_be_dropped_keeps_no_other(fresh_world: World) -> None:
+    world = fresh_world
+    owner = world.owner.connection
+    owner.execute("select private.ensure_log_partition(private.utc_day() - 100 - d) from generate_series(0, 9) as d")
+    oldest = world.owner.one("select 'private.' || private.log_partition_name(private.utc_day() - 109)")
+    owner.execute(f"create view private.depending as select * from {oldest}")
+    for dropped in (7, 2, 0):
+        owner.execute("delete from private.clocks")
+        assert world.sweep()["dropped_log_days"] == dropped
+    owner.execute("drop view private.depending; delete from private.clocks")
     assert world.sweep()["dropped_log_days"] == 1
 
 
@@ -163,15 +176,12 @@ def test_old_things_are_removed_and_new_partitions_made(fresh_world: World) -> N
     runner.call("worker_close_session")
     org.owner.call("update_organization", p_org=org.id, p_log_retention_days=3)
     world.owner.connection.execute("update private.sessions set ended_at = now() - interval '8 days'")
-    world.owner.connection.execute("select private.ensure_log_partition(current_date - 10)")
+    world.owner.connection.execute("select private.ensure_log_partition(private.utc_day() - 10)")
     world.owner.connection.execute("delete from private.clocks")
     answer = world.sweep()
     assert answer["dropped_log_days"] == 1
     assert world.owner.one("select count(*) from private.sessions") == 0
-    days = world.owner.rows(
-        "select right(inhrelid::regclass::text, 8)::date - current_date from pg_inherits "
-        "where inhparent = 'public.job_log_chunks'::regclass order by 1"
-    )
+    days = world.owner.rows("select d - private.utc_day() from private.log_days() as d")
     assert days == [0, 1, 2]
 
 
@@ -184,7 +194,7 @@ def test_retention_is_each_organisations_own(fresh_world: World) -> None:
         org.enqueue("a/b")
         job = runner.claim_one()
         world.owner.connection.execute(
-            "update private.live_jobs set log_day = current_date - 5 where job_id = %s", [job["id"]]
+            "update private.live_jobs set log_day = private.utc_day() - 5 where job_id = %s", [job["id"]]
         )
         runner.append(job, (1, "old\n"))
     world.owner.connection.execute("delete from private.clocks")
@@ -202,7 +212,7 @@ def test_no_day_of_old_logs_is_looked_through_twice(fresh_world: World) -> None:
     def log_of(days: int) -> None:
         brief.enqueue("a/b")
         job = runner.claim_one()
-        world.owner.connection.execute("update private.live_jobs set log_day = current_date - %s", [days])
+        world.owner.connection.execute("update private.live_jobs set log_day = private.utc_day() - %s", [days])
         runner.append(job, (1, f"{days}\n"))
         runner.finish(job)
 
@@ -213,7 +223,7 @@ def test_no_day_of_old_logs_is_looked_through_twice(fresh_world: World) -> None:
     for days in (1, 3, 5):
         log_of(days)
     assert left() == ["1\n"]
-    assert world.owner.one("select current_date - kept_from from private.log_retention") == 2
+    assert world.owner.one("select private.utc_day() - kept_from from private.log_retention") == 2
     brief.owner.call("update_organization", p_org=brief.id, p_log_retention_days=20)
     log_of(2)
     assert left() == ["1\n", "2\n"], "who keeps logs for longer from now on loses none that are still there"

@@ -504,7 +504,7 @@ create table public.organizations (
   id uuid primary key default gen_random_uuid(),
   slug text not null unique check (slug ~ '^[a-z0-9](-?[a-z0-9]){1,38}$'),
   name text not null check (length(name) between 1 and 100),
-  log_retention_days integer not null default 30 check (log_retention_days between 1 and 3650),
+  log_retention_days integer not null default 30 check (log_retention_days between 1 and 400),
   can_approve_own_jobs boolean not null default false,
   shared_runners public.shared_use not null default 'NONE_FITS',
   maintenance_until timestamptz,
@@ -852,7 +852,7 @@ begin
 exception
   when check_violation then
     perform private.fail('RY422', 'The name or the retention is not valid.',
-      'A name has 1 to 100 characters; logs are kept for 1 to 3,650 days.');
+      'A name has 1 to 100 characters; logs are kept for 1 to 400 days.');
 end;
 $$;
 comment on function private.update_organization is
@@ -3347,6 +3347,7 @@ create table public.provision_jobs (
   is_quarantined boolean not null default false,
   late_report jsonb,
   last_log_seq integer not null default 0,
+  log_day date,
   not_before_at timestamptz,
   created_by uuid,
   created_by_label text not null default 'system',
@@ -3429,6 +3430,9 @@ comment on column public.provision_jobs.late_report is
   'What an attempt reported after it had lost the job. It changed nothing.';
 comment on column public.provision_jobs.last_log_seq is
   'Last chunk of the current attempt''s log that the finish call announced.';
+comment on column public.provision_jobs.log_day is
+  'Day (UTC) on which its current attempt was claimed: the partition of that log. An earlier attempt''s day is not '
+  'after it.';
 comment on column public.provision_jobs.not_before_at is 'After a lost attempt: not tried again before this.';
 comment on column public.provision_jobs.created_by is 'The member who enqueued it; null for the database itself.';
 comment on column public.provision_jobs.created_by_label is 'Their name at that time.';
@@ -3778,8 +3782,9 @@ grant execute on function private.worker_report to worker, executor;
 -- Logs, artifacts and uploads. Every call of a runner carries (job, attempt) and is refused when its session no longer
 -- has that attempt: this fence makes requeueing safe. Logs are chunks, not lines (half the work, a third of the space),
 -- in one partition per day of the attempt's claim: so (job, attempt, seq) stays unique, and retention drops a table.
--- Partitions live in `private`; readers go through the parent and its policy. Chunks are not published: a wake-up
--- carries how far the log has come.
+-- Partitions live in `private`; readers go through the parent and its policy, and name the day (`log_day` of the job),
+-- so that they lock and read one partition of 400. Chunks are not published: a wake-up carries how far the log has
+-- come.
 
 -- Without check constraints: check_chunks has looked at every chunk, and they would be parsed again for every call.
 create table public.job_log_chunks (
@@ -3815,13 +3820,26 @@ exception
 end;
 $$;
 
+-- A day that has no partition of its own yet, because no sweep ran for days: a runner's call makes no tables.
+create table private.job_log_chunks_rest partition of public.job_log_chunks default;
+alter table private.job_log_chunks_rest enable row level security;
+comment on table private.job_log_chunks_rest is
+  'Job logs of days for which the sweep has made no partition. Empty while the sweep runs.';
+
+-- Today in UTC, whatever the time zone of the session.
+create function private.utc_day() returns date
+language sql stable set search_path = '' as $$
+  select (now() at time zone 'utc')::pg_catalog.date
+$$;
+
 -- The name of a day's log partition (in private).
 create function private.log_partition_name(p_day date) returns text
 language sql immutable set search_path = '' as $$
   select 'job_log_chunks_' || to_char(p_day, 'YYYYMMDD')
 $$;
 
--- Makes a day's log partition if it is not there.
+-- Makes a day's log partition if it is not there. Chunks that came before it stay in the partition for the rest, and
+-- the day with them.
 create function private.ensure_log_partition(p_day date) returns void
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -3831,7 +3849,8 @@ begin
     return;
   end if;
   perform pg_advisory_xact_lock(private.lock_key('log_partition'));
-  if to_regclass('private.' || v_name) is not null then
+  if to_regclass('private.' || v_name) is not null
+    or exists (select from private.job_log_chunks_rest as c where c.log_day = p_day) then
     return;
   end if;
   -- Attaching takes a weaker lock on the parent than "create … partition of": appends go on meanwhile.
@@ -3845,7 +3864,7 @@ $$;
 
 do $$
 begin
-  perform private.ensure_log_partition(current_date + d) from generate_series(0, 2) as d;
+  perform private.ensure_log_partition(private.utc_day() + d) from generate_series(0, 2) as d;
 end;
 $$;
 
@@ -3884,9 +3903,6 @@ begin
   -- A crash may lose the last chunks: the finish call tells the runner which are missing, and it still has them on
   -- disk.
   perform set_config('synchronous_commit', 'off', true);
-  if to_regclass('private.job_log_chunks_' || to_char(v_live.log_day, 'YYYYMMDD')) is null then
-    perform private.ensure_log_partition(v_live.log_day);
-  end if;
   insert into public.job_log_chunks (log_day, job_id, attempt, seq, org_id, step, body, line_count, bytes)
   select v_live.log_day, p_job, p_attempt, c.seq, v_live.org_id, left(coalesce(c.step, ''), 100), c.body,
     octet_length(c.body) - octet_length(replace(c.body, chr(10), '')) + (c.body <> ''
@@ -3903,26 +3919,32 @@ comment on function private.worker_append_logs is
   'harmless. With p_is_late an attempt that lost its job fills the gaps that its late report was answered with.';
 grant execute on function private.worker_append_logs to worker, executor;
 
--- Ranges of chunks that have not arrived: [[from, to], …].
-create function private.log_gaps(p_job bigint, p_attempt integer, p_last integer) returns jsonb
-language sql stable set search_path = '' as $$
-  -- From what is there, not from what was announced: a number costs nothing to say.
-  select coalesce(jsonb_agg(jsonb_build_array(g.before + 1, g.seq - 1) order by g.seq), '[]')
-  from (
-    select c.seq, coalesce(lag(c.seq) over (order by c.seq), 0) as before from (
-      select k.seq from public.job_log_chunks as k where k.job_id = p_job and k.attempt = p_attempt and k.seq <= p_last
-      union all select p_last + 1
-    ) as c
-  ) as g
-  where g.seq > g.before + 1
-$$;
-
--- Size and SHA-256 of a stored log; the digest only up to 16 MiB, so that a finish call stays short.
-create function private.log_digest(p_job bigint, p_attempt integer) returns table (bytes bigint, sha256 text)
-language sql stable set search_path = '' as $$
-  select coalesce(sum(c.bytes), 0), case when coalesce(sum(c.bytes), 0) <= 16777216
-    then encode(sha256(convert_to(coalesce(string_agg(c.body, '' order by c.seq), ''), 'UTF8')), 'hex') end
-  from public.job_log_chunks as c where c.job_id = p_job and c.attempt = p_attempt
+-- What is stored of an attempt's log: the ranges of chunks that have not arrived, [[from, to], …], its size, and, when
+-- none is missing, its SHA-256; that only up to 16 MiB, so that a finish call stays short.
+create function private.stored_log(p_job bigint, p_attempt integer, p_day date, p_last integer)
+returns table (missing jsonb, bytes bigint, sha256 text)
+language plpgsql stable set search_path = '' as $$
+begin
+  -- Executed as text, so that it is planned for this day: a runner's calls have generic plans, which lock every
+  -- partition. From what is there, not from what was announced: a number costs nothing to say.
+  return query execute $query$
+    select s.missing, s.bytes, case when s.missing = '[]' and s.bytes <= 16777216 then (
+      select encode(sha256(convert_to(coalesce(string_agg(c.body, '' order by c.seq), ''), 'UTF8')), 'hex')
+      from public.job_log_chunks as c where c.log_day = $3 and c.job_id = $1 and c.attempt = $2) end
+    from (
+      select coalesce(jsonb_agg(jsonb_build_array(g.before + 1, g.seq - 1) order by g.seq)
+          filter (where g.seq > g.before + 1 and g.seq <= $4 + 1), '[]') as missing,
+        coalesce(sum(g.bytes), 0)::bigint as bytes
+      from (
+        select c.seq, c.bytes, coalesce(lag(c.seq) over (order by c.seq), 0) as before from (
+          select k.seq, k.bytes from public.job_log_chunks as k
+          where k.log_day = $3 and k.job_id = $1 and k.attempt = $2
+          union all select $4 + 1, 0
+        ) as c
+      ) as g
+    ) as s
+  $query$ using p_job, p_attempt, p_day, p_last;
+end;
 $$;
 
 -- ## artifacts
@@ -7435,7 +7457,7 @@ begin
     stage = 'RUNNING', lane_id = null, attempt = q.attempt + 1, worker_id = p_runner.worker_id,
     instance_id = p_runner.instance_id, session_id = p_runner.session_id, claim_request_id = p_request,
     claimed_at = now(), lease_until = now() + interval '60 seconds',
-    log_day = (now() at time zone 'utc')::pg_catalog.date, has_touched = false, unlisted_at = null
+    log_day = private.utc_day(), has_touched = false, unlisted_at = null
   where q.job_id = any (v_jobs);
   return v_jobs;
 end;
@@ -7452,7 +7474,8 @@ begin
       status = 'CLAIMED', attempt = j.attempt + 1, worker_id = p_runner.worker_id, worker_name = p_runner.worker_name,
       instance_id = p_runner.instance_id, instance_name = p_instance, claimed_at = now(),
         started_at = null, phase = null,
-      lease_until = now() + interval '60 seconds', not_before_at = null, steps = '[]', last_log_seq = 0, error = null,
+      lease_until = now() + interval '60 seconds', not_before_at = null, steps = '[]', last_log_seq = 0,
+        log_day = private.utc_day(), error = null,
         result = null,
       plan_summary = null
     where j.id = any (p_jobs)
@@ -7511,12 +7534,12 @@ begin
     where q.job_id = p_job;
   end if;
   -- Until then the runner's heartbeats are for it, too; what is left of the last one is what an executor may rely on.
-  -- Where there is none, the server has crashed: no lease ends before it has been up for as long.
+  -- Where there is none, the server has crashed: no lease ends within the grace after that.
   select jsonb_build_object('cancel_kind', v_live.cancel_kind, 'has_touched', v_live.has_touched, 'heartbeat_seconds',
     15,
     'lease_seconds', greatest(0, round(extract(epoch from coalesce(
       (select h.last_seen_at from private.heartbeats as h where h.instance_id = v_live.instance_id),
-        pg_postmaster_start_time())
+        private.grace_began_at())
       + interval '60 seconds' - now()))))
   into v_answer;
   if p_has_payload then
@@ -8043,15 +8066,16 @@ begin
   if coalesce((p_log ->> 'is_incomplete')::boolean, false) then
     return '[]';
   end if;
-  if private.log_gaps(p_job, p_attempt, v_last) <> '[]' then
-    return private.log_gaps(p_job, p_attempt, v_last);
+  select s.* into v_stored from private.live_jobs as q
+  cross join lateral private.stored_log(p_job, p_attempt, q.log_day, v_last) as s where q.job_id = p_job;
+  if v_stored.missing <> '[]' then
+    return v_stored.missing;
   end if;
-  select * into v_stored from private.log_digest(p_job, p_attempt);
   if v_stored.bytes <> (p_log ->> 'bytes')::bigint or v_stored.sha256 <> p_log ->> 'sha256' then
     perform private.record_job_event(j, 'log_mismatch', null, null, 'system', null, 'system',
       'The stored log differs from what the runner announced.', jsonb_build_object('announced', jsonb_build_object(
         'last_seq', v_last, 'bytes', p_log -> 'bytes', 'sha256', left(p_log ->> 'sha256', 64)),
-        'stored', to_jsonb(v_stored)))
+        'stored', to_jsonb(v_stored) - 'missing'))
     from public.provision_jobs as j where j.id = p_job;
   end if;
   return '[]';
@@ -13062,10 +13086,35 @@ begin
 end;
 $$;
 
--- Whether the server has been up long enough for every living runner to have sent a heartbeat.
-create function private.is_past_grace() returns boolean
+create unlogged table private.first_sweeps (
+  server_started_at timestamptz primary key,
+  swept_at timestamptz not null
+);
+alter table private.first_sweeps enable row level security;
+comment on table private.first_sweeps is
+  'The first sweep since the server started or crashed. UNLOGGED: a crash empties it together with the heartbeats, and '
+  'one killed backend is a crash that leaves the server''s start time as it was.';
+comment on column private.first_sweeps.server_started_at is 'The server''s start; a row of an earlier one counts no more.';
+comment on column private.first_sweeps.swept_at is 'When the first sweep after that, or after a crash, ran.';
+
+-- When the grace for leases began: no lease ends in the 60 s after it, so that every living runner can send a
+-- heartbeat first.
+create function private.grace_began_at() returns timestamptz
 language sql stable set search_path = '' as $$
-  select pg_postmaster_start_time() < now() - interval '60 seconds'
+  select coalesce((
+    select f.swept_at from private.first_sweeps as f where f.server_started_at = pg_postmaster_start_time()), now())
+$$;
+
+-- Whether every living runner has had the time to send a heartbeat. The first sweep begins the grace.
+create function private.is_past_grace() returns boolean
+language plpgsql set search_path = '' as $$
+begin
+  insert into private.first_sweeps as f (server_started_at, swept_at) values (pg_postmaster_start_time(), now())
+  -- A clock that was set back must not prolong the grace.
+  on conflict (server_started_at) do update set swept_at = now() where f.swept_at > now();
+  delete from private.first_sweeps as f where f.server_started_at <> pg_postmaster_start_time();
+  return private.grace_began_at() < now() - interval '60 seconds';
+end;
 $$;
 
 -- Marks runners and instances OFFLINE that have sent no heartbeat for 60 s, and wakes those who may take their place.
@@ -13231,25 +13280,30 @@ create function private.log_days() returns setof date
 language sql stable set search_path = '' as $$
   select to_date(right(c.relname, 8), 'YYYYMMDD')
   from pg_catalog.pg_inherits as i join pg_catalog.pg_class as c on c.oid = i.inhrelid
-  where i.inhparent = 'public.job_log_chunks'::pg_catalog.regclass order by 1
+  where i.inhparent = 'public.job_log_chunks'::pg_catalog.regclass and c.relname ~ '_[0-9]{8}$' order by 1
 $$;
 
--- Drops the log partitions that no organisation keeps any more.
+-- Drops log partitions that no organisation keeps any more, a week of days at a time: each costs locks until the end of
+-- the transaction.
 create function private.drop_old_log_partitions() returns integer
 language plpgsql set search_path = '' as $$
 declare
   v_day pg_catalog.date;
-  v_keep integer := coalesce((select max(o.log_retention_days) from public.organizations as o), 30);
+  v_oldest pg_catalog.date := private.utc_day() - coalesce((
+    select max(o.log_retention_days) from public.organizations as o), 30);
   v_count integer := 0;
 begin
-  for v_day in select d from private.log_days() as d where d < current_date - v_keep loop
+  delete from private.job_log_chunks_rest where log_day < v_oldest;
+  for v_day in select d from private.log_days() as d where d < v_oldest loop
     begin
       execute format('drop table private.%I', private.log_partition_name(v_day));
       v_count := v_count + 1;
     exception
       -- Somebody reads logs, such as a backup: their days go with the next housekeeping.
       when lock_not_available then exit;
+      when query_canceled or others then raise warning 'sweep, logs of %: %', v_day, sqlerrm;
     end;
+    exit when v_count = 7;
   end loop;
   return v_count;
 end;
@@ -13275,10 +13329,12 @@ declare
 begin
   -- Whole days go by dropping their partition; this is for organisations that keep logs for less long than another. A
   -- part at a time: it may run inside of a heartbeat, which must not take long.
-  for v_day in select d from private.log_days() as d loop
+  for v_day in
+    select d from private.log_days() as d union select c.log_day from private.job_log_chunks_rest as c order by 1
+  loop
     v_orgs := array(
       select o.id from public.organizations as o left join private.log_retention as r on r.org_id = o.id
-      where v_day < current_date - o.log_retention_days and v_day >= coalesce(r.kept_from, v_day));
+      where v_day < private.utc_day() - o.log_retention_days and v_day >= coalesce(r.kept_from, v_day));
     continue when v_orgs = '{}';
     delete from public.job_log_chunks as c
     where (c.log_day, c.job_id, c.attempt, c.seq) in (
@@ -13387,7 +13443,7 @@ $$;
 create function private.housekeeping() returns jsonb
 language plpgsql set search_path = '' set lock_timeout = '100ms' as $$
 begin
-  perform private.ensure_log_partition(current_date + d) from generate_series(0, 2) as d;
+  perform private.ensure_log_partition(private.utc_day() + d) from generate_series(0, 2) as d;
   delete from private.sessions where ended_at < now() - interval '7 days';
   delete from private.rate_limits where window_started_at < now() - interval '1 day';
   delete from private.wake_ups where sent_at < now() - interval '1 hour';
@@ -13410,17 +13466,19 @@ $$;
 create function private.sweep() returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
+  v_is_past_grace boolean;
   v_done pg_catalog.jsonb := '{}';
 begin
   if not pg_try_advisory_xact_lock(private.lock_key('sweep')) then
     return jsonb_build_object('skipped', 'Another sweep is running.');
   end if;
+  v_is_past_grace := private.is_past_grace();
   v_done := jsonb_build_object('removed', private.sweep_removals(), 'ended', private.sweep_sessions());
-  if private.is_past_grace() then
+  if v_is_past_grace then
     v_done := v_done || jsonb_build_object('lost', private.sweep_leases(), 'unheard', private.sweep_updates());
   end if;
   v_done := v_done || jsonb_build_object('ready', private.sweep_backoff(), 'expired', private.sweep_approvals());
-  if private.is_past_grace() then
+  if v_is_past_grace then
     v_done := v_done || jsonb_build_object('offline', private.sweep_workers());
   end if;
   v_done := v_done || private.sweep_triggers();

@@ -216,7 +216,7 @@ begin
     stage = 'RUNNING', lane_id = null, attempt = q.attempt + 1, worker_id = p_runner.worker_id,
     instance_id = p_runner.instance_id, session_id = p_runner.session_id, claim_request_id = p_request,
     claimed_at = now(), lease_until = now() + interval '60 seconds',
-    log_day = (now() at time zone 'utc')::pg_catalog.date, has_touched = false, unlisted_at = null
+    log_day = private.utc_day(), has_touched = false, unlisted_at = null
   where q.job_id = any (v_jobs);
   return v_jobs;
 end;
@@ -233,7 +233,8 @@ begin
       status = 'CLAIMED', attempt = j.attempt + 1, worker_id = p_runner.worker_id, worker_name = p_runner.worker_name,
       instance_id = p_runner.instance_id, instance_name = p_instance, claimed_at = now(),
         started_at = null, phase = null,
-      lease_until = now() + interval '60 seconds', not_before_at = null, steps = '[]', last_log_seq = 0, error = null,
+      lease_until = now() + interval '60 seconds', not_before_at = null, steps = '[]', last_log_seq = 0,
+        log_day = private.utc_day(), error = null,
         result = null,
       plan_summary = null
     where j.id = any (p_jobs)
@@ -292,12 +293,12 @@ begin
     where q.job_id = p_job;
   end if;
   -- Until then the runner's heartbeats are for it, too; what is left of the last one is what an executor may rely on.
-  -- Where there is none, the server has crashed: no lease ends before it has been up for as long.
+  -- Where there is none, the server has crashed: no lease ends within the grace after that.
   select jsonb_build_object('cancel_kind', v_live.cancel_kind, 'has_touched', v_live.has_touched, 'heartbeat_seconds',
     15,
     'lease_seconds', greatest(0, round(extract(epoch from coalesce(
       (select h.last_seen_at from private.heartbeats as h where h.instance_id = v_live.instance_id),
-        pg_postmaster_start_time())
+        private.grace_began_at())
       + interval '60 seconds' - now()))))
   into v_answer;
   if p_has_payload then

@@ -507,15 +507,16 @@ begin
   if coalesce((p_log ->> 'is_incomplete')::boolean, false) then
     return '[]';
   end if;
-  if private.log_gaps(p_job, p_attempt, v_last) <> '[]' then
-    return private.log_gaps(p_job, p_attempt, v_last);
+  select s.* into v_stored from private.live_jobs as q
+  cross join lateral private.stored_log(p_job, p_attempt, q.log_day, v_last) as s where q.job_id = p_job;
+  if v_stored.missing <> '[]' then
+    return v_stored.missing;
   end if;
-  select * into v_stored from private.log_digest(p_job, p_attempt);
   if v_stored.bytes <> (p_log ->> 'bytes')::bigint or v_stored.sha256 <> p_log ->> 'sha256' then
     perform private.record_job_event(j, 'log_mismatch', null, null, 'system', null, 'system',
       'The stored log differs from what the runner announced.', jsonb_build_object('announced', jsonb_build_object(
         'last_seq', v_last, 'bytes', p_log -> 'bytes', 'sha256', left(p_log ->> 'sha256', 64)),
-        'stored', to_jsonb(v_stored)))
+        'stored', to_jsonb(v_stored) - 'missing'))
     from public.provision_jobs as j where j.id = p_job;
   end if;
   return '[]';

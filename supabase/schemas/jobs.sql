@@ -61,6 +61,7 @@ create table public.provision_jobs (
   is_quarantined boolean not null default false,
   late_report jsonb,
   last_log_seq integer not null default 0,
+  log_day date,
   not_before_at timestamptz,
   created_by uuid,
   created_by_label text not null default 'system',
@@ -143,6 +144,9 @@ comment on column public.provision_jobs.late_report is
   'What an attempt reported after it had lost the job. It changed nothing.';
 comment on column public.provision_jobs.last_log_seq is
   'Last chunk of the current attempt''s log that the finish call announced.';
+comment on column public.provision_jobs.log_day is
+  'Day (UTC) on which its current attempt was claimed: the partition of that log. An earlier attempt''s day is not '
+  'after it.';
 comment on column public.provision_jobs.not_before_at is 'After a lost attempt: not tried again before this.';
 comment on column public.provision_jobs.created_by is 'The member who enqueued it; null for the database itself.';
 comment on column public.provision_jobs.created_by_label is 'Their name at that time.';

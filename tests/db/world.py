@@ -285,9 +285,10 @@ class World:
     # ------------------------------------------------------------------ time, which tests do not wait for
 
     def up_for_long(self) -> None:
-        """As if the server had been up for an hour: the sweep's grace after a start is over."""
+        """As if the first sweep since the server's start were an hour ago: the grace for leases is over."""
         self.owner.connection.execute(
-            "create or replace function private.is_past_grace() returns boolean language sql as 'select true'"
+            "insert into private.first_sweeps values (pg_postmaster_start_time(), now() - interval '1 hour') "
+            "on conflict (server_started_at) do update set swept_at = excluded.swept_at"
         )
 
     def silence(self, runner: Runner, seconds: int = 61) -> None:

@@ -2364,9 +2364,6 @@ create table public.workers (
   labels text[] not null default '{}' check (private.is_label_list(labels)),
   capacity integer not null default 1 check (capacity between 1 and 256),
   accepted_job_types public.job_type[] not null default enum_range(null::public.job_type),
-  is_choosy boolean not null generated always as (
-    not accepted_job_types @> '{PLAN, APPLY, DESTROY, OUTPUT, DRIFT, DEPLOY_WORKER, UPDATE_WORKER, REMOVE_WORKER,
-      VERIFY_IDENTITY}'::public.job_type[]) stored,
   is_disabled boolean not null default false,
   is_draining boolean not null default false,
   drain_reason text,
@@ -2392,8 +2389,8 @@ create unique index workers_name_idx on public.workers (org_id, lower(name)) whe
 create unique index workers_shared_name_idx on public.workers (lower(name)) where removed_at is null and org_id is null;
 create index workers_org_id_idx on public.workers (org_id, created_at desc);
 
--- Only runners that leave some types out, so that asking for one costs the same with 5,000 others.
-create index workers_choosy_idx on public.workers (org_id) where removed_at is null and is_choosy;
+-- For is_choosy_about_types: lists that leave some types out are before or after the whole list.
+create index workers_types_idx on public.workers (org_id, accepted_job_types) where removed_at is null;
 alter table public.workers enable row level security;
 grant select on public.workers to authenticated, service_role;
 comment on table public.workers is
@@ -2408,7 +2405,6 @@ comment on column public.workers.status_changed_at is 'Since when.';
 comment on column public.workers.labels is 'What it offers, such as gpu=true. A job''s labels must all be among them.';
 comment on column public.workers.capacity is 'How many jobs each of its instances runs at a time.';
 comment on column public.workers.accepted_job_types is 'Which types of job it takes.';
-comment on column public.workers.is_choosy is 'Whether it refuses some types of job; then the type counts in routing.';
 comment on column public.workers.is_disabled is 'A disabled runner gets no new jobs.';
 comment on column public.workers.is_draining is 'Told to finish what it has and take nothing new.';
 comment on column public.workers.allow_multiple_instances is
@@ -5845,7 +5841,6 @@ comment on column private.lanes.cloud is 'The cloud that its jobs act in: jobs a
 create table private.lane_workers (
   worker_id uuid not null references public.workers (id) on delete cascade,
   lane_id integer not null references private.lanes (id) on delete cascade,
-  priority smallint not null,
   distance smallint not null,
   instance_name text,
   primary key (worker_id, lane_id)
@@ -5902,40 +5897,56 @@ comment on column private.lane_instances.is_willing is
   'Whether it would take a job if it had a slot: it is there, enabled, not draining, and called as the lane asks.';
 comment on column private.lane_instances.free is 'Free slots.';
 
--- The rules that do not change by the minute: for a lane and a runner, how near it is and, where it may not serve, why.
--- The claim and the explanation both use it.
+-- The rules that do not change by the minute, for some lanes or all, and for one runner or all: the runners that a lane
+-- reaches, how near each is and, where it may not serve, why. A runner without a row is not assigned, or the lane is
+-- pinned to another one. The claim and the explanation both use it. Planned for its arguments: it fits one runner into
+-- thousands of lanes, and thousands of runners into hundreds.
 create function private.lane_fit(
-  p_lane integer, p_worker uuid
-) returns table (lane_id integer, worker_id uuid, priority smallint, distance smallint, instance_name text, reason text)
-language sql stable set search_path = '' as $$
-  select l.id, w.id, l.priority, reach.distance, l.pinned_instance_name, case
-    when l.pinned_worker_id <> w.id then 'PINNED_ELSEWHERE'
+  p_lanes integer[], p_worker uuid
+) returns table (lane_id integer, worker_id uuid, distance smallint, instance_name text, reason text)
+language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan as $$
+declare
+  v_types public.job_type[] := enum_range(null::public.job_type);
+begin
+  return query
+  with lane as materialized (
+    select l.*, private.path_prefixes(l.scope) as prefixes from private.lanes as l
+    where p_lanes is null or l.id = any (p_lanes)
+  ), everywhere as materialized (
+    select w.id, w.org_id, case when w.is_shared then 200 else 100 end as levels from public.workers as w
+    where (w.is_assigned_to_all_modules or w.is_shared) and w.removed_at is null and (p_worker is null or w.id = p_worker)
+      and (w.org_id is null or w.org_id in (select l.org_id from lane as l))
+  ), way as (
+    select l.id as lane, a.worker_id as runner,
+      case p.path when '' then 100 else cardinality(l.prefixes) - p.place end as levels
+    from lane as l cross join lateral unnest(l.prefixes) with ordinality as p (path, place)
+    -- "offset 0": by the index, whatever is known about the tables.
+    cross join lateral (
+      select a.worker_id from public.worker_assignments as a
+      where a.org_id = l.org_id and a.path = p.path and (p_worker is null or a.worker_id = p_worker) offset 0
+    ) as a
+    union all
+    select l.id, w.id, w.levels from lane as l join everywhere as w on w.org_id is null or w.org_id = l.org_id
+    union all
+    select l.id, l.pinned_worker_id, 0 from lane as l where l.pinned_worker_id = l.excluded_worker_id
+  ), reach as (
+    select y.lane, y.runner, min(y.levels)::smallint as levels from way as y group by y.lane, y.runner
+  )
+  select l.id, w.id, r.levels, l.pinned_instance_name, case
     when l.pinned_worker_id = l.excluded_worker_id then null
-    when shared.reason is not null then shared.reason
-    when l.excluded_worker_id = w.id then 'IS_TARGET'
-    when reach.distance is null then 'NOT_ASSIGNED'
-    when l.job_type is null and w.is_choosy then 'TYPE_REFUSED'
-    when l.job_type is not null and not l.job_type = any (w.accepted_job_types) then 'TYPE_REFUSED'
-    when not w.labels @> l.labels then 'LABELS_MISSING'
+    else coalesce(case when w.is_shared then (
+        select f.reason from private.shared_refusals as f where f.worker_id = w.id and f.org_id = l.org_id) end,
+      case
+        when l.excluded_worker_id = w.id then 'IS_TARGET'
+        when l.job_type is null and not w.accepted_job_types @> v_types
+          or l.job_type is not null and not l.job_type = any (w.accepted_job_types) then 'TYPE_REFUSED'
+        when not w.labels @> l.labels then 'LABELS_MISSING'
+      end)
   end
-  from private.lanes as l
-  join public.workers as w on (w.org_id = l.org_id or w.is_shared) and w.removed_at is null
-  cross join lateral (
-    select least(
-      case when l.pinned_worker_id = l.excluded_worker_id then 0 end,
-      case when w.is_shared then 200 end,
-      case when w.is_assigned_to_all_modules then 100 end,
-      (
-        select min(case a.path when '' then 100 else private.path_depth(l.scope) - private.path_depth(a.path) end)
-        from public.worker_assignments as a
-        where a.worker_id = w.id and (a.path = '' or l.scope = a.path or starts_with(l.scope, a.path || '/'))
-      )
-    )::smallint as distance
-  ) as reach
-  left join lateral (
-    select r.reason from private.shared_refusals as r where r.worker_id = w.id and r.org_id = l.org_id offset 0
-  ) as shared on w.is_shared
-  where (p_lane is null or l.id = p_lane) and (p_worker is null or w.id = p_worker)
+  from reach as r join lane as l on l.id = r.lane
+  join public.workers as w on w.id = r.runner and w.removed_at is null
+  where (p_worker is null or w.id = p_worker) and (l.pinned_worker_id is null or l.pinned_worker_id = w.id);
+end;
 $$;
 
 -- ## locks, always in this order: routing, state, rows
@@ -5964,6 +5975,12 @@ $$;
 create function private.lock_states(p_org uuid, p_states uuid[]) returns void
 language plpgsql set search_path = '' as $$
 begin
+  -- The server's table of locks has room for a few thousand. Every state's lock comes after the routing lock, so one
+  -- routing lock for the caller alone stands for all states of the organisation.
+  if cardinality(p_states) > 100 then
+    perform private.lock_routing(p_org, true);
+    return;
+  end if;
   perform private.lock_routing(p_org, false);
   -- In one order everywhere, so that two who want the same states never wait for each other.
   perform pg_advisory_xact_lock(private.lock_key('state', s.id::pg_catalog.text))
@@ -5975,9 +5992,7 @@ $$;
 create function private.lock_state(p_org uuid, p_state uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
-  perform pg_advisory_xact_lock_shared(private.lock_key('routing')),
-    pg_advisory_xact_lock_shared(private.lock_key('routing', p_org::pg_catalog.text)),
-    pg_advisory_xact_lock(private.lock_key('state', p_state::pg_catalog.text));
+  perform private.lock_routing(p_org, false), pg_advisory_xact_lock(private.lock_key('state', p_state::pg_catalog.text));
 end;
 $$;
 
@@ -5994,12 +6009,19 @@ $$;
 
 -- ## lanes
 
--- Whether some runner of the organisation refuses some types; only then is the type part of the lane.
+-- Whether some runner of the organisation, or a shared one, refuses some types; only then is the type part of the lane.
+-- A list that differs from the whole one is the first or the last in the index, so 5,000 equal ones cost nothing.
 create function private.is_choosy_about_types(p_org uuid) returns boolean
 language plpgsql stable set search_path = '' as $$
+declare
+  v_all public.job_type[] := enum_range(null::public.job_type);
 begin
-  return exists (select from public.workers as w where w.org_id = p_org and w.removed_at is null and w.is_choosy)
-    or exists (select from public.workers as w where w.org_id is null and w.removed_at is null and w.is_choosy);
+  return coalesce((select w.accepted_job_types <> v_all from public.workers as w
+      where w.org_id = p_org and w.removed_at is null order by w.accepted_job_types limit 1), false)
+    or coalesce((select w.accepted_job_types <> v_all from public.workers as w
+      where w.org_id = p_org and w.removed_at is null order by w.accepted_job_types desc limit 1), false)
+    or exists (select from public.workers as w
+      where w.org_id is null and w.removed_at is null and w.accepted_job_types <> v_all);
 end;
 $$;
 
@@ -6031,50 +6053,90 @@ begin
 end;
 $$;
 
--- The lane of a job; made, with the runners that may serve it, when it is the first of its kind.
-create function private.lane_of(p_job public.provision_jobs) returns integer
+-- What a job needs of a runner: its lane, without a number.
+create function private.lane_needs(p_job public.provision_jobs) returns private.lanes
+language plpgsql stable set search_path = '' as $$
+declare
+  v_needs private.lanes;
+begin
+  v_needs.org_id := p_job.org_id;
+  v_needs.priority := p_job.priority;
+  v_needs.scope := private.nearest_scope(p_job.org_id, p_job.module_path);
+  v_needs.labels := p_job.labels;
+  v_needs.job_type := case when private.is_choosy_about_types(p_job.org_id) then p_job.type end;
+  v_needs.pinned_worker_id := p_job.pinned_worker_id;
+  v_needs.pinned_instance_name := p_job.pinned_instance_name;
+  v_needs.excluded_worker_id := private.excluded_worker(p_job);
+  v_needs.engine := p_job.payload #>> '{module,engine}';
+  v_needs.engine_version := nullif(trim(p_job.payload #>> '{module,engine_version}'), '');
+  -- A runner that updates itself needs no rights in a cloud.
+  if v_needs.excluded_worker_id is null or v_needs.excluded_worker_id is distinct from p_job.pinned_worker_id then
+    v_needs.cloud := p_job.payload #>> '{lifecycle,identity,provider}';
+  end if;
+  return v_needs;
+end;
+$$;
+
+-- Creates these lanes, with the runners that may serve them, in one join: fitted one by one, the lanes of 200 groups
+-- took seconds with 5,000 runners.
+create function private.make_lanes(p_needs private.lanes[]) returns void
 language plpgsql set search_path = '' as $$
 declare
-  v_lane integer;
-  v_scope pg_catalog.text := private.nearest_scope(p_job.org_id, p_job.module_path);
-  v_type public.job_type := case when private.is_choosy_about_types(p_job.org_id) then p_job.type end;
-  v_excluded pg_catalog.uuid := private.excluded_worker(p_job);
-  v_engine public.engine := p_job.payload #>> '{module,engine}';
-  v_version pg_catalog.text := nullif(trim(p_job.payload #>> '{module,engine_version}'), '');
-  -- A runner that updates itself needs no rights in a cloud.
-  v_cloud pg_catalog.text := case when v_excluded is distinct from p_job.pinned_worker_id or v_excluded is null
-    then p_job.payload #>> '{lifecycle,identity,provider}' end;
+  v_made integer[];
 begin
-  -- Twice at most: where somebody else makes the lane at the same moment, it is there when the insert has waited for
-  -- it.
-  for n in 1 .. 2 loop
-    select l.id into v_lane from private.lanes as l
-    where l.org_id = p_job.org_id and l.scope = v_scope and l.labels = p_job.labels and l.priority = p_job.priority
-      and l.job_type is not distinct from v_type and l.pinned_worker_id is not distinct from p_job.pinned_worker_id
-      and l.pinned_instance_name is not distinct from p_job.pinned_instance_name
-      and l.excluded_worker_id is not distinct from v_excluded and l.engine is not distinct from v_engine
-      and l.engine_version is not distinct from v_version and l.cloud is not distinct from v_cloud;
-    if v_lane is not null then
-      return v_lane;
-    end if;
+  with made as (
     insert into private.lanes as l (
       org_id, priority, scope, labels, job_type, pinned_worker_id, pinned_instance_name, excluded_worker_id, engine,
-        engine_version,
-      cloud
-    ) values (
-      p_job.org_id, p_job.priority, v_scope, p_job.labels, v_type, p_job.pinned_worker_id, p_job.pinned_instance_name,
-        v_excluded,
-      v_engine, v_version, v_cloud
-    ) on conflict do nothing returning l.id into v_lane;
-    if v_lane is not null then
-      insert into private.lane_workers (worker_id, lane_id, priority, distance, instance_name)
-      select f.worker_id, f.lane_id, f.priority, f.distance, f.instance_name
-      -- A pinned lane is for that runner alone; each update of a runner makes one.
-      from private.lane_fit(v_lane, p_job.pinned_worker_id) as f where f.reason is null;
-      return v_lane;
-    end if;
+      engine_version, cloud)
+    select n.org_id, n.priority, n.scope, n.labels, n.job_type, n.pinned_worker_id, n.pinned_instance_name,
+      n.excluded_worker_id, n.engine, n.engine_version, n.cloud
+    -- In one order everywhere, so that two who create the same lanes never wait for each other.
+    from unnest(p_needs) as n order by n.org_id, n.scope, n.labels, n.priority, n.job_type, n.pinned_worker_id
+    on conflict do nothing returning l.id
+  )
+  select array_agg(m.id) into v_made from made as m;
+  if v_made is not null then
+    insert into private.lane_workers (worker_id, lane_id, distance, instance_name)
+    select f.worker_id, f.lane_id, f.distance, f.instance_name
+    -- A pinned lane is for that runner alone; each update of a runner makes one.
+    from private.lane_fit(v_made, case when cardinality(p_needs) = 1 then p_needs[1].pinned_worker_id end) as f
+    where f.reason is null;
+  end if;
+end;
+$$;
+
+-- The lanes for these needs, in their order; created where a need is the first of its kind.
+create function private.lanes_for(p_needs private.lanes[]) returns integer[]
+language plpgsql set search_path = '' as $$
+declare
+  v_lanes integer[];
+begin
+  -- Twice at most: a lane that somebody else creates at the same moment is there when the insert has waited for it.
+  for n in 1 .. 2 loop
+    v_lanes := array(
+      select (
+        select l.id from private.lanes as l
+        where l.org_id = n.org_id and l.scope = n.scope and l.labels = n.labels and l.priority = n.priority
+          and l.job_type is not distinct from n.job_type
+          and l.pinned_worker_id is not distinct from n.pinned_worker_id
+          and l.pinned_instance_name is not distinct from n.pinned_instance_name
+          and l.excluded_worker_id is not distinct from n.excluded_worker_id
+          and l.engine is not distinct from n.engine and l.engine_version is not distinct from n.engine_version
+          and l.cloud is not distinct from n.cloud
+      ) from unnest(p_needs) with ordinality as n order by n.ordinality);
+    exit when array_position(v_lanes, null) is null;
+    perform private.make_lanes(array(
+      select p_needs[i] from generate_subscripts(p_needs, 1) as i where v_lanes[i] is null));
   end loop;
-  return v_lane;
+  return v_lanes;
+end;
+$$;
+
+-- The lane of a job.
+create function private.lane_of(p_job public.provision_jobs) returns integer
+language plpgsql set search_path = '' as $$
+begin
+  return (private.lanes_for(array[private.lane_needs(p_job)]))[1];
 end;
 $$;
 
@@ -6153,21 +6215,21 @@ $$;
 -- caller holds the routing lock alone.
 create function private.reroute(p_org uuid, p_worker uuid) returns void
 language plpgsql set search_path = '' as $$
-declare
-  v_moved pg_catalog.record;
-  v_lane integer;
 begin
   delete from private.lane_workers as lw where lw.worker_id = p_worker;
-  insert into private.lane_workers (worker_id, lane_id, priority, distance, instance_name)
-  select f.worker_id, f.lane_id, f.priority, f.distance, f.instance_name from private.lane_fit(null, p_worker) as f
+  insert into private.lane_workers (worker_id, lane_id, distance, instance_name)
+  select f.worker_id, f.lane_id, f.distance, f.instance_name from private.lane_fit(null, p_worker) as f
     where f.reason is null;
-  -- One question for all that share the answer: a runner must be welcome also when 100,000 jobs wait for it.
-  for v_moved in select m.jobs, j as job from private.misplaced_jobs(p_org, p_worker) as m
-    join public.provision_jobs as j on j.id = m.first_job loop
-    v_lane := private.lane_of(v_moved.job);
-    update private.live_jobs as q set lane_id = v_lane where q.job_id = any (v_moved.jobs) and q.stage = 'READY'
-      and q.lane_id <> v_lane;
-  end loop;
+  -- Once for all that share the answer: registering a runner must stay quick when 100,000 jobs wait for it.
+  with moved as materialized (
+    select row_number() over () as place, m.jobs, private.lane_needs(j) as needs
+    from private.misplaced_jobs(p_org, p_worker) as m join public.provision_jobs as j on j.id = m.first_job
+  ), found as materialized (
+    select private.lanes_for(array_agg(m.needs order by m.place)) as lanes from moved as m
+  )
+  update private.live_jobs as q set lane_id = f.lanes[m.place]
+  from found as f cross join moved as m cross join lateral unnest(m.jobs) as j (id)
+  where q.job_id = j.id and q.stage = 'READY' and q.lane_id <> f.lanes[m.place];
   perform private.wake_lanes_of(p_worker);
 end;
 $$;
@@ -6354,10 +6416,10 @@ begin
   update public.organizations set shared_runners = p_use where id = p_org;
   delete from private.lane_workers as lw using private.lanes as l, public.workers as w
   where l.id = lw.lane_id and l.org_id = p_org and w.id = lw.worker_id and w.is_shared;
-  insert into private.lane_workers (worker_id, lane_id, priority, distance, instance_name)
-  select f.worker_id, f.lane_id, f.priority, f.distance, f.instance_name
-  from private.lanes as l cross join lateral private.lane_fit(l.id, null) as f
-  where l.org_id = p_org and f.reason is null and f.distance = 200
+  insert into private.lane_workers (worker_id, lane_id, distance, instance_name)
+  select f.worker_id, f.lane_id, f.distance, f.instance_name
+  from private.lane_fit(array(select l.id from private.lanes as l where l.org_id = p_org), null) as f
+  where f.reason is null and f.distance = 200
   on conflict do nothing;
   perform private.audit(p_org, 'organization.shared_runners', 'organization', p_org::pg_catalog.text, null,
     jsonb_build_object('use', p_use));
@@ -6556,15 +6618,15 @@ comment on type private.placement is 'What the queue of a state needs to know ab
 
 -- Jobs of a set are read by their numbers: "offset 0" makes it a look for each, and never a comparison of every row
 -- with every number; the end of this file, that it is a look into the index.
--- Where those of these jobs that are QUEUED belong: state and lane. Each lane is looked for once.
+-- Where those of these jobs that are QUEUED belong: state and lane. Each lane is looked for once, all of them together.
 create function private.placements(
   p_jobs bigint[]
 ) returns table (job_id bigint, state_key uuid, priority smallint, attempt integer, lane_id integer)
 language sql set search_path = '' as $$
   -- Modules of a group have the same lane, unless they want different runners or somebody is assigned to one of them
   -- alone.
-  with alike as (
-    select min(j.job_id) as first_job,
+  with alike as materialized (
+    select row_number() over () as place, min(j.job_id) as first_job,
       array_agg(row(j.job_id, j.state_key, j.priority, j.attempt)::private.placement) as jobs
     from unnest(p_jobs) as p (id)
     cross join lateral (select * from private.job_states as j where j.job_id = p.id offset 0) as j
@@ -6575,10 +6637,11 @@ language sql set search_path = '' as $$
         select from public.worker_assignments as a where a.org_id = j.org_id and a.path = j.module_path
       ) then j.module_path else j.group_path end
   ), found as materialized (
-    select private.lane_of(j) as lane_id, a.jobs from alike as a join public.provision_jobs as j on j.id = a.first_job
+    select private.lanes_for(array_agg(private.lane_needs(j) order by a.place)) as lanes
+    from alike as a join public.provision_jobs as j on j.id = a.first_job
   )
-  select j.job_id, j.state_key, j.priority, j.attempt, f.lane_id
-  from found as f cross join lateral unnest(f.jobs) as j
+  select j.job_id, j.state_key, j.priority, j.attempt, f.lanes[a.place]
+  from found as f cross join alike as a cross join lateral unnest(a.jobs) as j
 $$;
 
 -- Puts those of an organisation's jobs that are QUEUED, at most one for each state, into the queues of their states;
@@ -6966,7 +7029,6 @@ grant execute on function private.enqueue_job to authenticated;
 create function private.check_module_list(p_modules uuid[], p_options jsonb) returns void
 language plpgsql immutable set search_path = '' as $$
 begin
-  -- Each of them holds an advisory lock until the end, and the server has room for a few thousand.
   if p_modules is null or cardinality(p_modules) not between 1 and 1000 then
     perform private.fail('RY422', 'One call takes 1 to 1,000 modules.', 'Send more in several calls.');
   end if;
@@ -7092,7 +7154,8 @@ begin
       return case when starts_with(p_offer.engine_note, p_lane.engine || ' is being prepared') then 'engine_preparing'
         else 'engine_missing' end;
     end if;
-    if not private.meets_requirement(p_offer.engines ->> p_lane.engine::pg_catalog.text, p_lane.engine_version) then
+    if p_lane.engine_version is not null
+      and not private.meets_requirement(p_offer.engines ->> p_lane.engine::pg_catalog.text, p_lane.engine_version) then
       return 'engine_version';
     end if;
   end if;
@@ -7100,29 +7163,25 @@ begin
 end;
 $$;
 
--- Whether a runner nearer than this is available for the lane (there, willing, a free slot, lacking nothing), or,
--- before a shared one, is meant for it: enabled, seen, and not without what its jobs need. The claim and the
--- explanation both use it.
-create function private.has_nearer(p_lane private.lanes, p_distance smallint) returns boolean
-language plpgsql stable set search_path = '' as $$
-begin
-  if exists (
-    select from private.lane_instances as n
-    where n.lane_id = p_lane.id and n.distance < p_distance and n.is_willing and n.free > 0
-      and private.shortfall(p_lane, n.offer) is null
-  ) then
-    return true;
-  end if;
-  -- 200 is the distance of a shared runner: it may have to wait for own ones that are only busy or away.
-  return p_distance >= 200
-    and (select o.shared_runners = 'NONE_FITS' from public.organizations as o where o.id = p_lane.org_id)
-    and exists (
-      select from private.lane_instances as n
-      where n.lane_id = p_lane.id and n.distance < p_distance and n.is_in_use and n.is_named
-        and coalesce(private.shortfall(p_lane, n.offer), 'degraded') in ('degraded', 'engine_preparing')
-    );
-end;
-$$;
+create view private.preferred_runners as
+select n.lane_id, n.distance, 'nearer' as reason
+from private.lanes as l inner join private.lane_instances as n on n.lane_id = l.id
+where n.is_willing and n.free > 0 and private.shortfall(l, n.offer) is null
+union all
+-- 199: before every shared runner, however far away its runner is.
+select n.lane_id, 199::smallint, 'own_first'
+from private.lanes as l
+inner join public.organizations as o on o.id = l.org_id and o.shared_runners = 'NONE_FITS'
+inner join private.lane_instances as n on n.lane_id = l.id
+where n.distance < 200 and n.is_in_use and n.is_named
+  and coalesce(private.shortfall(l, n.offer), 'degraded') in ('degraded', 'engine_preparing');
+comment on view private.preferred_runners is
+  'The runners that keep a lane''s jobs from those that are farther away. The claim, the explanation and the scaling of '
+  'runners all read it.';
+comment on column private.preferred_runners.distance is 'Runners that are farther away than this wait.';
+comment on column private.preferred_runners.reason is
+  'nearer: it is available · own_first: it is meant for the lane, and the organisation lets its own runners go before '
+  'shared ones even when they are busy or away.';
 
 -- ## taking
 create type private.instance_now as (name text, offer private.offer, free integer);
@@ -7162,16 +7221,15 @@ begin
         select from private.live_jobs as q where q.lane_id = w.lane_id and q.stage = 'READY' limit 1
       ) as ready
       where w.worker_id = p_worker and (w.instance_name is null or w.instance_name = p_self.name)
-      -- First which lanes have work at all: the rules below cost more, and a runner may serve hundreds of lanes.
+      -- First the lanes that have work at all: the rules below cost more, and a runner may serve hundreds of lanes.
       offset 0
     ) as lw
-    join private.lanes as l on l.id = lw.lane_id
-    where private.shortfall(l, p_self.offer) is null
+    cross join lateral (select * from private.lanes as l where l.id = lw.lane_id offset 0) as l
+    where private.shortfall(row(l.*)::private.lanes, p_self.offer) is null
       and not exists (select from private.organizations_in_maintenance as m where m.org_id = l.org_id)
-      -- How the nearer ones are is asked where there are any.
-      and not (
-        exists (select from private.lane_workers as n where n.lane_id = l.id and n.distance < lw.distance)
-        and private.has_nearer(l, lw.distance))
+      -- "offset 0": one lane after the other, by the index, never the runners of all lanes.
+      and not exists (
+        select from private.preferred_runners as p where p.lane_id = l.id and p.distance < lw.distance offset 0)
   );
 end;
 $$;
@@ -9632,9 +9690,10 @@ language sql stable set search_path = '' as $$
         coalesce((w.scaling ->> 'idle_seconds')::integer, 300)),
     'load', jsonb_build_object('desired', w.desired_count, 'connected', l.connected, 'waiting', (
         -- Who is nearer is asked once for a lane that has work, not for each of its jobs.
-        select coalesce(sum(case when ready.jobs = 0 or private.has_nearer(l, lw.distance) then 0 else ready.jobs end),
-          0)
-        from private.lane_workers as lw join private.lanes as l on l.id = lw.lane_id
+        select coalesce(sum(case when ready.jobs > 0 and not exists (
+          select from private.preferred_runners as p where p.lane_id = lw.lane_id and p.distance < lw.distance offset 0
+        ) then ready.jobs end), 0)
+        from private.lane_workers as lw
         cross join lateral (
           select count(*) as jobs from private.live_jobs as q where q.lane_id = lw.lane_id and q.stage = 'READY'
         ) as ready
@@ -9911,13 +9970,12 @@ create trigger follow_retry after insert on public.provision_jobs for each row w
 
 -- ## placing jobs
 
--- Enqueues a job for each of these members, all of sets that ask for the same.
+-- Enqueues a job for each of these members, all of sets that ask for the same. The caller holds their states' locks.
 create function private.add_set_jobs(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_jobs bigint[];
 begin
-  perform private.lock_module_states(p_like.org_id, p_modules);
   if p_like.type in ('APPLY', 'DESTROY') then
     perform private.refuse_locked_modules(p_modules);
   end if;
@@ -9969,6 +10027,9 @@ begin
   end loop;
   if v_modules = '{}' then
     return 0;
+  end if;
+  if p_waits then
+    perform private.lock_module_states(p_like.org_id, v_modules);
   end if;
   begin
     perform private.add_set_jobs(p_like, v_sets, v_modules);
@@ -10122,8 +10183,8 @@ begin
   if v_members = 0 then
     perform private.fail('RY409', 'There is no module below this group.', 'Create one first, or choose another group.');
   end if;
-  -- Each of them holds an advisory lock until the end; the sweep places the rest.
-  perform private.place_members(v_set, 1000, true);
+  -- As many as fit well into the time of one request; the sweep places the rest.
+  perform private.place_members(v_set, 2000, true);
   perform private.audit(p_org, 'set.started', 'set', v_set.id::pg_catalog.text, p_type || ' '
     || coalesce(nullif(p_path, ''), 'all modules'),
     jsonb_build_object('modules', v_members));
@@ -10765,7 +10826,7 @@ begin
     perform private.fail('RY409', 'There is nothing to run: no module is there, or the run before is not finished.',
       'Look at its last run.');
   end if;
-  perform private.place_members(v_set, 1000, true);
+  perform private.place_members(v_set, 2000, true);
   perform private.audit(v_schedule.org_id, 'schedule.run', 'schedule', p_schedule::pg_catalog.text, v_schedule.type
     || ' ' || v_schedule.path);
   return private.set_json(v_set);
@@ -11441,7 +11502,7 @@ grant execute on function private.redeliver to authenticated;
 -- ==================== schemas/pages.sql
 
 -- What pages ask for. "Why is it waiting?" uses the claim's own rules: the same lane, lane_fit, lane_instances,
--- shortfall and has_nearer, so the answer cannot disagree with the claim (a test compares them). Thousands of runners
+-- shortfall and preferred_runners, so the answer cannot disagree with the claim (a test compares them). Thousands of runners
 -- share a few distances and offers, and each is evaluated once. Lists of runners, jobs and modules come a page at a
 -- time, with search, order and true counts: REST cuts a table at a thousand rows. The list of events reads two indexes
 -- by time, no further than one page; a search that finds little stops after a bound and says so.
@@ -11474,15 +11535,18 @@ create function private.lane_verdicts(
 )
 language sql stable set search_path = '' as $$
   with fit as materialized (
-    select f.* from private.lane_fit(p_lane, null) as f
-  ), nearer as materialized (
-    select d.distance, private.has_nearer(l, d.distance) as is_there
+    select f.* from private.lane_fit(array[p_lane], null) as f
+  ), before as materialized (
+    select d.distance, (
+      select min(p.reason) from private.preferred_runners as p where p.lane_id = p_lane and p.distance < d.distance
+    ) as reason
     from (select distinct f.distance from fit as f where f.reason is null) as d
-    join private.lanes as l on l.id = p_lane
   )
-  select f.worker_id, w.name, w.status, case
+  select w.id, w.name, w.status, case
+    when f.worker_id is null and l.pinned_worker_id <> w.id then 'pinned_elsewhere'
+    when f.worker_id is null then 'not_assigned'
     when f.reason is not null then lower(f.reason)
-    when s.is_available then case when n.is_there then 'nearer' else 'ok' end
+    when s.is_available then coalesce(b.reason, 'ok')
     when w.is_disabled then 'disabled'
     when w.is_draining then 'draining'
     when not s.has_named then 'instance_missing'
@@ -11495,11 +11559,13 @@ language sql stable set search_path = '' as $$
     when w.never_contacted then 'never_contacted'
     else 'offline'
   end, f.distance, f.instance_name
-  from fit as f
-  join public.workers as w on w.id = f.worker_id
-  join private.worker_prospects as p on p.worker_id = f.worker_id
-  left join nearer as n on n.distance = f.distance
-  left join private.lane_states(p_lane) as s on s.worker_id = f.worker_id
+  from private.lanes as l
+  join public.workers as w on (w.org_id = l.org_id or w.is_shared) and w.removed_at is null
+  join private.worker_prospects as p on p.worker_id = w.id
+  left join fit as f on f.worker_id = w.id
+  left join before as b on b.distance = f.distance
+  left join private.lane_states(p_lane) as s on s.worker_id = w.id
+  where l.id = p_lane
 $$;
 
 -- A verdict in words, and what would help.
@@ -11909,7 +11975,9 @@ grant execute on function private.list_modules to authenticated;
 -- Runners with a free slot that take nothing, although a job which they may take, by the claim's own rules, has waited
 -- for two minutes.
 create function private.idle_workers(p_org uuid, p_workers uuid[]) returns setof uuid
-language sql stable set search_path = '' as $$
+language plpgsql stable set search_path = '' set plan_cache_mode = force_generic_plan as $$
+begin
+  return query
   with old as materialized (
     -- The first of each lane is enough; and mostly there is none.
     select l.id as lane_id from private.lanes as l
@@ -11920,30 +11988,40 @@ language sql stable set search_path = '' as $$
     join public.provision_jobs as j on j.id = head.job_id and j.queued_at < now() - interval '2 minutes'
     where l.org_id = p_org and private.current_maintenance(p_org) is null
   ), idle as materialized (
-    select i.worker_id, i.name, i.offer from public.workers as w
-    join private.instance_liveness as i on i.worker_id = w.id
+    -- Runner by runner, by its index: a page asks for fifty of thousands.
+    select w.id as worker_id, i.name, i.offer from public.workers as w
+    cross join lateral (
+      select i.name, i.offer, n.connected_at from private.instance_liveness as i
+      join public.worker_instances as n on n.id = i.instance_id
+      where i.worker_id = w.id and i.is_fresh and not i.is_draining and i.used < i.capacity offset 0
+    ) as i
     where exists (select from old) and (w.org_id = p_org or w.is_shared) and w.removed_at is null
       and (p_workers is null or w.id = any (p_workers)) and not w.is_disabled and not w.is_draining
-      and i.is_fresh and not i.is_draining and i.used < i.capacity
-      -- Whoever has just come, or has just taken one, is about to take the next.
-      and not exists (select from public.worker_instances as n where n.id = i.instance_id
-        and n.connected_at > now() - interval '2 minutes')
+      -- A runner that has just connected, or has just claimed a job, is about to claim the next one.
+      and not coalesce(i.connected_at > now() - interval '2 minutes', false)
       and not exists (
         select from (select j.claimed_at from public.provision_jobs as j where j.worker_id = w.id
           order by j.id desc limit 1) as last where last.claimed_at > now() - interval '2 minutes')
-  ), fit as materialized (
-    select o.lane_id, f.offer from old as o join private.lanes as l on l.id = o.lane_id
-    cross join (select distinct i.offer from idle as i) as f where private.shortfall(l, f.offer) is null
   ), near as materialized (
-    select d.lane_id, d.distance from (
-      select distinct lw.lane_id, lw.distance from idle as i
-      join private.lane_workers as lw on lw.worker_id = i.worker_id join old as o on o.lane_id = lw.lane_id) as d
-    join private.lanes as l on l.id = d.lane_id where d.distance = 0 or not private.has_nearer(l, d.distance)
+    -- Thousands of runners share a few distances and offers: each is compared with its lane once.
+    select d.lane_id, d.distance
+    from (select distinct lw.lane_id, lw.distance from old as o join private.lane_workers as lw using (lane_id)) as d
+    where d.distance = 0 or not exists (
+      select from private.preferred_runners as p where p.lane_id = d.lane_id and p.distance < d.distance offset 0)
+  ), offer as materialized (
+    select o.offer, row_number() over () as number from (select distinct i.offer from idle as i) as o
+  ), alike as (
+    select n.lane_id, f.number, array_agg(i.worker_id) as workers
+    from near as n join private.lane_workers as lw on lw.lane_id = n.lane_id and lw.distance = n.distance
+    join idle as i on i.worker_id = lw.worker_id and (lw.instance_name is null or lw.instance_name = i.name)
+    join offer as f on f.offer = i.offer
+    group by n.lane_id, f.number
   )
-  select distinct i.worker_id from idle as i join private.lane_workers as lw on lw.worker_id = i.worker_id
-  join fit as f on f.lane_id = lw.lane_id and f.offer = i.offer
-  join near as n on n.lane_id = lw.lane_id and n.distance = lw.distance
-  where lw.instance_name is null or lw.instance_name = i.name
+  select distinct w.id from alike as a join offer as f on f.number = a.number
+  join private.lanes as l on l.id = a.lane_id
+  cross join lateral unnest(a.workers) as w (id)
+  where private.shortfall(l, f.offer) is null;
+end;
 $$;
 
 -- What is wrong with an organisation's runners, or some of them: never_contacted, out_of_contact, degraded (and why),
@@ -11951,7 +12029,9 @@ $$;
 create function private.runner_health(
   p_org uuid, p_workers uuid[]
 ) returns table (worker_id uuid, health text[], reason text, updates_itself boolean, clock_off integer)
-language sql stable set search_path = '' as $$
+language plpgsql stable set search_path = '' set plan_cache_mode = force_generic_plan as $$
+begin
+  return query
   with newest as materialized (
     select l.version, private.release_files(l.version) as files from private.latest_version() as l (version)
   ), fleet as materialized (
@@ -11988,7 +12068,8 @@ language sql stable set search_path = '' as $$
   )
   select s.id, case when s.health = '{}' and s.status <> 'OFFLINE' then '{healthy}' else s.health end, s.reason,
     s.updates_itself, s.clock_off
-  from said as s
+  from said as s;
+end;
 $$;
 
 create function private.runner_facets(p_org uuid) returns jsonb

@@ -1,5 +1,5 @@
 -- What pages ask for. "Why is it waiting?" uses the claim's own rules: the same lane, lane_fit, lane_instances,
--- shortfall and has_nearer, so the answer cannot disagree with the claim (a test compares them). Thousands of runners
+-- shortfall and preferred_runners, so the answer cannot disagree with the claim (a test compares them). Thousands of runners
 -- share a few distances and offers, and each is evaluated once. Lists of runners, jobs and modules come a page at a
 -- time, with search, order and true counts: REST cuts a table at a thousand rows. The list of events reads two indexes
 -- by time, no further than one page; a search that finds little stops after a bound and says so.
@@ -32,15 +32,18 @@ create function private.lane_verdicts(
 )
 language sql stable set search_path = '' as $$
   with fit as materialized (
-    select f.* from private.lane_fit(p_lane, null) as f
-  ), nearer as materialized (
-    select d.distance, private.has_nearer(l, d.distance) as is_there
+    select f.* from private.lane_fit(array[p_lane], null) as f
+  ), before as materialized (
+    select d.distance, (
+      select min(p.reason) from private.preferred_runners as p where p.lane_id = p_lane and p.distance < d.distance
+    ) as reason
     from (select distinct f.distance from fit as f where f.reason is null) as d
-    join private.lanes as l on l.id = p_lane
   )
-  select f.worker_id, w.name, w.status, case
+  select w.id, w.name, w.status, case
+    when f.worker_id is null and l.pinned_worker_id <> w.id then 'pinned_elsewhere'
+    when f.worker_id is null then 'not_assigned'
     when f.reason is not null then lower(f.reason)
-    when s.is_available then case when n.is_there then 'nearer' else 'ok' end
+    when s.is_available then coalesce(b.reason, 'ok')
     when w.is_disabled then 'disabled'
     when w.is_draining then 'draining'
     when not s.has_named then 'instance_missing'
@@ -53,11 +56,13 @@ language sql stable set search_path = '' as $$
     when w.never_contacted then 'never_contacted'
     else 'offline'
   end, f.distance, f.instance_name
-  from fit as f
-  join public.workers as w on w.id = f.worker_id
-  join private.worker_prospects as p on p.worker_id = f.worker_id
-  left join nearer as n on n.distance = f.distance
-  left join private.lane_states(p_lane) as s on s.worker_id = f.worker_id
+  from private.lanes as l
+  join public.workers as w on (w.org_id = l.org_id or w.is_shared) and w.removed_at is null
+  join private.worker_prospects as p on p.worker_id = w.id
+  left join fit as f on f.worker_id = w.id
+  left join before as b on b.distance = f.distance
+  left join private.lane_states(p_lane) as s on s.worker_id = w.id
+  where l.id = p_lane
 $$;
 
 -- A verdict in words, and what would help.
@@ -467,7 +472,9 @@ grant execute on function private.list_modules to authenticated;
 -- Runners with a free slot that take nothing, although a job which they may take, by the claim's own rules, has waited
 -- for two minutes.
 create function private.idle_workers(p_org uuid, p_workers uuid[]) returns setof uuid
-language sql stable set search_path = '' as $$
+language plpgsql stable set search_path = '' set plan_cache_mode = force_generic_plan as $$
+begin
+  return query
   with old as materialized (
     -- The first of each lane is enough; and mostly there is none.
     select l.id as lane_id from private.lanes as l
@@ -478,30 +485,40 @@ language sql stable set search_path = '' as $$
     join public.provision_jobs as j on j.id = head.job_id and j.queued_at < now() - interval '2 minutes'
     where l.org_id = p_org and private.current_maintenance(p_org) is null
   ), idle as materialized (
-    select i.worker_id, i.name, i.offer from public.workers as w
-    join private.instance_liveness as i on i.worker_id = w.id
+    -- Runner by runner, by its index: a page asks for fifty of thousands.
+    select w.id as worker_id, i.name, i.offer from public.workers as w
+    cross join lateral (
+      select i.name, i.offer, n.connected_at from private.instance_liveness as i
+      join public.worker_instances as n on n.id = i.instance_id
+      where i.worker_id = w.id and i.is_fresh and not i.is_draining and i.used < i.capacity offset 0
+    ) as i
     where exists (select from old) and (w.org_id = p_org or w.is_shared) and w.removed_at is null
       and (p_workers is null or w.id = any (p_workers)) and not w.is_disabled and not w.is_draining
-      and i.is_fresh and not i.is_draining and i.used < i.capacity
-      -- Whoever has just come, or has just taken one, is about to take the next.
-      and not exists (select from public.worker_instances as n where n.id = i.instance_id
-        and n.connected_at > now() - interval '2 minutes')
+      -- A runner that has just connected, or has just claimed a job, is about to claim the next one.
+      and not coalesce(i.connected_at > now() - interval '2 minutes', false)
       and not exists (
         select from (select j.claimed_at from public.provision_jobs as j where j.worker_id = w.id
           order by j.id desc limit 1) as last where last.claimed_at > now() - interval '2 minutes')
-  ), fit as materialized (
-    select o.lane_id, f.offer from old as o join private.lanes as l on l.id = o.lane_id
-    cross join (select distinct i.offer from idle as i) as f where private.shortfall(l, f.offer) is null
   ), near as materialized (
-    select d.lane_id, d.distance from (
-      select distinct lw.lane_id, lw.distance from idle as i
-      join private.lane_workers as lw on lw.worker_id = i.worker_id join old as o on o.lane_id = lw.lane_id) as d
-    join private.lanes as l on l.id = d.lane_id where d.distance = 0 or not private.has_nearer(l, d.distance)
+    -- Thousands of runners share a few distances and offers: each is compared with its lane once.
+    select d.lane_id, d.distance
+    from (select distinct lw.lane_id, lw.distance from old as o join private.lane_workers as lw using (lane_id)) as d
+    where d.distance = 0 or not exists (
+      select from private.preferred_runners as p where p.lane_id = d.lane_id and p.distance < d.distance offset 0)
+  ), offer as materialized (
+    select o.offer, row_number() over () as number from (select distinct i.offer from idle as i) as o
+  ), alike as (
+    select n.lane_id, f.number, array_agg(i.worker_id) as workers
+    from near as n join private.lane_workers as lw on lw.lane_id = n.lane_id and lw.distance = n.distance
+    join idle as i on i.worker_id = lw.worker_id and (lw.instance_name is null or lw.instance_name = i.name)
+    join offer as f on f.offer = i.offer
+    group by n.lane_id, f.number
   )
-  select distinct i.worker_id from idle as i join private.lane_workers as lw on lw.worker_id = i.worker_id
-  join fit as f on f.lane_id = lw.lane_id and f.offer = i.offer
-  join near as n on n.lane_id = lw.lane_id and n.distance = lw.distance
-  where lw.instance_name is null or lw.instance_name = i.name
+  select distinct w.id from alike as a join offer as f on f.number = a.number
+  join private.lanes as l on l.id = a.lane_id
+  cross join lateral unnest(a.workers) as w (id)
+  where private.shortfall(l, f.offer) is null;
+end;
 $$;
 
 -- What is wrong with an organisation's runners, or some of them: never_contacted, out_of_contact, degraded (and why),
@@ -509,7 +526,9 @@ $$;
 create function private.runner_health(
   p_org uuid, p_workers uuid[]
 ) returns table (worker_id uuid, health text[], reason text, updates_itself boolean, clock_off integer)
-language sql stable set search_path = '' as $$
+language plpgsql stable set search_path = '' set plan_cache_mode = force_generic_plan as $$
+begin
+  return query
   with newest as materialized (
     select l.version, private.release_files(l.version) as files from private.latest_version() as l (version)
   ), fleet as materialized (
@@ -546,7 +565,8 @@ language sql stable set search_path = '' as $$
   )
   select s.id, case when s.health = '{}' and s.status <> 'OFFLINE' then '{healthy}' else s.health end, s.reason,
     s.updates_itself, s.clock_off
-  from said as s
+  from said as s;
+end;
 $$;
 
 create function private.runner_facets(p_org uuid) returns jsonb

@@ -506,7 +506,7 @@ create table public.organizations (
   name text not null check (length(name) between 1 and 100),
   log_retention_days integer not null default 30 check (log_retention_days between 1 and 400),
   can_approve_own_jobs boolean not null default false,
-  shared_runners public.shared_use not null default 'NONE_FITS',
+  shared_runners public.shared_use not null default 'NONE_AVAILABLE',
   maintenance_until timestamptz,
   maintenance_reason text check (length(maintenance_reason) <= 500),
   created_at timestamptz not null default now(),
@@ -2432,9 +2432,6 @@ create table public.workers (
   labels text[] not null default '{}' check (private.is_label_list(labels)),
   capacity integer not null default 1 check (capacity between 1 and 256),
   accepted_job_types public.job_type[] not null default enum_range(null::public.job_type),
-  is_choosy boolean not null generated always as (
-    not accepted_job_types @> '{PLAN, APPLY, DESTROY, OUTPUT, DRIFT, DEPLOY_WORKER, UPDATE_WORKER, REMOVE_WORKER,
-      VERIFY_IDENTITY}'::public.job_type[]) stored,
   is_disabled boolean not null default false,
   is_draining boolean not null default false,
   drain_reason text,
@@ -2460,8 +2457,8 @@ create unique index workers_name_idx on public.workers (org_id, lower(name)) whe
 create unique index workers_shared_name_idx on public.workers (lower(name)) where removed_at is null and org_id is null;
 create index workers_org_id_idx on public.workers (org_id, created_at desc);
 
--- Only runners that leave some types out, so that asking for one costs the same with 5,000 others.
-create index workers_choosy_idx on public.workers (org_id) where removed_at is null and is_choosy;
+-- For is_choosy_about_types: lists that leave some types out are before or after the whole list.
+create index workers_types_idx on public.workers (org_id, accepted_job_types) where removed_at is null;
 alter table public.workers enable row level security;
 grant select on public.workers to authenticated, service_role;
 comment on table public.workers is
@@ -2476,7 +2473,6 @@ comment on column public.workers.status_changed_at is 'Since when.';
 comment on column public.workers.labels is 'What it offers, such as gpu=true. A job''s labels must all be among them.';
 comment on column public.workers.capacity is 'How many jobs each of its instances runs at a time.';
 comment on column public.workers.accepted_job_types is 'Which types of job it takes.';
-comment on column public.workers.is_choosy is 'Whether it refuses some types of job; then the type counts in routing.';
 comment on column public.workers.is_disabled is 'A disabled runner gets no new jobs.';
 comment on column public.workers.is_draining is 'Told to finish what it has and take nothing new.';
 comment on column public.workers.allow_multiple_instances is
@@ -5600,7 +5596,8 @@ select
     -- With a dispatcher the image's engines count, not the host's.
     case when coalesce(i.facts ->> 'dispatcher', 'local') <> 'local' then i.facts -> 'dispatcher_engines'
       else nullif(i.engines, case when i.engine_note is null then '{}' end::jsonb) end,
-    i.engine_note, i.facts -> 'clouds', coalesce(jsonb_typeof(i.facts -> 'degraded') = 'object', false)
+    case when coalesce(i.facts ->> 'dispatcher', 'local') = 'local' then i.engine_note end,
+    i.facts -> 'clouds', coalesce(jsonb_typeof(i.facts -> 'degraded') = 'object', false)
   )::private.offer as offer,
   coalesce(h.last_seen_at > now() - interval '60 seconds', false) as is_fresh,
   (select count(*) from private.live_jobs as j where j.instance_id = i.id and j.stage = 'RUNNING') as used
@@ -6021,7 +6018,6 @@ comment on column private.lanes.cloud is 'The cloud that its jobs act in: jobs a
 create table private.lane_workers (
   worker_id uuid not null references public.workers (id) on delete cascade,
   lane_id integer not null references private.lanes (id) on delete cascade,
-  priority smallint not null,
   distance smallint not null,
   instance_name text,
   primary key (worker_id, lane_id)
@@ -6078,40 +6074,56 @@ comment on column private.lane_instances.is_willing is
   'Whether it would take a job if it had a slot: it is there, enabled, not draining, and called as the lane asks.';
 comment on column private.lane_instances.free is 'Free slots.';
 
--- The rules that do not change by the minute: for a lane and a runner, how near it is and, where it may not serve, why.
--- The claim and the explanation both use it.
+-- The rules that do not change by the minute, for some lanes or all, and for one runner or all: the runners that a lane
+-- reaches, how near each is and, where it may not serve, why. A runner without a row is not assigned, or the lane is
+-- pinned to another one. The claim and the explanation both use it. Planned for its arguments: it fits one runner into
+-- thousands of lanes, and thousands of runners into hundreds.
 create function private.lane_fit(
-  p_lane integer, p_worker uuid
-) returns table (lane_id integer, worker_id uuid, priority smallint, distance smallint, instance_name text, reason text)
-language sql stable set search_path = '' as $$
-  select l.id, w.id, l.priority, reach.distance, l.pinned_instance_name, case
-    when l.pinned_worker_id <> w.id then 'PINNED_ELSEWHERE'
+  p_lanes integer[], p_worker uuid
+) returns table (lane_id integer, worker_id uuid, distance smallint, instance_name text, reason text)
+language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan as $$
+declare
+  v_types public.job_type[] := enum_range(null::public.job_type);
+begin
+  return query
+  with lane as materialized (
+    select l.*, private.path_prefixes(l.scope) as prefixes from private.lanes as l
+    where p_lanes is null or l.id = any (p_lanes)
+  ), everywhere as materialized (
+    select w.id, w.org_id, case when w.is_shared then 200 else 100 end as levels from public.workers as w
+    where (w.is_assigned_to_all_modules or w.is_shared) and w.removed_at is null and (p_worker is null or w.id = p_worker)
+      and (w.org_id is null or w.org_id in (select l.org_id from lane as l))
+  ), way as (
+    select l.id as lane, a.worker_id as runner,
+      case p.path when '' then 100 else cardinality(l.prefixes) - p.place end as levels
+    from lane as l cross join lateral unnest(l.prefixes) with ordinality as p (path, place)
+    -- "offset 0": by the index, whatever is known about the tables.
+    cross join lateral (
+      select a.worker_id from public.worker_assignments as a
+      where a.org_id = l.org_id and a.path = p.path and (p_worker is null or a.worker_id = p_worker) offset 0
+    ) as a
+    union all
+    select l.id, w.id, w.levels from lane as l join everywhere as w on w.org_id is null or w.org_id = l.org_id
+    union all
+    select l.id, l.pinned_worker_id, 0 from lane as l where l.pinned_worker_id = l.excluded_worker_id
+  ), reach as (
+    select y.lane, y.runner, min(y.levels)::smallint as levels from way as y group by y.lane, y.runner
+  )
+  select l.id, w.id, r.levels, l.pinned_instance_name, case
     when l.pinned_worker_id = l.excluded_worker_id then null
-    when shared.reason is not null then shared.reason
-    when l.excluded_worker_id = w.id then 'IS_TARGET'
-    when reach.distance is null then 'NOT_ASSIGNED'
-    when l.job_type is null and w.is_choosy then 'TYPE_REFUSED'
-    when l.job_type is not null and not l.job_type = any (w.accepted_job_types) then 'TYPE_REFUSED'
-    when not w.labels @> l.labels then 'LABELS_MISSING'
+    else coalesce(case when w.is_shared then (
+        select f.reason from private.shared_refusals as f where f.worker_id = w.id and f.org_id = l.org_id) end,
+      case
+        when l.excluded_worker_id = w.id then 'IS_TARGET'
+        when l.job_type is null and not w.accepted_job_types @> v_types
+          or l.job_type is not null and not l.job_type = any (w.accepted_job_types) then 'TYPE_REFUSED'
+        when not w.labels @> l.labels then 'LABELS_MISSING'
+      end)
   end
-  from private.lanes as l
-  join public.workers as w on (w.org_id = l.org_id or w.is_shared) and w.removed_at is null
-  cross join lateral (
-    select least(
-      case when l.pinned_worker_id = l.excluded_worker_id then 0 end,
-      case when w.is_shared then 200 end,
-      case when w.is_assigned_to_all_modules then 100 end,
-      (
-        select min(case a.path when '' then 100 else private.path_depth(l.scope) - private.path_depth(a.path) end)
-        from public.worker_assignments as a
-        where a.worker_id = w.id and (a.path = '' or l.scope = a.path or starts_with(l.scope, a.path || '/'))
-      )
-    )::smallint as distance
-  ) as reach
-  left join lateral (
-    select r.reason from private.shared_refusals as r where r.worker_id = w.id and r.org_id = l.org_id offset 0
-  ) as shared on w.is_shared
-  where (p_lane is null or l.id = p_lane) and (p_worker is null or w.id = p_worker)
+  from reach as r join lane as l on l.id = r.lane
+  join public.workers as w on w.id = r.runner and w.removed_at is null
+  where (p_worker is null or w.id = p_worker) and (l.pinned_worker_id is null or l.pinned_worker_id = w.id);
+end;
 $$;
 
 -- ## locks, always in this order: routing, state, rows
@@ -6140,6 +6152,12 @@ $$;
 create function private.lock_states(p_org uuid, p_states uuid[]) returns void
 language plpgsql set search_path = '' as $$
 begin
+  -- The server's table of locks has room for a few thousand. Every state's lock comes after the routing lock, so one
+  -- routing lock for the caller alone stands for all states of the organisation.
+  if cardinality(p_states) > 100 then
+    perform private.lock_routing(p_org, true);
+    return;
+  end if;
   perform private.lock_routing(p_org, false);
   -- In one order everywhere, so that two who want the same states never wait for each other.
   perform pg_advisory_xact_lock(private.lock_key('state', s.id::pg_catalog.text))
@@ -6151,9 +6169,7 @@ $$;
 create function private.lock_state(p_org uuid, p_state uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
-  perform pg_advisory_xact_lock_shared(private.lock_key('routing')),
-    pg_advisory_xact_lock_shared(private.lock_key('routing', p_org::pg_catalog.text)),
-    pg_advisory_xact_lock(private.lock_key('state', p_state::pg_catalog.text));
+  perform private.lock_routing(p_org, false), pg_advisory_xact_lock(private.lock_key('state', p_state::pg_catalog.text));
 end;
 $$;
 
@@ -6170,12 +6186,19 @@ $$;
 
 -- ## lanes
 
--- Whether some runner of the organisation refuses some types; only then is the type part of the lane.
+-- Whether some runner of the organisation, or a shared one, refuses some types; only then is the type part of the lane.
+-- A list that differs from the whole one is the first or the last in the index, so 5,000 equal ones cost nothing.
 create function private.is_choosy_about_types(p_org uuid) returns boolean
 language plpgsql stable set search_path = '' as $$
+declare
+  v_all public.job_type[] := enum_range(null::public.job_type);
 begin
-  return exists (select from public.workers as w where w.org_id = p_org and w.removed_at is null and w.is_choosy)
-    or exists (select from public.workers as w where w.org_id is null and w.removed_at is null and w.is_choosy);
+  return coalesce((select w.accepted_job_types <> v_all from public.workers as w
+      where w.org_id = p_org and w.removed_at is null order by w.accepted_job_types limit 1), false)
+    or coalesce((select w.accepted_job_types <> v_all from public.workers as w
+      where w.org_id = p_org and w.removed_at is null order by w.accepted_job_types desc limit 1), false)
+    or exists (select from public.workers as w
+      where w.org_id is null and w.removed_at is null and w.accepted_job_types <> v_all);
 end;
 $$;
 
@@ -6207,50 +6230,90 @@ begin
 end;
 $$;
 
--- The lane of a job; made, with the runners that may serve it, when it is the first of its kind.
-create function private.lane_of(p_job public.provision_jobs) returns integer
+-- What a job needs of a runner: its lane, without a number.
+create function private.lane_needs(p_job public.provision_jobs) returns private.lanes
+language plpgsql stable set search_path = '' as $$
+declare
+  v_needs private.lanes;
+begin
+  v_needs.org_id := p_job.org_id;
+  v_needs.priority := p_job.priority;
+  v_needs.scope := private.nearest_scope(p_job.org_id, p_job.module_path);
+  v_needs.labels := p_job.labels;
+  v_needs.job_type := case when private.is_choosy_about_types(p_job.org_id) then p_job.type end;
+  v_needs.pinned_worker_id := p_job.pinned_worker_id;
+  v_needs.pinned_instance_name := p_job.pinned_instance_name;
+  v_needs.excluded_worker_id := private.excluded_worker(p_job);
+  v_needs.engine := p_job.payload #>> '{module,engine}';
+  v_needs.engine_version := nullif(trim(p_job.payload #>> '{module,engine_version}'), '');
+  -- A runner that updates itself needs no rights in a cloud.
+  if v_needs.excluded_worker_id is null or v_needs.excluded_worker_id is distinct from p_job.pinned_worker_id then
+    v_needs.cloud := p_job.payload #>> '{lifecycle,identity,provider}';
+  end if;
+  return v_needs;
+end;
+$$;
+
+-- Creates these lanes, with the runners that may serve them, in one join: fitted one by one, the lanes of 200 groups
+-- took seconds with 5,000 runners.
+create function private.make_lanes(p_needs private.lanes[]) returns void
 language plpgsql set search_path = '' as $$
 declare
-  v_lane integer;
-  v_scope pg_catalog.text := private.nearest_scope(p_job.org_id, p_job.module_path);
-  v_type public.job_type := case when private.is_choosy_about_types(p_job.org_id) then p_job.type end;
-  v_excluded pg_catalog.uuid := private.excluded_worker(p_job);
-  v_engine public.engine := p_job.payload #>> '{module,engine}';
-  v_version pg_catalog.text := nullif(trim(p_job.payload #>> '{module,engine_version}'), '');
-  -- A runner that updates itself needs no rights in a cloud.
-  v_cloud pg_catalog.text := case when v_excluded is distinct from p_job.pinned_worker_id or v_excluded is null
-    then p_job.payload #>> '{lifecycle,identity,provider}' end;
+  v_made integer[];
 begin
-  -- Twice at most: where somebody else makes the lane at the same moment, it is there when the insert has waited for
-  -- it.
-  for n in 1 .. 2 loop
-    select l.id into v_lane from private.lanes as l
-    where l.org_id = p_job.org_id and l.scope = v_scope and l.labels = p_job.labels and l.priority = p_job.priority
-      and l.job_type is not distinct from v_type and l.pinned_worker_id is not distinct from p_job.pinned_worker_id
-      and l.pinned_instance_name is not distinct from p_job.pinned_instance_name
-      and l.excluded_worker_id is not distinct from v_excluded and l.engine is not distinct from v_engine
-      and l.engine_version is not distinct from v_version and l.cloud is not distinct from v_cloud;
-    if v_lane is not null then
-      return v_lane;
-    end if;
+  with made as (
     insert into private.lanes as l (
       org_id, priority, scope, labels, job_type, pinned_worker_id, pinned_instance_name, excluded_worker_id, engine,
-        engine_version,
-      cloud
-    ) values (
-      p_job.org_id, p_job.priority, v_scope, p_job.labels, v_type, p_job.pinned_worker_id, p_job.pinned_instance_name,
-        v_excluded,
-      v_engine, v_version, v_cloud
-    ) on conflict do nothing returning l.id into v_lane;
-    if v_lane is not null then
-      insert into private.lane_workers (worker_id, lane_id, priority, distance, instance_name)
-      select f.worker_id, f.lane_id, f.priority, f.distance, f.instance_name
-      -- A pinned lane is for that runner alone; each update of a runner makes one.
-      from private.lane_fit(v_lane, p_job.pinned_worker_id) as f where f.reason is null;
-      return v_lane;
-    end if;
+      engine_version, cloud)
+    select n.org_id, n.priority, n.scope, n.labels, n.job_type, n.pinned_worker_id, n.pinned_instance_name,
+      n.excluded_worker_id, n.engine, n.engine_version, n.cloud
+    -- In one order everywhere, so that two who create the same lanes never wait for each other.
+    from unnest(p_needs) as n order by n.org_id, n.scope, n.labels, n.priority, n.job_type, n.pinned_worker_id
+    on conflict do nothing returning l.id
+  )
+  select array_agg(m.id) into v_made from made as m;
+  if v_made is not null then
+    insert into private.lane_workers (worker_id, lane_id, distance, instance_name)
+    select f.worker_id, f.lane_id, f.distance, f.instance_name
+    -- A pinned lane is for that runner alone; each update of a runner makes one.
+    from private.lane_fit(v_made, case when cardinality(p_needs) = 1 then p_needs[1].pinned_worker_id end) as f
+    where f.reason is null;
+  end if;
+end;
+$$;
+
+-- The lanes for these needs, in their order; created where a need is the first of its kind.
+create function private.lanes_for(p_needs private.lanes[]) returns integer[]
+language plpgsql set search_path = '' as $$
+declare
+  v_lanes integer[];
+begin
+  -- Twice at most: a lane that somebody else creates at the same moment is there when the insert has waited for it.
+  for n in 1 .. 2 loop
+    v_lanes := array(
+      select (
+        select l.id from private.lanes as l
+        where l.org_id = n.org_id and l.scope = n.scope and l.labels = n.labels and l.priority = n.priority
+          and l.job_type is not distinct from n.job_type
+          and l.pinned_worker_id is not distinct from n.pinned_worker_id
+          and l.pinned_instance_name is not distinct from n.pinned_instance_name
+          and l.excluded_worker_id is not distinct from n.excluded_worker_id
+          and l.engine is not distinct from n.engine and l.engine_version is not distinct from n.engine_version
+          and l.cloud is not distinct from n.cloud
+      ) from unnest(p_needs) with ordinality as n order by n.ordinality);
+    exit when array_position(v_lanes, null) is null;
+    perform private.make_lanes(array(
+      select p_needs[i] from generate_subscripts(p_needs, 1) as i where v_lanes[i] is null));
   end loop;
-  return v_lane;
+  return v_lanes;
+end;
+$$;
+
+-- The lane of a job.
+create function private.lane_of(p_job public.provision_jobs) returns integer
+language plpgsql set search_path = '' as $$
+begin
+  return (private.lanes_for(array[private.lane_needs(p_job)]))[1];
 end;
 $$;
 
@@ -6329,21 +6392,21 @@ $$;
 -- caller holds the routing lock alone.
 create function private.reroute(p_org uuid, p_worker uuid) returns void
 language plpgsql set search_path = '' as $$
-declare
-  v_moved pg_catalog.record;
-  v_lane integer;
 begin
   delete from private.lane_workers as lw where lw.worker_id = p_worker;
-  insert into private.lane_workers (worker_id, lane_id, priority, distance, instance_name)
-  select f.worker_id, f.lane_id, f.priority, f.distance, f.instance_name from private.lane_fit(null, p_worker) as f
+  insert into private.lane_workers (worker_id, lane_id, distance, instance_name)
+  select f.worker_id, f.lane_id, f.distance, f.instance_name from private.lane_fit(null, p_worker) as f
     where f.reason is null;
-  -- One question for all that share the answer: a runner must be welcome also when 100,000 jobs wait for it.
-  for v_moved in select m.jobs, j as job from private.misplaced_jobs(p_org, p_worker) as m
-    join public.provision_jobs as j on j.id = m.first_job loop
-    v_lane := private.lane_of(v_moved.job);
-    update private.live_jobs as q set lane_id = v_lane where q.job_id = any (v_moved.jobs) and q.stage = 'READY'
-      and q.lane_id <> v_lane;
-  end loop;
+  -- Once for all that share the answer: registering a runner must stay quick when 100,000 jobs wait for it.
+  with moved as materialized (
+    select row_number() over () as place, m.jobs, private.lane_needs(j) as needs
+    from private.misplaced_jobs(p_org, p_worker) as m join public.provision_jobs as j on j.id = m.first_job
+  ), found as materialized (
+    select private.lanes_for(array_agg(m.needs order by m.place)) as lanes from moved as m
+  )
+  update private.live_jobs as q set lane_id = f.lanes[m.place]
+  from found as f cross join moved as m cross join lateral unnest(m.jobs) as j (id)
+  where q.job_id = j.id and q.stage = 'READY' and q.lane_id <> f.lanes[m.place];
   perform private.wake_lanes_of(p_worker);
 end;
 $$;
@@ -6530,10 +6593,10 @@ begin
   update public.organizations set shared_runners = p_use where id = p_org;
   delete from private.lane_workers as lw using private.lanes as l, public.workers as w
   where l.id = lw.lane_id and l.org_id = p_org and w.id = lw.worker_id and w.is_shared;
-  insert into private.lane_workers (worker_id, lane_id, priority, distance, instance_name)
-  select f.worker_id, f.lane_id, f.priority, f.distance, f.instance_name
-  from private.lanes as l cross join lateral private.lane_fit(l.id, null) as f
-  where l.org_id = p_org and f.reason is null and f.distance = 200
+  insert into private.lane_workers (worker_id, lane_id, distance, instance_name)
+  select f.worker_id, f.lane_id, f.distance, f.instance_name
+  from private.lane_fit(array(select l.id from private.lanes as l where l.org_id = p_org), null) as f
+  where f.reason is null and f.distance = 200
   on conflict do nothing;
   perform private.audit(p_org, 'organization.shared_runners', 'organization', p_org::pg_catalog.text, null,
     jsonb_build_object('use', p_use));
@@ -6732,15 +6795,15 @@ comment on type private.placement is 'What the queue of a state needs to know ab
 
 -- Jobs of a set are read by their numbers: "offset 0" makes it a look for each, and never a comparison of every row
 -- with every number; the end of this file, that it is a look into the index.
--- Where those of these jobs that are QUEUED belong: state and lane. Each lane is looked for once.
+-- Where those of these jobs that are QUEUED belong: state and lane. Each lane is looked for once, all of them together.
 create function private.placements(
   p_jobs bigint[]
 ) returns table (job_id bigint, state_key uuid, priority smallint, attempt integer, lane_id integer)
 language sql set search_path = '' as $$
   -- Modules of a group have the same lane, unless they want different runners or somebody is assigned to one of them
   -- alone.
-  with alike as (
-    select min(j.job_id) as first_job,
+  with alike as materialized (
+    select row_number() over () as place, min(j.job_id) as first_job,
       array_agg(row(j.job_id, j.state_key, j.priority, j.attempt)::private.placement) as jobs
     from unnest(p_jobs) as p (id)
     cross join lateral (select * from private.job_states as j where j.job_id = p.id offset 0) as j
@@ -6751,10 +6814,11 @@ language sql set search_path = '' as $$
         select from public.worker_assignments as a where a.org_id = j.org_id and a.path = j.module_path
       ) then j.module_path else j.group_path end
   ), found as materialized (
-    select private.lane_of(j) as lane_id, a.jobs from alike as a join public.provision_jobs as j on j.id = a.first_job
+    select private.lanes_for(array_agg(private.lane_needs(j) order by a.place)) as lanes
+    from alike as a join public.provision_jobs as j on j.id = a.first_job
   )
-  select j.job_id, j.state_key, j.priority, j.attempt, f.lane_id
-  from found as f cross join lateral unnest(f.jobs) as j
+  select j.job_id, j.state_key, j.priority, j.attempt, f.lanes[a.place]
+  from found as f cross join alike as a cross join lateral unnest(a.jobs) as j
 $$;
 
 -- Puts those of an organisation's jobs that are QUEUED, at most one for each state, into the queues of their states;
@@ -7165,7 +7229,6 @@ grant execute on function private.enqueue_job to authenticated;
 create function private.check_module_list(p_modules uuid[], p_options jsonb) returns void
 language plpgsql immutable set search_path = '' as $$
 begin
-  -- Each of them holds an advisory lock until the end, and the server has room for a few thousand.
   if p_modules is null or cardinality(p_modules) not between 1 and 1000 then
     perform private.fail('RY422', 'One call takes 1 to 1,000 modules.', 'Send more in several calls.');
   end if;
@@ -7291,7 +7354,8 @@ begin
       return case when starts_with(p_offer.engine_note, p_lane.engine || ' is being prepared') then 'engine_preparing'
         else 'engine_missing' end;
     end if;
-    if not private.meets_requirement(p_offer.engines ->> p_lane.engine::pg_catalog.text, p_lane.engine_version) then
+    if p_lane.engine_version is not null
+      and not private.meets_requirement(p_offer.engines ->> p_lane.engine::pg_catalog.text, p_lane.engine_version) then
       return 'engine_version';
     end if;
   end if;
@@ -7299,29 +7363,25 @@ begin
 end;
 $$;
 
--- Whether a runner nearer than this is available for the lane (there, willing, a free slot, lacking nothing), or,
--- before a shared one, is meant for it: enabled, seen, and not without what its jobs need. The claim and the
--- explanation both use it.
-create function private.has_nearer(p_lane private.lanes, p_distance smallint) returns boolean
-language plpgsql stable set search_path = '' as $$
-begin
-  if exists (
-    select from private.lane_instances as n
-    where n.lane_id = p_lane.id and n.distance < p_distance and n.is_willing and n.free > 0
-      and private.shortfall(p_lane, n.offer) is null
-  ) then
-    return true;
-  end if;
-  -- 200 is the distance of a shared runner: it may have to wait for own ones that are only busy or away.
-  return p_distance >= 200
-    and (select o.shared_runners = 'NONE_FITS' from public.organizations as o where o.id = p_lane.org_id)
-    and exists (
-      select from private.lane_instances as n
-      where n.lane_id = p_lane.id and n.distance < p_distance and n.is_in_use and n.is_named
-        and coalesce(private.shortfall(p_lane, n.offer), 'degraded') in ('degraded', 'engine_preparing')
-    );
-end;
-$$;
+create view private.preferred_runners as
+select n.lane_id, n.distance, 'nearer' as reason
+from private.lanes as l inner join private.lane_instances as n on n.lane_id = l.id
+where n.is_willing and n.free > 0 and private.shortfall(l, n.offer) is null
+union all
+-- 199: before every shared runner, however far away its runner is.
+select n.lane_id, 199::smallint, 'own_first'
+from private.lanes as l
+inner join public.organizations as o on o.id = l.org_id and o.shared_runners = 'NONE_FITS'
+inner join private.lane_instances as n on n.lane_id = l.id
+where n.distance < 200 and n.is_in_use and n.is_named
+  and coalesce(private.shortfall(l, n.offer), 'degraded') in ('degraded', 'engine_preparing');
+comment on view private.preferred_runners is
+  'The runners that keep a lane''s jobs from those that are farther away. The claim, the explanation and the scaling of '
+  'runners all read it.';
+comment on column private.preferred_runners.distance is 'Runners that are farther away than this wait.';
+comment on column private.preferred_runners.reason is
+  'nearer: it is available · own_first: it is meant for the lane, and the organisation lets its own runners go before '
+  'shared ones even when they are busy or away.';
 
 -- ## taking
 create type private.instance_now as (name text, offer private.offer, free integer);
@@ -7361,16 +7421,15 @@ begin
         select from private.live_jobs as q where q.lane_id = w.lane_id and q.stage = 'READY' limit 1
       ) as ready
       where w.worker_id = p_worker and (w.instance_name is null or w.instance_name = p_self.name)
-      -- First which lanes have work at all: the rules below cost more, and a runner may serve hundreds of lanes.
+      -- First the lanes that have work at all: the rules below cost more, and a runner may serve hundreds of lanes.
       offset 0
     ) as lw
-    join private.lanes as l on l.id = lw.lane_id
-    where private.shortfall(l, p_self.offer) is null
+    cross join lateral (select * from private.lanes as l where l.id = lw.lane_id offset 0) as l
+    where private.shortfall(row(l.*)::private.lanes, p_self.offer) is null
       and not exists (select from private.organizations_in_maintenance as m where m.org_id = l.org_id)
-      -- How the nearer ones are is asked where there are any.
-      and not (
-        exists (select from private.lane_workers as n where n.lane_id = l.id and n.distance < lw.distance)
-        and private.has_nearer(l, lw.distance))
+      -- "offset 0": one lane after the other, by the index, never the runners of all lanes.
+      and not exists (
+        select from private.preferred_runners as p where p.lane_id = l.id and p.distance < lw.distance offset 0)
   );
 end;
 $$;
@@ -9869,9 +9928,10 @@ language sql stable set search_path = '' as $$
         coalesce((w.scaling ->> 'idle_seconds')::integer, 300)),
     'load', jsonb_build_object('desired', w.desired_count, 'connected', l.connected, 'waiting', (
         -- Who is nearer is asked once for a lane that has work, not for each of its jobs.
-        select coalesce(sum(case when ready.jobs = 0 or private.has_nearer(l, lw.distance) then 0 else ready.jobs end),
-          0)
-        from private.lane_workers as lw join private.lanes as l on l.id = lw.lane_id
+        select coalesce(sum(case when ready.jobs > 0 and not exists (
+          select from private.preferred_runners as p where p.lane_id = lw.lane_id and p.distance < lw.distance offset 0
+        ) then ready.jobs end), 0)
+        from private.lane_workers as lw
         cross join lateral (
           select count(*) as jobs from private.live_jobs as q where q.lane_id = lw.lane_id and q.stage = 'READY'
         ) as ready
@@ -10150,13 +10210,12 @@ create trigger follow_retry after insert on public.provision_jobs for each row w
 
 -- ## placing jobs
 
--- Enqueues a job for each of these members, all of sets that ask for the same.
+-- Enqueues a job for each of these members, all of sets that ask for the same. The caller holds their states' locks.
 create function private.add_set_jobs(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_jobs bigint[];
 begin
-  perform private.lock_module_states(p_like.org_id, p_modules);
   if p_like.type in ('APPLY', 'DESTROY') then
     perform private.refuse_locked_modules(p_modules);
   end if;
@@ -10208,6 +10267,9 @@ begin
   end loop;
   if v_modules = '{}' then
     return 0;
+  end if;
+  if p_waits then
+    perform private.lock_module_states(p_like.org_id, v_modules);
   end if;
   begin
     perform private.add_set_jobs(p_like, v_sets, v_modules);
@@ -10361,8 +10423,8 @@ begin
   if v_members = 0 then
     perform private.fail('RY409', 'There is no module below this group.', 'Create one first, or choose another group.');
   end if;
-  -- Each of them holds an advisory lock until the end; the sweep places the rest.
-  perform private.place_members(v_set, 1000, true);
+  -- As many as fit well into the time of one request; the sweep places the rest.
+  perform private.place_members(v_set, 2000, true);
   perform private.audit(p_org, 'set.started', 'set', v_set.id::pg_catalog.text, p_type || ' '
     || coalesce(nullif(p_path, ''), 'all modules'),
     jsonb_build_object('modules', v_members));
@@ -11004,7 +11066,7 @@ begin
     perform private.fail('RY409', 'There is nothing to run: no module is there, or the run before is not finished.',
       'Look at its last run.');
   end if;
-  perform private.place_members(v_set, 1000, true);
+  perform private.place_members(v_set, 2000, true);
   perform private.audit(v_schedule.org_id, 'schedule.run', 'schedule', p_schedule::pg_catalog.text, v_schedule.type
     || ' ' || v_schedule.path);
   return private.set_json(v_set);
@@ -11685,7 +11747,7 @@ grant execute on function private.redeliver to authenticated;
 -- ==================== schemas/pages.sql
 
 -- What pages ask for. "Why is it waiting?" uses the claim's own rules: the same lane, lane_fit, lane_instances,
--- shortfall and has_nearer, so the answer cannot disagree with the claim (a test compares them). Thousands of runners
+-- shortfall and preferred_runners, so the answer cannot disagree with the claim (a test compares them). Thousands of runners
 -- share a few distances and offers, and each is evaluated once. Lists of runners, jobs and modules come a page at a
 -- time, with search, order and true counts: REST cuts a table at a thousand rows. The list of events reads two indexes
 -- by time, no further than one page; a search that finds little stops after a bound and says so.
@@ -11718,15 +11780,18 @@ create function private.lane_verdicts(
 )
 language sql stable set search_path = '' as $$
   with fit as materialized (
-    select f.* from private.lane_fit(p_lane, null) as f
-  ), nearer as materialized (
-    select d.distance, private.has_nearer(l, d.distance) as is_there
+    select f.* from private.lane_fit(array[p_lane], null) as f
+  ), before as materialized (
+    select d.distance, (
+      select min(p.reason) from private.preferred_runners as p where p.lane_id = p_lane and p.distance < d.distance
+    ) as reason
     from (select distinct f.distance from fit as f where f.reason is null) as d
-    join private.lanes as l on l.id = p_lane
   )
-  select f.worker_id, w.name, w.status, case
+  select w.id, w.name, w.status, case
+    when f.worker_id is null and l.pinned_worker_id <> w.id then 'pinned_elsewhere'
+    when f.worker_id is null then 'not_assigned'
     when f.reason is not null then lower(f.reason)
-    when s.is_available then case when n.is_there then 'nearer' else 'ok' end
+    when s.is_available then coalesce(b.reason, 'ok')
     when w.is_disabled then 'disabled'
     when w.is_draining then 'draining'
     when not s.has_named then 'instance_missing'
@@ -11739,111 +11804,131 @@ language sql stable set search_path = '' as $$
     when w.never_contacted then 'never_contacted'
     else 'offline'
   end, f.distance, f.instance_name
-  from fit as f
-  join public.workers as w on w.id = f.worker_id
-  join private.worker_prospects as p on p.worker_id = f.worker_id
-  left join nearer as n on n.distance = f.distance
-  left join private.lane_states(p_lane) as s on s.worker_id = f.worker_id
+  from private.lanes as l
+  join public.workers as w on (w.org_id = l.org_id or w.is_shared) and w.removed_at is null
+  join private.worker_prospects as p on p.worker_id = w.id
+  left join fit as f on f.worker_id = w.id
+  left join before as b on b.distance = f.distance
+  left join private.lane_states(p_lane) as s on s.worker_id = w.id
+  where l.id = p_lane
 $$;
 
--- A verdict in words, and what would help.
-create function private.verdict_words(p_code text, p_lane private.lanes, p_worker public.workers) returns text[]
-language sql stable set search_path = '' as $$
-  select case p_code
-    when 'ok' then array['Can take it now', '']
-    when 'nearer' then array['A runner nearer to the module is available and goes first', '']
-    when 'busy' then array[format('All slots are in use (%s per instance)', p_worker.capacity),
-      'Wait, or raise its capacity']
-    when 'draining' then array['Draining: ' || coalesce(p_worker.drain_reason, 'finishes what it has'), 'Resume it']
-    when 'disabled' then array['Disabled', 'Enable it']
-    when 'offline' then array['Offline: ' || p_worker.status_reason, 'Start it']
-    when 'never_contacted' then array['Never contacted', 'Start it with its id and token']
-    when 'no_credential' then array['Has no usable token or service account, so it cannot connect',
-      'Rotate its token, or give it a service account that is enabled']
-    when 'scaled_to_zero' then array['Asleep; it starts when a job needs it', '']
-    when 'starting' then array['Starting', '']
-    when 'instance_missing' then array[format('No instance called "%s" is connected', p_lane.pinned_instance_name),
-      'Start that instance, or change the module''s pin']
-    when 'not_assigned' then array['Not assigned to the module, its groups or all modules', 'Assign it']
-    when 'labels_missing' then array[format('Lacks %s', (
-      select string_agg(x, ', ') from unnest(p_lane.labels) as x where x <> all (p_worker.labels))),
-        'Add the label, if it is true of the machine']
-    when 'type_refused' then array['Does not accept this type of job', 'Change the types that it accepts']
-    when 'pinned_elsewhere' then array['The job is pinned to another runner', 'Change the module''s pin']
-    when 'is_target' then array['The job is about this runner itself', 'Another runner must do it']
-    when 'shared_refused' then array['The organisation does not use shared runners',
-      'Change that in the organisation''s settings']
-    when 'shared_elsewhere' then array['The installation keeps this shared runner for other organisations', '']
-    when 'degraded' then array['Degraded: ' || coalesce((
-      select i.facts #>> '{degraded,reason}' from public.worker_instances as i
-      where i.worker_id = p_worker.id and jsonb_typeof(i.facts -> 'degraded') = 'object' order by i.updated_at desc
-        limit 1), 'it cannot run jobs just now'), 'Look at the runner''s page']
-    when 'engine_preparing' then array[format('%s is still being prepared there', p_lane.engine), 'Wait a little']
-    when 'engine_missing' then array[format('Has no %s', p_lane.engine), format('Install %s on the machine',
-      p_lane.engine)]
-    when 'engine_version' then array[format('Its %s is not %s', p_lane.engine, p_lane.engine_version),
-      'Install that version, or change the module''s requirement']
-    when 'cloud_missing' then array[format('Says that it cannot act in %s', p_lane.cloud),
-      'Give it the rights; its doctor command says what is missing']
-  end
-$$;
+create view private.verdicts as
+select
+  v.rank, v.code, v.reason, v.help, v.summary, v.next_step
+from (values
+  (1, 'ok', 'Can take it now', '', 'A runner can take it now.', 'It starts when that runner next asks for jobs.'),
+  (2, 'busy', 'All slots are in use ({capacity} per instance)', 'Wait, or raise its capacity',
+    'Every runner that may run it is busy.',
+    'It starts when a slot is free; more capacity or another runner would help.'),
+  (3, 'nearer', 'A runner nearer to the module is available and goes first', '',
+    'A nearer runner is available and takes it first.', 'It starts when that runner next asks for jobs.'),
+  (4, 'engine_preparing', '{engine} is still being prepared there', 'Wait a little',
+    'The runner that may run it is still preparing the engine.', 'It begins when the engine is there.'),
+  (5, 'starting', 'Starting', '', 'The runner that may run it is starting.',
+    'It begins with that runner''s first look.'),
+  (6, 'scaled_to_zero', 'Asleep; it starts when a job needs it', '', 'The runner that may run it is asleep.',
+    'It is being started.'),
+  (7, 'degraded', 'Degraded: {degraded}', 'Look at the runner''s page', 'The runners that may run it are degraded.',
+    'Their pages say what is wrong with them.'),
+  (8, 'draining', 'Draining: {drain}', 'Resume it', 'The runners that may run it are draining.',
+    'Resume one of them, or assign another runner.'),
+  (9, 'disabled', 'Disabled', 'Enable it', 'The runners that may run it are disabled.', 'Enable one of them.'),
+  (10, 'offline', 'Offline: {status}', 'Start it', 'The runners that may run it are offline.',
+    'Start one of them, or assign another runner.'),
+  (11, 'never_contacted', 'Never contacted', 'Start it with its id and token',
+    'The runner that may run it has never connected.', 'Start it with its id and token.'),
+  (12, 'no_credential', 'Has no usable token or service account, so it cannot connect',
+    'Rotate its token, or give it a service account that is enabled',
+    'The runner that may run it has no usable token or service account, so it cannot connect.',
+    'Rotate its token, or give it a service account that is enabled.'),
+  (13, 'own_first', 'The organisation''s own runners come first, even while they are busy or away',
+    'Let shared runners help when no own runner is available, in the organisation''s settings',
+    'Only the organisation''s own runners may run it, and none of them is available.',
+    'Start one of them.'),
+  (14, 'instance_missing', 'No instance called "{instance}" is connected',
+    'Start that instance, or change the module''s pin',
+    'It is pinned to instance "{instance}", which is not connected.', 'Start that instance, or change the pin.'),
+  (15, 'engine_version', 'Its {engine} is not {version}', 'Install that version, or change the module''s requirement',
+    'No runner that may run it has {engine} {version}.',
+    'Install that version on one of them, or change the module''s requirement.'),
+  (16, 'engine_missing', 'Has no {engine}', 'Install {engine} on the machine', 'No runner that may run it has {engine}.',
+    'Install the engine on one of them, or assign a runner that has it.'),
+  (17, 'cloud_missing', 'Says that it cannot act in {cloud}',
+    'Give it the rights; its doctor command says what is missing', 'No runner that may run it can act in {cloud}.',
+    'Give one of them the rights; its doctor command says what is missing.'),
+  (18, 'labels_missing', 'Lacks {missing}', 'Add the label, if it is true of the machine',
+    'No assigned runner has the labels {labels}.', 'Add the labels to a runner that has what they say.'),
+  (19, 'type_refused', 'Does not accept this type of job', 'Change the types that it accepts',
+    'No assigned runner accepts {type} jobs.', 'Change the types that a runner accepts.'),
+  (20, 'is_target', 'The job is about this runner itself', 'Another runner must do it',
+    'Only the runner that the job is about could run it.', 'Add another runner, or use a shared one.'),
+  (21, 'shared_refused', 'The organisation does not use shared runners', 'Change that in the organisation''s settings',
+    'Only shared runners could run it, and the organisation does not use them.',
+    'Add a runner, or change the organisation''s settings.'),
+  (22, 'shared_elsewhere', 'The installation keeps this shared runner for other organisations', '',
+    'Only shared runners that are kept for other organisations could run it.',
+    'Add a runner, or ask whoever runs this installation.'),
+  (23, 'pinned_elsewhere', 'The job is pinned to another runner', 'Change the module''s pin',
+    'The runner that it is pinned to cannot run it.', 'Change the pin, or assign that runner.'),
+  (24, 'not_assigned', 'Not assigned to the module, its groups or all modules', 'Assign it',
+    'No runner is assigned to {path}.', 'Assign a runner to the module, a group above it, or all modules.')
+) as v (rank, code, reason, help, summary, next_step);
+comment on view private.verdicts is
+  'Why a runner does not take a job now: in words about the runner, and, for the verdict that is nearest to "ok", about '
+  'the job. Names in braces are filled in.';
+comment on column private.verdicts.code is 'What programs read.';
+comment on column private.verdicts.help is 'What would help the runner.';
+comment on column private.verdicts.summary is 'About the job, when this is the verdict that is nearest to "ok".';
+comment on column private.verdicts.rank is 'The nearer to "ok", the lower: the lowest one says why a job waits.';
+comment on column private.verdicts.next_step is 'What would help the job.';
 
--- The verdict of the runner that comes nearest to taking a job, as the reason why the job waits, and what would help.
-create function private.best_words(p_job public.provision_jobs, p_code text) returns text[]
-language plpgsql stable set search_path = '' as $$
+-- A text with its names in braces filled in.
+create function private.fill_in(p_text text, p_facts jsonb) returns text
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_fact pg_catalog.record;
 begin
-  return case p_code
-    when 'ok' then array['A runner can take it now.', 'It starts when that runner next asks for jobs.']
-    when 'busy' then array['Every runner that may run it is busy.',
-      'It starts when a slot is free; more capacity or another runner would help.']
-    when 'nearer' then array['A nearer runner is available and takes it first.',
-      'It starts when that runner next asks for jobs.']
-    when 'draining' then array['The runners that may run it are draining.',
-      'Resume one of them, or assign another runner.']
-    when 'disabled' then array['The runners that may run it are disabled.', 'Enable one of them.']
-    when 'scaled_to_zero' then array['The runner that may run it is asleep.', 'It is being started.']
-    when 'starting' then array['The runner that may run it is starting.', 'It begins with that runner''s first look.']
-    when 'offline' then array['The runners that may run it are offline.',
-      'Start one of them, or assign another runner.']
-    when 'never_contacted' then array['The runner that may run it has never connected.',
-      'Start it with its id and token.']
-    when 'no_credential'
-      then array['The runner that may run it has no usable token or service account, so it cannot connect.',
-        'Rotate its token, or give it a service account that is enabled.']
-    when 'instance_missing' then array[format('It is pinned to instance "%s", which is not connected.',
-      p_job.pinned_instance_name), 'Start that instance, or change the pin.']
-    when 'labels_missing' then array[format('No assigned runner has the labels %s.',
-      array_to_string(p_job.labels, ', ')), 'Add the labels to a runner that has what they say.']
-    when 'type_refused' then array[format('No assigned runner accepts %s jobs.', p_job.type),
-      'Change the types that a runner accepts.']
-    when 'not_assigned' then array[format('No runner is assigned to %s.',
-      coalesce(p_job.module_path, 'the organisation')),
-        'Assign a runner to the module, a group above it, or all modules.']
-    when 'pinned_elsewhere' then array['The runner that it is pinned to cannot run it.',
-      'Change the pin, or assign that runner.']
-    when 'is_target' then array['Only the runner that the job is about could run it.',
-      'Add another runner, or use a shared one.']
-    when 'shared_refused' then array['Only shared runners could run it, and the organisation does not use them.',
-      'Add a runner, or change the organisation''s settings.']
-    when 'shared_elsewhere' then array['Only shared runners that are kept for other organisations could run it.',
-      'Add a runner, or ask whoever runs this installation.']
-    when 'degraded' then array['The runners that may run it are degraded.', 'Their pages say what is wrong with them.']
-    when 'engine_preparing' then array['The runner that may run it is still preparing the engine.',
-      'It begins when the engine is there.']
-    when 'engine_missing' then array[format('No runner that may run it has %s.', p_job.payload #>> '{module,engine}'),
-      'Install the engine on one of them, or assign a runner that has it.']
-    when 'engine_version' then array[format('No runner that may run it has %s %s.', p_job.payload #>> '{module,engine}',
-      p_job.payload #>> '{module,engine_version}'),
-        'Install that version on one of them, or change the module''s requirement.']
-    when 'cloud_missing' then array[format('No runner that may run it can act in %s.',
-      p_job.payload #>> '{lifecycle,identity,provider}'),
-        'Give one of them the rights; its doctor command says what is missing.']
-    else array['There is no runner.', 'Add a runner.'] end;
+  for v_fact in select f.key, f.value from jsonb_each_text(p_facts) as f loop
+    p_text := replace(p_text, '{' || v_fact.key || '}', coalesce(v_fact.value, ''));
+  end loop;
+  return p_text;
 end;
 $$;
 
--- Why a job waits, in one sentence, and what would help, in another.
-create function private.queue_words(p_job public.provision_jobs, p_live private.live_jobs, p_code text) returns text[]
+-- What the words about a runner and a lane's jobs name.
+create function private.verdict_facts(p_lane private.lanes, p_worker public.workers) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('engine', p_lane.engine, 'version', p_lane.engine_version, 'cloud', p_lane.cloud,
+    'instance', p_lane.pinned_instance_name, 'capacity', p_worker.capacity, 'status', p_worker.status_reason,
+    'drain', coalesce(p_worker.drain_reason, 'finishes what it has'), 'missing', (
+      select string_agg(x, ', ') from unnest(p_lane.labels) as x where x <> all (p_worker.labels)),
+    'degraded', coalesce((
+      select i.facts #>> '{degraded,reason}' from public.worker_instances as i
+      where i.worker_id = p_worker.id and jsonb_typeof(i.facts -> 'degraded') = 'object'
+      order by i.updated_at desc limit 1), 'it cannot run jobs just now'))
+$$;
+
+-- The verdict of the runner that comes nearest to taking a job, as the reason why the job waits, and what would help.
+create function private.best_words(p_job public.provision_jobs, p_lane private.lanes, p_codes text[]) returns text[]
+language plpgsql stable set search_path = '' as $$
+declare
+  v_facts pg_catalog.jsonb := jsonb_build_object('engine', p_lane.engine, 'version', p_lane.engine_version,
+    'cloud', p_lane.cloud, 'instance', p_lane.pinned_instance_name, 'labels', array_to_string(p_lane.labels, ', '),
+    'type', p_job.type, 'path', coalesce(p_job.module_path, 'the organisation'));
+  v_words pg_catalog.text[];
+begin
+  select array[private.fill_in(v.summary, v_facts), private.fill_in(v.next_step, v_facts) || case
+    when 'own_first' = any (p_codes)
+    then ' Shared runners could run it: let them help when no own runner is available, in the organisation''s settings.'
+    else '' end]
+  into v_words from private.verdicts as v where v.code = any (p_codes) order by v.rank limit 1;
+  return coalesce(v_words, array['There is no runner.', 'Add a runner.']);
+end;
+$$;
+
+-- Why a job waits that no runner could take now, in one sentence, and what would help, in another; else null.
+create function private.queue_words(p_job public.provision_jobs, p_live private.live_jobs) returns text[]
 language plpgsql stable set search_path = '' as $$
 declare
   v_current private.live_jobs;
@@ -11875,18 +11960,8 @@ begin
       else array[format('Job %s of the same module goes first: one job per state at a time.', v_current.job_id),
         'It starts when that one is done.'] end;
   end if;
-  return private.best_words(p_job, p_code);
+  return null;
 end;
-$$;
-
--- The nearer a verdict is to "ok", the lower: the lowest one says why a job waits.
-create function private.verdict_rank(p_code text) returns integer
-language sql immutable set search_path = '' as $$
-  select array_position(array['ok', 'busy', 'nearer', 'engine_preparing', 'starting', 'scaled_to_zero', 'degraded',
-    'draining', 'disabled', 'offline', 'never_contacted', 'no_credential', 'instance_missing', 'engine_version',
-      'engine_missing', 'cloud_missing',
-    'labels_missing', 'type_refused', 'is_target', 'shared_refused', 'shared_elsewhere',
-    'pinned_elsewhere', 'not_assigned'], p_code)
 $$;
 
 -- How many ready jobs that want the same runners go before this one; counted up to a thousand.
@@ -11912,7 +11987,7 @@ declare
   v_job public.provision_jobs;
   v_live private.live_jobs;
   v_lane private.lanes;
-  v_best pg_catalog.text;
+  v_codes pg_catalog.text[];
   v_counts pg_catalog.jsonb;
   v_runners pg_catalog.jsonb;
   v_words pg_catalog.text[];
@@ -11936,25 +12011,26 @@ begin
   with verdict as materialized (
     select v.* from private.lane_verdicts(v_lane.id) as v
   ), reason as materialized (
-    select c.code, c.n, private.verdict_rank(c.code) as rank
+    select c.code, c.n, r.rank, r.reason, r.help
     from (select v.code, count(*) as n from verdict as v group by v.code) as c
+    join private.verdicts as r on r.code = c.code
   ), best as (
-    select v.*, r.rank from verdict as v join reason as r on r.code = v.code
+    select v.*, r.rank, r.reason, r.help from verdict as v join reason as r on r.code = v.code
     order by r.rank, v.distance, v.name limit 20
   )
-  select (select r.code from reason as r order by r.rank limit 1),
+  select (select array_agg(r.code order by r.rank) from reason as r),
     (select coalesce(jsonb_agg(jsonb_build_object('reason_code', r.code, 'count', r.n) order by r.rank), '[]')
       from reason as r),
     (select coalesce(jsonb_agg(jsonb_build_object('worker_id', v.worker_id, 'name', v.name, 'status', v.status,
-      'reason_code', v.code, 'reason', words.said[1], 'help', words.said[2], 'distance', v.distance) order by v.rank,
-        v.distance, v.name), '[]')
+      'reason_code', v.code, 'reason', private.fill_in(v.reason, f.facts), 'help', private.fill_in(v.help, f.facts),
+      'distance', v.distance) order by v.rank, v.distance, v.name), '[]')
       from best as v join public.workers as w on w.id = v.worker_id
-      cross join lateral (select private.verdict_words(v.code, v_lane, w) as said) as words)
-  into v_best, v_counts, v_runners;
+      cross join lateral (select private.verdict_facts(v_lane, w) as facts offset 0) as f)
+  into v_codes, v_counts, v_runners;
   v_maintenance := private.current_maintenance(v_job.org_id);
-  v_words := private.queue_words(v_job, v_live, v_best);
+  v_words := coalesce(private.queue_words(v_job, v_live), private.best_words(v_job, v_lane, v_codes));
   return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'maintenance', v_maintenance,
-    'claimable', v_live.stage = 'READY' and v_best = 'ok' and v_maintenance is null,
+    'claimable', v_live.stage = 'READY' and v_codes[1] = 'ok' and v_maintenance is null,
     'summary', v_words[1], 'help', v_words[2], 'position', case when v_live.stage = 'READY' then v_ahead + 1 end,
       'ahead', v_ahead,
     'runners', v_runners, 'counts', v_counts);
@@ -12153,7 +12229,9 @@ grant execute on function private.list_modules to authenticated;
 -- Runners with a free slot that take nothing, although a job which they may take, by the claim's own rules, has waited
 -- for two minutes.
 create function private.idle_workers(p_org uuid, p_workers uuid[]) returns setof uuid
-language sql stable set search_path = '' as $$
+language plpgsql stable set search_path = '' set plan_cache_mode = force_generic_plan as $$
+begin
+  return query
   with old as materialized (
     -- The first of each lane is enough; and mostly there is none.
     select l.id as lane_id from private.lanes as l
@@ -12164,30 +12242,40 @@ language sql stable set search_path = '' as $$
     join public.provision_jobs as j on j.id = head.job_id and j.queued_at < now() - interval '2 minutes'
     where l.org_id = p_org and private.current_maintenance(p_org) is null
   ), idle as materialized (
-    select i.worker_id, i.name, i.offer from public.workers as w
-    join private.instance_liveness as i on i.worker_id = w.id
+    -- Runner by runner, by its index: a page asks for fifty of thousands.
+    select w.id as worker_id, i.name, i.offer from public.workers as w
+    cross join lateral (
+      select i.name, i.offer, n.connected_at from private.instance_liveness as i
+      join public.worker_instances as n on n.id = i.instance_id
+      where i.worker_id = w.id and i.is_fresh and not i.is_draining and i.used < i.capacity offset 0
+    ) as i
     where exists (select from old) and (w.org_id = p_org or w.is_shared) and w.removed_at is null
       and (p_workers is null or w.id = any (p_workers)) and not w.is_disabled and not w.is_draining
-      and i.is_fresh and not i.is_draining and i.used < i.capacity
-      -- Whoever has just come, or has just taken one, is about to take the next.
-      and not exists (select from public.worker_instances as n where n.id = i.instance_id
-        and n.connected_at > now() - interval '2 minutes')
+      -- A runner that has just connected, or has just claimed a job, is about to claim the next one.
+      and not coalesce(i.connected_at > now() - interval '2 minutes', false)
       and not exists (
         select from (select j.claimed_at from public.provision_jobs as j where j.worker_id = w.id
           order by j.id desc limit 1) as last where last.claimed_at > now() - interval '2 minutes')
-  ), fit as materialized (
-    select o.lane_id, f.offer from old as o join private.lanes as l on l.id = o.lane_id
-    cross join (select distinct i.offer from idle as i) as f where private.shortfall(l, f.offer) is null
   ), near as materialized (
-    select d.lane_id, d.distance from (
-      select distinct lw.lane_id, lw.distance from idle as i
-      join private.lane_workers as lw on lw.worker_id = i.worker_id join old as o on o.lane_id = lw.lane_id) as d
-    join private.lanes as l on l.id = d.lane_id where d.distance = 0 or not private.has_nearer(l, d.distance)
+    -- Thousands of runners share a few distances and offers: each is compared with its lane once.
+    select d.lane_id, d.distance
+    from (select distinct lw.lane_id, lw.distance from old as o join private.lane_workers as lw using (lane_id)) as d
+    where d.distance = 0 or not exists (
+      select from private.preferred_runners as p where p.lane_id = d.lane_id and p.distance < d.distance offset 0)
+  ), offer as materialized (
+    select o.offer, row_number() over () as number from (select distinct i.offer from idle as i) as o
+  ), alike as (
+    select n.lane_id, f.number, array_agg(i.worker_id) as workers
+    from near as n join private.lane_workers as lw on lw.lane_id = n.lane_id and lw.distance = n.distance
+    join idle as i on i.worker_id = lw.worker_id and (lw.instance_name is null or lw.instance_name = i.name)
+    join offer as f on f.offer = i.offer
+    group by n.lane_id, f.number
   )
-  select distinct i.worker_id from idle as i join private.lane_workers as lw on lw.worker_id = i.worker_id
-  join fit as f on f.lane_id = lw.lane_id and f.offer = i.offer
-  join near as n on n.lane_id = lw.lane_id and n.distance = lw.distance
-  where lw.instance_name is null or lw.instance_name = i.name
+  select distinct w.id from alike as a join offer as f on f.number = a.number
+  join private.lanes as l on l.id = a.lane_id
+  cross join lateral unnest(a.workers) as w (id)
+  where private.shortfall(l, f.offer) is null;
+end;
 $$;
 
 -- What is wrong with an organisation's runners, or some of them: never_contacted, out_of_contact, degraded (and why),
@@ -12195,7 +12283,9 @@ $$;
 create function private.runner_health(
   p_org uuid, p_workers uuid[]
 ) returns table (worker_id uuid, health text[], reason text, updates_itself boolean, clock_off integer)
-language sql stable set search_path = '' as $$
+language plpgsql stable set search_path = '' set plan_cache_mode = force_generic_plan as $$
+begin
+  return query
   with newest as materialized (
     select l.version, private.release_files(l.version) as files from private.latest_version() as l (version)
   ), fleet as materialized (
@@ -12223,8 +12313,9 @@ language sql stable set search_path = '' as $$
     cross join lateral (
       select bool_or(i.facts ->> 'isolation' = 'none') as is_open,
         bool_and(coalesce(i.facts ->> 'self_update' = any (n.files), false)) as updates_itself,
-        max(coalesce(i.facts #>> '{degraded,reason}',
-          case when i.engine_note like 'no engine%' then 'No engine was found on it.' end)) as reason,
+        -- A runner that dispatches needs no engine of its own: its jobs use the image's.
+        max(coalesce(i.facts #>> '{degraded,reason}', case when i.engine_note like 'no engine%'
+          and coalesce(i.facts ->> 'dispatcher', 'local') = 'local' then 'No engine was found on it.' end)) as reason,
         (array_agg((i.facts ->> 'clock_off')::integer order by abs((i.facts ->> 'clock_off')::integer) desc nulls last)
         )[1] as clock_off
       from public.worker_instances as i where i.worker_id = f.id and i.status <> 'OFFLINE'
@@ -12232,7 +12323,8 @@ language sql stable set search_path = '' as $$
   )
   select s.id, case when s.health = '{}' and s.status <> 'OFFLINE' then '{healthy}' else s.health end, s.reason,
     s.updates_itself, s.clock_off
-  from said as s
+  from said as s;
+end;
 $$;
 
 create function private.runner_facets(p_org uuid) returns jsonb
@@ -12281,8 +12373,8 @@ language sql stable set search_path = '' as $$
   select jsonb_build_object(
     'left_at', max(i.disconnected_at),
     'processes', coalesce(jsonb_agg(jsonb_build_object('id', i.id, 'name', i.name, 'hostname', i.hostname,
-      'status', i.status, 'version', i.version, 'capacity', i.capacity, 'engines', i.engines,
-      'engine_note', i.engine_note) order by i.name) filter (where i.status <> 'OFFLINE'), '[]'),
+      'status', i.status, 'version', i.version, 'capacity', i.capacity,
+      'engines', coalesce((l.offer).engines, '{}'), 'engine_note', (l.offer).engine_note) order by i.name) filter (where i.status <> 'OFFLINE'), '[]'),
     'pulses', coalesce(jsonb_object_agg(i.id, jsonb_build_object('at', l.last_seen_at, 'used', l.used,
       'capacity', i.capacity)) filter (where i.status <> 'OFFLINE'), '{}'))
   from public.worker_instances as i join private.instance_liveness as l on l.instance_id = i.id

@@ -50,7 +50,8 @@ begin
       return case when starts_with(p_offer.engine_note, p_lane.engine || ' is being prepared') then 'engine_preparing'
         else 'engine_missing' end;
     end if;
-    if not private.meets_requirement(p_offer.engines ->> p_lane.engine::pg_catalog.text, p_lane.engine_version) then
+    if p_lane.engine_version is not null
+      and not private.meets_requirement(p_offer.engines ->> p_lane.engine::pg_catalog.text, p_lane.engine_version) then
       return 'engine_version';
     end if;
   end if;
@@ -58,29 +59,25 @@ begin
 end;
 $$;
 
--- Whether a runner nearer than this is available for the lane (there, willing, a free slot, lacking nothing), or,
--- before a shared one, is meant for it: enabled, seen, and not without what its jobs need. The claim and the
--- explanation both use it.
-create function private.has_nearer(p_lane private.lanes, p_distance smallint) returns boolean
-language plpgsql stable set search_path = '' as $$
-begin
-  if exists (
-    select from private.lane_instances as n
-    where n.lane_id = p_lane.id and n.distance < p_distance and n.is_willing and n.free > 0
-      and private.shortfall(p_lane, n.offer) is null
-  ) then
-    return true;
-  end if;
-  -- 200 is the distance of a shared runner: it may have to wait for own ones that are only busy or away.
-  return p_distance >= 200
-    and (select o.shared_runners = 'NONE_FITS' from public.organizations as o where o.id = p_lane.org_id)
-    and exists (
-      select from private.lane_instances as n
-      where n.lane_id = p_lane.id and n.distance < p_distance and n.is_in_use and n.is_named
-        and coalesce(private.shortfall(p_lane, n.offer), 'degraded') in ('degraded', 'engine_preparing')
-    );
-end;
-$$;
+create view private.preferred_runners as
+select n.lane_id, n.distance, 'nearer' as reason
+from private.lanes as l inner join private.lane_instances as n on n.lane_id = l.id
+where n.is_willing and n.free > 0 and private.shortfall(l, n.offer) is null
+union all
+-- 199: before every shared runner, however far away its runner is.
+select n.lane_id, 199::smallint, 'own_first'
+from private.lanes as l
+inner join public.organizations as o on o.id = l.org_id and o.shared_runners = 'NONE_FITS'
+inner join private.lane_instances as n on n.lane_id = l.id
+where n.distance < 200 and n.is_in_use and n.is_named
+  and coalesce(private.shortfall(l, n.offer), 'degraded') in ('degraded', 'engine_preparing');
+comment on view private.preferred_runners is
+  'The runners that keep a lane''s jobs from those that are farther away. The claim, the explanation and the scaling of '
+  'runners all read it.';
+comment on column private.preferred_runners.distance is 'Runners that are farther away than this wait.';
+comment on column private.preferred_runners.reason is
+  'nearer: it is available · own_first: it is meant for the lane, and the organisation lets its own runners go before '
+  'shared ones even when they are busy or away.';
 
 -- ## taking
 create type private.instance_now as (name text, offer private.offer, free integer);
@@ -120,16 +117,15 @@ begin
         select from private.live_jobs as q where q.lane_id = w.lane_id and q.stage = 'READY' limit 1
       ) as ready
       where w.worker_id = p_worker and (w.instance_name is null or w.instance_name = p_self.name)
-      -- First which lanes have work at all: the rules below cost more, and a runner may serve hundreds of lanes.
+      -- First the lanes that have work at all: the rules below cost more, and a runner may serve hundreds of lanes.
       offset 0
     ) as lw
-    join private.lanes as l on l.id = lw.lane_id
-    where private.shortfall(l, p_self.offer) is null
+    cross join lateral (select * from private.lanes as l where l.id = lw.lane_id offset 0) as l
+    where private.shortfall(row(l.*)::private.lanes, p_self.offer) is null
       and not exists (select from private.organizations_in_maintenance as m where m.org_id = l.org_id)
-      -- How the nearer ones are is asked where there are any.
-      and not (
-        exists (select from private.lane_workers as n where n.lane_id = l.id and n.distance < lw.distance)
-        and private.has_nearer(l, lw.distance))
+      -- "offset 0": one lane after the other, by the index, never the runners of all lanes.
+      and not exists (
+        select from private.preferred_runners as p where p.lane_id = l.id and p.distance < lw.distance offset 0)
   );
 end;
 $$;

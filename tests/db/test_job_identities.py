@@ -49,7 +49,8 @@ def test_nearest_identity_of_a_name_counts_and_others_are_inherited(org: Organiz
 
 
 @pytest.mark.parametrize(
-    ("kind", "phase"), [("PLAN", "plan"), ("DRIFT", "plan"), ("OUTPUT", "plan"), ("APPLY", "apply"), ("DESTROY", "apply")]
+    ("kind", "phase"),
+    [("PLAN", "plan"), ("DRIFT", "plan"), ("OUTPUT", "plan"), ("APPLY", "apply"), ("DESTROY", "apply")],
 )
 def test_phase_follows_the_type_of_the_job(org: Organization, runner: Runner, kind: str, phase: str) -> None:
     org.enqueue("a/b", kind)

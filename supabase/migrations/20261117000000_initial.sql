@@ -3363,6 +3363,9 @@ create table public.provision_jobs (
 create index provision_jobs_org_id_status_idx on public.provision_jobs (org_id, status, id desc) include (type);
 create index provision_jobs_org_id_idx on public.provision_jobs (org_id, id desc);
 create index provision_jobs_module_id_idx on public.provision_jobs (module_id, id desc) where module_id is not null;
+-- A module's badge is read for every row of the tree, and plans may be many.
+create index provision_jobs_module_change_idx on public.provision_jobs (module_id, id desc)
+  where module_id is not null and type in ('APPLY', 'DESTROY', 'DRIFT');
 create index provision_jobs_target_identity_id_idx on public.provision_jobs (target_identity_id, id desc)
   where target_identity_id is not null;
 create index provision_jobs_target_worker_id_idx on public.provision_jobs (target_worker_id)
@@ -3450,11 +3453,13 @@ cross join lateral (
     j.id,
     j.type,
     j.status
-  from public.provision_jobs as j where j.module_id = m.id order by j.id desc limit 1
+  from public.provision_jobs as j
+  where j.module_id = m.id and j.type in ('APPLY', 'DESTROY', 'DRIFT') order by j.id desc limit 1
 ) as j
 where m.deleted_at is null;
 grant select on public.last_jobs to authenticated, service_role;
-comment on view public.last_jobs is 'The newest job of each module that has one: what the tree of modules shows.';
+comment on view public.last_jobs is
+  'The newest apply, destroy or drift check of each module that has one: how its infrastructure is.';
 
 -- ## scheduling
 create type private.job_stage as enum ('WAITING', 'BACKOFF', 'READY', 'RUNNING', 'HELD');
@@ -12463,14 +12468,15 @@ begin
     'rows', (select coalesce(jsonb_agg(to_jsonb(m) - array['source', 'inputs', 'env', 'extra_files', 'hooks']
       || jsonb_build_object('last_job', (
         select jsonb_build_object('id', j.id, 'type', j.type, 'status', j.status, 'finished_at', j.finished_at)
-        from public.provision_jobs as j where j.module_id = m.id order by j.id desc limit 1)) order by s.place), '[]')
+        from public.provision_jobs as j where j.module_id = m.id and j.type in ('APPLY', 'DESTROY', 'DRIFT')
+        order by j.id desc limit 1)) order by s.place), '[]')
       from shown as s join public.modules as m on m.id = s.id)) into v_answer;
   return v_answer;
 end;
 $$;
 comment on function private.list_modules is
-  'A page of modules {total, drifted, counts by group, rows with their last job}: search, filters {group_path, '
-  'in_group, drift}, order path, -path, newest. Members.';
+  'A page of modules {total, drifted, counts by group, rows with their last apply, destroy or drift check}: search, '
+  'filters {group_path, in_group, drift}, order path, -path, newest. Members.';
 grant execute on function private.list_modules to authenticated;
 
 -- ## runners
@@ -14431,8 +14437,8 @@ begin
 end
 $$;
 comment on function public.list_modules is
-  'A page of modules {total, drifted, counts by group, rows with their last job}: search, filters '
-  '{group_path, in_group, drift}, order path, -path, newest. Members.';
+  'A page of modules {total, drifted, counts by group, rows with their last apply, destroy or drift check}: '
+  'search, filters {group_path, in_group, drift}, order path, -path, newest. Members.';
 grant execute on function public.list_modules to authenticated;
 
 create function public.list_notification_rules(p_org uuid) returns jsonb

@@ -504,8 +504,8 @@ begin
 end
 $$;
 comment on function public.list_modules is
-  'A page of modules {total, drifted, counts by group, rows with their last job}: search, filters '
-  '{group_path, in_group, drift}, order path, -path, newest. Members.';
+  'A page of modules {total, drifted, counts by group, rows with their last apply, destroy or drift check}: '
+  'search, filters {group_path, in_group, drift}, order path, -path, newest. Members.';
 grant execute on function public.list_modules to authenticated;
 
 create function public.list_notification_rules(p_org uuid) returns jsonb

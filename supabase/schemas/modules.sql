@@ -46,6 +46,7 @@ create table public.modules (
   source jsonb not null default '{"files": {}}',
   engine public.engine not null default 'tofu',
   engine_version text,
+  backend text check (backend in ('runyard', 'own')),
   inputs jsonb not null default '{}',
   env jsonb not null default '{}',
   extra_files jsonb not null default '[]',
@@ -81,6 +82,9 @@ comment on column public.modules.source_kind is 'Where the code comes from.';
 comment on column public.modules.source is
   'git {url,ref,subfolder} · archive {url,sha256,subfolder} · inline {files:{path:content}} · local {path}.';
 comment on column public.modules.engine_version is 'The engine version wanted; null: whatever the runner has.';
+comment on column public.modules.backend is
+  'Where the state is kept: "runyard", or "own" for the backend that the code names. Null: nobody has chosen, so a '
+  'module whose code names a backend is refused until its state is brought in.';
 comment on column public.modules.inputs is 'Input values, by variable name.';
 comment on column public.modules.env is 'Variables for the engine. No secrets.';
 comment on column public.modules.extra_files is 'Files written beside the code: [{path, content, mode?}].';
@@ -133,7 +137,7 @@ create trigger check_row before insert or update of name, path, description, sou
 create trigger wake after insert or delete or update of description, source_kind, source, engine, engine_version,
   inputs, env, extra_files, hooks,
   labels, runner_instance_name, pinned_worker_id, approvals_required, approval_timeout_seconds, auto_apply, deleted_at,
-  drift_since, drift_resources
+  backend, drift_since, drift_resources
   on public.modules for each row execute function private.wake_for_row();
 
 -- ## checks of what people write
@@ -247,7 +251,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_group public.groups;
 begin
-  perform private.need_role(p_org, 'operator');
+  perform private.need('group.write', p_org, p_path);
   perform private.check_hooks(p_hooks);
   perform private.check_env(p_env);
   perform private.ensure_groups(p_org, p_path);
@@ -306,7 +310,7 @@ begin
   if v_group.id is null then
     perform private.fail('RY404', 'There is no such group.');
   end if;
-  perform private.need_role(v_group.org_id, 'admin');
+  perform private.need('group.delete', v_group.org_id, v_group.path);
   if exists (select from public.modules where group_id = p_group and deleted_at is null)
     or exists (select from public.groups where org_id = v_group.org_id and starts_with(path, v_group.path || '/')) then
     perform private.fail('RY409', format('"%s" is not empty.', v_group.path), 'Remove its modules and groups first.');
@@ -323,6 +327,21 @@ $$;
 comment on function private.delete_group is 'Deletes an empty group. Admins.';
 grant execute on function private.delete_group to authenticated;
 
+-- Refuses a module's own backend where Runyard has its state, and where its engine has none.
+create function private.check_backend(p_module public.modules) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if p_module.backend = 'own' and p_module.engine = 'pulumi' then
+    perform private.fail('RY422', 'Runyard keeps the state of Pulumi modules itself.',
+      'Store what "pulumi stack export" wrote: runyard state push MODULE FILE.');
+  end if;
+  if p_module.backend = 'own' and exists (select from private.states as s where s.module_id = p_module.id) then
+    perform private.fail('RY409', 'Runyard has a state of this module.',
+      'Move it into your backend first, then create another module that keeps its own backend.');
+  end if;
+end;
+$$;
+
 -- Refuses a module that no runner could run.
 create function private.check_module(p_module public.modules) returns void
 language plpgsql stable set search_path = '' as $$
@@ -331,6 +350,7 @@ begin
   perform private.check_env(p_module.env);
   perform private.check_source(p_module.source_kind::pg_catalog.text, p_module.source);
   perform private.check_extra_files(p_module.extra_files);
+  perform private.check_backend(p_module);
   if p_module.pinned_worker_id is not null and not exists (
     select from public.workers as w where w.id = p_module.pinned_worker_id and w.removed_at is null
       and (w.org_id = p_module.org_id or w.is_shared)
@@ -347,7 +367,7 @@ declare
   v_module public.modules;
 begin
   perform private.refuse_unknown_keys(p_spec, array[
-    'description', 'source_kind', 'source', 'engine', 'engine_version', 'inputs', 'env', 'extra_files', 'hooks',
+    'description', 'source_kind', 'source', 'engine', 'engine_version', 'backend', 'inputs', 'env', 'extra_files', 'hooks',
       'labels',
     'runner_instance_name', 'pinned_worker_id', 'approvals_required', 'approval_timeout_seconds', 'auto_apply',
     'can_apply_uploads', 'is_temporary']);
@@ -388,7 +408,7 @@ declare
   v_new public.modules;
   v_module public.modules;
 begin
-  perform private.need_role(p_org, 'operator');
+  perform private.need('module.write', p_org, p_group_path);
   if coalesce(p_name, '') !~ '^[a-z0-9][a-z0-9_-]{0,62}$' then
     perform private.fail('RY422', 'That is not a name for a module.',
       'Use 1 to 63 lower-case letters, digits, hyphens and underscores.');
@@ -399,17 +419,17 @@ begin
   end if;
   v_new := private.merge_spec(private.blank_module(p_org), p_spec);
   if v_new.can_apply_uploads then
-    perform private.need_role(p_org, 'admin');
+    perform private.need('module.guard', p_org, p_group_path);
   end if;
   insert into public.modules (
-    org_id, group_id, group_path, name, path, description, source_kind, source, engine, engine_version, inputs, env,
-      extra_files, hooks,
+    org_id, group_id, group_path, name, path, description, source_kind, source, engine, engine_version, backend,
+      inputs, env, extra_files, hooks,
     labels, runner_instance_name, pinned_worker_id, approvals_required, approval_timeout_seconds, auto_apply,
     can_apply_uploads, is_temporary
   ) values (
     p_org, private.ensure_groups(p_org, p_group_path), p_group_path, p_name, p_group_path || '/' || p_name,
       v_new.description, v_new.source_kind, v_new.source,
-    v_new.engine, v_new.engine_version, v_new.inputs, v_new.env, v_new.extra_files, v_new.hooks, v_new.labels,
+    v_new.engine, v_new.engine_version, v_new.backend, v_new.inputs, v_new.env, v_new.extra_files, v_new.hooks, v_new.labels,
       v_new.runner_instance_name,
     v_new.pinned_worker_id, v_new.approvals_required, v_new.approval_timeout_seconds, v_new.auto_apply,
     v_new.can_apply_uploads, v_new.is_temporary
@@ -429,7 +449,7 @@ comment on function private.create_module is
 grant execute on function private.create_module to authenticated;
 
 -- A module that the caller may use in that role.
-create function private.my_module(p_module uuid, p_role public.member_role) returns public.modules
+create function private.my_module(p_module uuid, p_verb text) returns public.modules
 language plpgsql stable set search_path = '' as $$
 declare
   v_module public.modules;
@@ -439,7 +459,7 @@ begin
   if v_module.id is null then
     perform private.fail('RY404', 'There is no such module.', 'It may have been removed.');
   end if;
-  perform private.need_role(v_module.org_id, p_role);
+  perform private.need(p_verb, v_module.org_id, v_module.path);
   return v_module;
 end;
 $$;
@@ -447,23 +467,23 @@ $$;
 create function private.update_module(p_module uuid, p_spec jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_old public.modules := private.my_module(p_module, 'operator');
+  v_old public.modules := private.my_module(p_module, 'module.write');
   v_module public.modules;
 begin
   -- Locked, then read: what somebody else changes meanwhile must not be written back.
   perform from public.modules where id = p_module for no key update;
-  v_old := private.my_module(p_module, 'operator');
+  v_old := private.my_module(p_module, 'module.write');
   v_module := private.merge_spec(v_old, p_spec);
   -- What is temporary goes by itself, and only admins remove modules.
   if v_module.approvals_required < v_old.approvals_required
     or v_module.can_apply_uploads and not v_old.can_apply_uploads
     or v_module.is_temporary and not v_old.is_temporary then
-    perform private.need_role(v_old.org_id, 'admin');
+    perform private.need('module.guard', v_old.org_id, v_old.path);
   end if;
   update public.modules set
     description = v_module.description, source_kind = v_module.source_kind, source = v_module.source,
       engine = v_module.engine,
-    engine_version = v_module.engine_version, inputs = v_module.inputs, env = v_module.env,
+    engine_version = v_module.engine_version, backend = v_module.backend, inputs = v_module.inputs, env = v_module.env,
       extra_files = v_module.extra_files,
     hooks = v_module.hooks, labels = v_module.labels, runner_instance_name = v_module.runner_instance_name,
     pinned_worker_id = v_module.pinned_worker_id, approvals_required = v_module.approvals_required,
@@ -487,7 +507,7 @@ grant execute on function private.update_module to authenticated;
 create function private.delete_module(p_module uuid, p_confirm_name text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'admin');
+  v_module public.modules := private.my_module(p_module, 'module.delete');
   v_worker pg_catalog.uuid;
 begin
   if p_confirm_name is distinct from v_module.name then
@@ -496,7 +516,7 @@ begin
   end if;
   perform private.lock_routing(v_module.org_id, true);
   perform pg_advisory_xact_lock(private.lock_key('state', p_module::pg_catalog.text));
-  v_module := private.my_module(p_module, 'admin');
+  v_module := private.my_module(p_module, 'module.delete');
   if private.is_state_in_use(p_module)
     or exists (select from public.provision_jobs where module_id = p_module and status = 'AWAITING_APPROVAL') then
     perform private.fail('RY409', 'The module has jobs that are not finished.',
@@ -531,11 +551,11 @@ $$;
 create function private.lock_module(p_module uuid, p_reason text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'operator');
+  v_module public.modules := private.my_module(p_module, 'module.lock');
   v_lock public.module_locks;
 begin
   perform private.lock_state(v_module.org_id, p_module);
-  v_module := private.my_module(p_module, 'operator');
+  v_module := private.my_module(p_module, 'module.lock');
   perform private.refuse_queued_changes(p_module);
   insert into public.module_locks (module_id, org_id, reason, user_id, user_label)
   values (v_module.id, v_module.org_id, trim(p_reason), private.caller_id(), private.caller_label(v_module.org_id))
@@ -560,7 +580,7 @@ grant execute on function private.lock_module to authenticated;
 create function private.unlock_module(p_module uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'operator');
+  v_module public.modules := private.my_module(p_module, 'module.lock');
   v_lock public.module_locks;
 begin
   delete from public.module_locks where module_id = p_module returning * into v_lock;

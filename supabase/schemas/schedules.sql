@@ -237,7 +237,7 @@ declare
   v_next pg_catalog.timestamptz := now();
   v_times pg_catalog.jsonb := '[]';
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('schedule.read', p_org);
   v_cron := private.parse_cron(p_cron);
   perform private.check_zone(p_zone);
   for i in 1..5 loop
@@ -280,8 +280,8 @@ begin
     perform private.fail('RY422', 'A schedule checks for drift, plans, applies or destroys.',
       'Choose DRIFT, PLAN, APPLY or DESTROY.');
   end if;
-  perform private.need_role(v_new.org_id, case when v_new.type = 'DESTROY' then 'admin' else 'operator'
-    end::public.member_role);
+  perform private.need(case when v_new.type = 'DESTROY' then 'schedule.destroy' else 'schedule.write' end,
+    v_new.org_id, v_new.path);
   perform private.need_target(v_new.org_id, v_new.path);
   if v_new.type = 'DESTROY' and not exists (select from public.modules as m where m.org_id = v_new.org_id
     and m.path = v_new.path
@@ -308,7 +308,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_new public.schedules;
 begin
-  perform private.need_role(p_org, 'operator');
+  perform private.need('schedule.write', p_org);
   if (select count(*) from public.schedules as s where s.org_id = p_org) >= 5000 then
     perform private.fail('RY429', 'An organisation has at most 5,000 schedules.',
       'A schedule of a group covers all modules below it.');
@@ -343,8 +343,8 @@ begin
   if v_schedule.id is null then
     perform private.fail('RY404', 'There is no such schedule.');
   end if;
-  perform private.need_role(v_schedule.org_id, case when v_schedule.type = 'DESTROY' then 'admin' else 'operator'
-    end::public.member_role);
+  perform private.need(case when v_schedule.type = 'DESTROY' then 'schedule.destroy' else 'schedule.write' end,
+    v_schedule.org_id, v_schedule.path);
   return v_schedule;
 end;
 $$;
@@ -387,7 +387,7 @@ grant execute on function private.remove_schedule to authenticated;
 create function private.list_schedules(p_org uuid, p_path text default null) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('schedule.read', p_org);
   return (select coalesce(jsonb_agg(private.schedule_json(s) order by s.path, s.created_at), '[]') from (
     select * from public.schedules as s where s.org_id = p_org and (p_path is null
       or s.path = any (private.path_prefixes(p_path)))
@@ -442,7 +442,7 @@ begin
     perform private.fail('RY409', 'There is nothing to run: no module is there, or the run before is not finished.',
       'Look at its last run.');
   end if;
-  perform private.place_members(v_set, 1000, true);
+  perform private.place_members(v_set, 2000, true);
   perform private.audit(v_schedule.org_id, 'schedule.run', 'schedule', p_schedule::pg_catalog.text, v_schedule.type
     || ' ' || v_schedule.path);
   return private.set_json(v_set);

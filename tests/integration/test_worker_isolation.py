@@ -281,7 +281,7 @@ def test_a_link_in_the_place_of_the_plan_brings_nothing_to_light(
     secrets, _ = make_scene("[]").places
     hook = f'ln -sf {secrets}/WORKER_TOKEN "$TMPDIR/../plan.tfplan"'
     job = bench.wait_job(bench.enqueue("PLAN", bench.module(hooks={"after_plan": hook})))
-    assert (job["status"], job["error"]["code"]) == ("FAILED", "no_plan")
+    assert (job["status"], job["error"]["code"]) == ("FAILED", "plan_changed")
 
 
 def test_without_a_sandbox_jobs_run_as_before_and_the_runner_says_so(bench: Bench) -> None:

@@ -91,7 +91,7 @@ def logs(
     row = here.org.job(job)
     if follow_it:
         leave(here, [row])
-    Follower(here.api, int(row["id"])).print_log(attempt or row["attempt"])
+    Follower(here.api, int(row["id"])).print_log(row, attempt or row["attempt"])
 
 
 @command(app, "cancel", calls=("cancel_job",), page="Job → Cancel")

@@ -71,9 +71,9 @@ create table public.organizations (
   id uuid primary key default gen_random_uuid(),
   slug text not null unique check (slug ~ '^[a-z0-9](-?[a-z0-9]){1,38}$'),
   name text not null check (length(name) between 1 and 100),
-  log_retention_days integer not null default 30 check (log_retention_days between 1 and 3650),
+  log_retention_days integer not null default 30 check (log_retention_days between 1 and 400),
   can_approve_own_jobs boolean not null default false,
-  shared_runners public.shared_use not null default 'NONE_FITS',
+  shared_runners public.shared_use not null default 'NONE_AVAILABLE',
   maintenance_until timestamptz,
   maintenance_reason text check (length(maintenance_reason) <= 500),
   created_at timestamptz not null default now(),
@@ -419,7 +419,7 @@ begin
 exception
   when check_violation then
     perform private.fail('RY422', 'The name or the retention is not valid.',
-      'A name has 1 to 100 characters; logs are kept for 1 to 3,650 days.');
+      'A name has 1 to 100 characters; logs are kept for 1 to 400 days.');
 end;
 $$;
 comment on function private.update_organization is

@@ -12,8 +12,8 @@ from cryptography import x509
 
 from stack.functions import find_deno
 from stack.settings import PROJECT
+from tests.support.certificates import self_signed
 from tests.support.receiver import Receiver, run_receiver
-from tests.support.self_signed import self_signed
 
 FUNCTIONS = PROJECT / "supabase" / "functions"
 DASHBOARD = "https://runyard.example.com"

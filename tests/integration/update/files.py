@@ -2,7 +2,6 @@
 
 import hashlib
 import http.server
-import ipaddress
 import shutil
 import ssl
 import subprocess
@@ -14,10 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cryptography import x509
-
 from stack.settings import PROJECT
-from tests.support.self_signed import self_signed
+from tests.support.certificates import self_signed
 
 
 def build(folder: Path, version: str, *, damage: tuple[str, str, str] | None = None) -> Path:
@@ -48,7 +45,7 @@ def artifact(file: Path, name: str, origin: str) -> dict[str, Any]:
 @contextmanager
 def offered(folder: Path) -> Iterator[tuple[str, Path]]:
     """Serve a folder over https; yields the origin and the certificate to trust."""
-    certificate, key = self_signed(folder, x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
+    certificate, key = self_signed(folder)
     handler = partial(_Quiet, directory=str(folder))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stack.errors import Missing, StackError
-from stack.secrets import Secrets
+from stack.secrets import Secrets, load_identity_keys
 from stack.settings import Settings
 
 ROUTER = Path(__file__).resolve().parent / "edge" / "router.ts"
@@ -85,6 +85,8 @@ def functions_environment(settings: Settings, secrets: Secrets) -> dict[str, str
         "SUPABASE_SERVICE_ROLE_KEY": secrets.secret_key,
         "SUPABASE_SECRET_KEY": secrets.secret_key,
         "WORKER_SIGNING_JWK": json.dumps(secrets.signing_jwk),
+        "RUNYARD_IDENTITY_KEYS": load_identity_keys(settings.identity_keys_file),
+        "RUNYARD_IDENTITY_ISSUER": settings.identity_issuer,
         "RUNYARD_PUBLIC_URL": settings.url,
         "RUNYARD_DASHBOARD_URL": settings.dashboard_url,
         # An issuer that the operator named may be inside their own network.

@@ -81,6 +81,9 @@ create table public.provision_jobs (
 create index provision_jobs_org_id_status_idx on public.provision_jobs (org_id, status, id desc) include (type);
 create index provision_jobs_org_id_idx on public.provision_jobs (org_id, id desc);
 create index provision_jobs_module_id_idx on public.provision_jobs (module_id, id desc) where module_id is not null;
+-- A module's badge is read for every row of the tree, and plans may be many.
+create index provision_jobs_module_change_idx on public.provision_jobs (module_id, id desc)
+  where module_id is not null and type in ('APPLY', 'DESTROY', 'DRIFT');
 create index provision_jobs_target_identity_id_idx on public.provision_jobs (target_identity_id, id desc)
   where target_identity_id is not null;
 create index provision_jobs_target_worker_id_idx on public.provision_jobs (target_worker_id)
@@ -168,11 +171,13 @@ cross join lateral (
     j.id,
     j.type,
     j.status
-  from public.provision_jobs as j where j.module_id = m.id order by j.id desc limit 1
+  from public.provision_jobs as j
+  where j.module_id = m.id and j.type in ('APPLY', 'DESTROY', 'DRIFT') order by j.id desc limit 1
 ) as j
 where m.deleted_at is null;
 grant select on public.last_jobs to authenticated, service_role;
-comment on view public.last_jobs is 'The newest job of each module that has one: what the tree of modules shows.';
+comment on view public.last_jobs is
+  'The newest apply, destroy or drift check of each module that has one: how its infrastructure is.';
 
 -- ## scheduling
 create type private.job_stage as enum ('WAITING', 'BACKOFF', 'READY', 'RUNNING', 'HELD');

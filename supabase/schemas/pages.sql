@@ -464,14 +464,15 @@ begin
     'rows', (select coalesce(jsonb_agg(to_jsonb(m) - array['source', 'inputs', 'env', 'extra_files', 'hooks']
       || jsonb_build_object('last_job', (
         select jsonb_build_object('id', j.id, 'type', j.type, 'status', j.status, 'finished_at', j.finished_at)
-        from public.provision_jobs as j where j.module_id = m.id order by j.id desc limit 1)) order by s.place), '[]')
+        from public.provision_jobs as j where j.module_id = m.id and j.type in ('APPLY', 'DESTROY', 'DRIFT')
+        order by j.id desc limit 1)) order by s.place), '[]')
       from shown as s join public.modules as m on m.id = s.id)) into v_answer;
   return v_answer;
 end;
 $$;
 comment on function private.list_modules is
-  'A page of modules {total, drifted, counts by group, rows with their last job}: search, filters {group_path, '
-  'in_group, drift}, order path, -path, newest. Members.';
+  'A page of modules {total, drifted, counts by group, rows with their last apply, destroy or drift check}: search, '
+  'filters {group_path, in_group, drift}, order path, -path, newest. Members.';
 grant execute on function private.list_modules to authenticated;
 
 -- ## runners

@@ -16,6 +16,7 @@ create table public.job_log_chunks (
   body text not null,
   line_count integer not null,
   bytes integer not null,
+  is_late boolean not null default false,
   created_at timestamptz not null default now(),
   primary key (job_id, attempt, seq, log_day)
 ) partition by range (log_day);
@@ -30,6 +31,7 @@ comment on column public.job_log_chunks.seq is 'Position in the attempt''s log, 
 comment on column public.job_log_chunks.body is 'The text, at most 64 KiB.';
 comment on column public.job_log_chunks.line_count is 'Lines in it.';
 comment on column public.job_log_chunks.bytes is 'Bytes in it (UTF-8).';
+comment on column public.job_log_chunks.is_late is 'Whether it came after a person had released the attempt.';
 
 do $$
 begin
@@ -112,20 +114,28 @@ $$;
 create function private.worker_append_logs(p_job bigint, p_attempt integer, p_chunks jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
+  v_runner private.runner := private.this_runner();
   -- Without a lock: a chunk that slips in while the attempt is being lost is still that attempt's own log.
-  v_live private.live_jobs := private.fenced_job(private.this_runner(), p_job, p_attempt);
+  v_live private.live_jobs := private.live_attempt(v_runner, p_job, p_attempt);
+  v_is_late boolean := v_live.job_id is null;
   v_last integer;
 begin
+  if v_is_late then
+    v_live := private.released_attempt(v_runner, p_job, p_attempt);
+    if v_live.job_id is null then
+      perform private.fenced_job(v_runner, p_job, p_attempt);
+    end if;
+  end if;
   perform private.check_chunks(p_chunks);
   v_last := p_chunks -> -1 ->> 'seq';
   -- A crash may lose the last chunks: the finish call tells the runner which are missing, and it still has them on
   -- disk.
   perform set_config('synchronous_commit', 'off', true);
-  insert into public.job_log_chunks (log_day, job_id, attempt, seq, org_id, step, body, line_count, bytes)
+  insert into public.job_log_chunks (log_day, job_id, attempt, seq, org_id, step, body, line_count, bytes, is_late)
   select v_live.log_day, p_job, p_attempt, c.seq, v_live.org_id, left(coalesce(c.step, ''), 100), c.body,
     octet_length(c.body) - octet_length(replace(c.body, chr(10), '')) + (c.body <> ''
       and right(c.body, 1) <> chr(10))::integer,
-    octet_length(c.body)
+    octet_length(c.body), v_is_late
   from jsonb_to_recordset(p_chunks) as c (seq integer, step pg_catalog.text, body pg_catalog.text)
   on conflict do nothing;
   perform private.wake_log(v_live.org_id, p_job, p_attempt, v_last);
@@ -134,7 +144,7 @@ end;
 $$;
 comment on function private.worker_append_logs is
   'Appends log chunks [{seq, step, body}]. A chunk that is already there is left as it is, so repeating a call is '
-  'harmless.';
+  'harmless. The log of an attempt that a person released is kept, marked as late.';
 grant execute on function private.worker_append_logs to worker, executor;
 
 -- What is stored of an attempt's log: the ranges of chunks that have not arrived, [[from, to], …], its size, and, when

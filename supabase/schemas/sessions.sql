@@ -186,7 +186,7 @@ begin
     capacity = private.slots_of(p_worker.capacity, p_facts)
   where i.id = p_instance;
   insert into private.heartbeats as h (instance_id, session_id, worker_id, last_seen_at, tick_at)
-  values (p_instance, p_session, p_worker.id, now(), date_bin('15 minutes', now(), '2000-01-01'))
+  values (p_instance, p_session, p_worker.id, now(), date_bin('15 minutes', now(), '2000-01-01 00:00+00'))
   on conflict (instance_id) do update set session_id = excluded.session_id, last_seen_at = excluded.last_seen_at,
     is_draining = false;
   if p_facts ->> 'version' is not null then
@@ -413,9 +413,9 @@ begin
 end;
 $$;
 
--- The fence: the attempt that holds the job, if it is this session's, or this instance's while a person is waited for.
--- It makes requeueing safe.
-create function private.fenced_job(p_runner private.runner, p_job bigint, p_attempt integer) returns private.live_jobs
+-- An attempt that the calling runner has; null when it has not. An executor may only name its own.
+create function private.live_attempt(p_runner private.runner, p_job bigint, p_attempt integer)
+returns private.live_jobs
 language plpgsql stable set search_path = '' as $$
 declare
   v_live private.live_jobs;
@@ -427,6 +427,33 @@ begin
   where q.job_id = p_job and q.attempt = p_attempt
     and (q.stage = 'RUNNING' and q.session_id = p_runner.session_id or q.stage = 'HELD'
       and q.instance_id = p_runner.instance_id);
+  return v_live;
+end;
+$$;
+
+-- The log's place of an attempt that a person released and that this runner had; null for every other attempt. Whoever
+-- decides about a state that came late needs the log that came with it.
+create function private.released_attempt(p_runner private.runner, p_job bigint, p_attempt integer)
+returns private.live_jobs
+language sql stable set search_path = '' as $$
+  select (jsonb_populate_record(null::private.live_jobs, jsonb_build_object('job_id', c.job_id, 'org_id', c.org_id,
+    'log_day', (c.at at time zone 'utc')::pg_catalog.date))).*
+  from public.job_events as c
+  where c.job_id = p_job and c.attempt = p_attempt and c.event = 'claimed' and c.actor_id = p_runner.worker_id
+    and (exists (select from public.job_events as r where r.job_id = p_job and r.attempt = p_attempt
+        and r.event in ('marked_failed', 'retried'))
+      -- Held still, but its lock was released.
+      or exists (select from private.live_jobs as q where q.job_id = p_job and q.attempt = p_attempt
+        and q.stage = 'HELD' and q.instance_id is null))
+$$;
+
+-- The fence: the attempt that holds the job, if it is this session's, or this instance's while a person is waited for.
+-- It makes requeueing safe.
+create function private.fenced_job(p_runner private.runner, p_job bigint, p_attempt integer) returns private.live_jobs
+language plpgsql stable set search_path = '' as $$
+declare
+  v_live private.live_jobs := private.live_attempt(p_runner, p_job, p_attempt);
+begin
   if v_live.job_id is null then
     perform private.fail('RY410', format('Attempt %s of job %s is not this runner''s any more.', p_attempt, p_job),
       'Stop working on it; what it wrote until now is kept.',

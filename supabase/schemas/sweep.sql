@@ -441,9 +441,7 @@ comment on column private.slimmed_history.slimmed_until is 'Jobs that ended befo
 create function private.slim_old_jobs() returns integer
 language plpgsql set search_path = '' as $$
 declare
-  v_count integer;
-begin
-  with due as (
+  v_jobs bigint[] := array(
     select j.id from public.organizations as o
     left join private.slimmed_history as h on h.org_id = o.id
     cross join lateral (
@@ -451,18 +449,17 @@ begin
       where k.org_id = o.id and k.finished_at >= coalesce(h.slimmed_until, '-infinity')
         and k.finished_at < now() - interval '90 days' and k.slimmed_at is null
       order by k.finished_at limit 1000
-    ) as j limit 1000
-  ), slimmed as (
+    ) as j limit 1000);
+begin
+  with slimmed as (
     update public.provision_jobs as j set slimmed_at = now(), payload = '{}', steps = '[]', plan_summary = null,
       result = null, late_report = null
-    from due where j.id = due.id returning j.org_id, j.finished_at
-  ), noted as (
-    insert into private.slimmed_history as h (org_id, slimmed_until)
-    select s.org_id, max(s.finished_at) from slimmed as s group by s.org_id
-    on conflict (org_id) do update set slimmed_until = excluded.slimmed_until
+    where j.id = any (v_jobs) returning j.org_id, j.finished_at
   )
-  select count(*) into v_count from slimmed;
-  return v_count;
+  insert into private.slimmed_history as h (org_id, slimmed_until)
+  select s.org_id, max(s.finished_at) from slimmed as s group by s.org_id
+  on conflict (org_id) do update set slimmed_until = excluded.slimmed_until;
+  return cardinality(v_jobs);
 end;
 $$;
 

@@ -3885,29 +3885,43 @@ comment on function private.worker_append_logs is
   'harmless. The log of an attempt that a person released is kept, marked as late.';
 grant execute on function private.worker_append_logs to worker, executor;
 
--- What is stored of an attempt's log: the ranges of chunks that have not arrived, [[from, to], …], its size, and, when
--- none is missing, its SHA-256; that only up to 16 MiB, so that a finish call stays short.
+-- The reads of a log are executed as text, so that each is planned for its day: a runner's calls have generic plans,
+-- which lock every partition.
+-- Ranges of chunks that have not arrived: [[from, to], …].
+create function private.log_gaps(p_job bigint, p_attempt integer, p_day date, p_last integer) returns jsonb
+language plpgsql stable set search_path = '' as $$
+declare
+  v_gaps pg_catalog.jsonb;
+begin
+  -- From what is there, not from what was announced: a number costs nothing to say.
+  execute $query$
+    select coalesce(jsonb_agg(jsonb_build_array(g.before + 1, g.seq - 1) order by g.seq), '[]')
+    from (
+      select c.seq, coalesce(lag(c.seq) over (order by c.seq), 0) as before from (
+        select k.seq from public.job_log_chunks as k
+        where k.log_day = $3 and k.job_id = $1 and k.attempt = $2 and k.seq <= $4
+        union all select $4 + 1
+      ) as c
+    ) as g
+    where g.seq > g.before + 1
+  $query$ into v_gaps using p_job, p_attempt, p_day, p_last;
+  return v_gaps;
+end;
+$$;
+
+-- What is stored of an attempt's log: chunks up to a number, bytes and, when none of those chunks is missing, SHA-256;
+-- the digest only up to 16 MiB, so that a finish call stays short.
 create function private.stored_log(p_job bigint, p_attempt integer, p_day date, p_last integer)
-returns table (missing jsonb, bytes bigint, sha256 text)
+returns table (chunks bigint, bytes bigint, sha256 text)
 language plpgsql stable set search_path = '' as $$
 begin
-  -- Executed as text, so that it is planned for this day: a runner's calls have generic plans, which lock every
-  -- partition. From what is there, not from what was announced: a number costs nothing to say.
   return query execute $query$
-    select s.missing, s.bytes, case when s.missing = '[]' and s.bytes <= 16777216 then (
+    select s.chunks, s.bytes, case when s.chunks = $4 and s.bytes <= 16777216 then (
       select encode(sha256(convert_to(coalesce(string_agg(c.body, '' order by c.seq), ''), 'UTF8')), 'hex')
       from public.job_log_chunks as c where c.log_day = $3 and c.job_id = $1 and c.attempt = $2) end
     from (
-      select coalesce(jsonb_agg(jsonb_build_array(g.before + 1, g.seq - 1) order by g.seq)
-          filter (where g.seq > g.before + 1 and g.seq <= $4 + 1), '[]') as missing,
-        coalesce(sum(g.bytes), 0)::bigint as bytes
-      from (
-        select c.seq, c.bytes, coalesce(lag(c.seq) over (order by c.seq), 0) as before from (
-          select k.seq, k.bytes from public.job_log_chunks as k
-          where k.log_day = $3 and k.job_id = $1 and k.attempt = $2
-          union all select $4 + 1, 0
-        ) as c
-      ) as g
+      select count(*) filter (where k.seq <= $4) as chunks, coalesce(sum(k.bytes), 0) as bytes
+      from public.job_log_chunks as k where k.log_day = $3 and k.job_id = $1 and k.attempt = $2
     ) as s
   $query$ using p_job, p_attempt, p_day, p_last;
 end;
@@ -7335,7 +7349,7 @@ begin
     stage = 'RUNNING', lane_id = null, attempt = q.attempt + 1, worker_id = p_runner.worker_id,
     instance_id = p_runner.instance_id, session_id = p_runner.session_id, claim_request_id = p_request,
     claimed_at = now(), lease_until = now() + interval '60 seconds',
-    log_day = private.utc_day(), has_touched = false, unlisted_at = null
+    log_day = (now() at time zone 'utc')::pg_catalog.date, has_touched = false, unlisted_at = null
   where q.job_id = any (v_jobs);
   return v_jobs;
 end;
@@ -7353,7 +7367,7 @@ begin
       instance_id = p_runner.instance_id, instance_name = p_instance, claimed_at = now(),
         started_at = null, phase = null,
       lease_until = now() + interval '60 seconds', not_before_at = null, steps = '[]', last_log_seq = 0,
-        log_day = private.utc_day(), error = null,
+        log_day = (now() at time zone 'utc')::pg_catalog.date, error = null,
         result = null,
       plan_summary = null
     where j.id = any (p_jobs)
@@ -7919,6 +7933,7 @@ create function private.check_log(p_job bigint, p_attempt integer, p_log jsonb) 
 language plpgsql set search_path = '' as $$
 declare
   v_last integer;
+  v_day pg_catalog.date;
   v_stored pg_catalog.record;
 begin
   if coalesce(p_log ->> 'last_seq', '0') !~ '^([0-9]{1,6}|1000000)$'
@@ -7933,16 +7948,16 @@ begin
   if coalesce((p_log ->> 'is_incomplete')::boolean, false) then
     return '[]';
   end if;
-  select s.* into v_stored from private.live_jobs as q
-  cross join lateral private.stored_log(p_job, p_attempt, q.log_day, v_last) as s where q.job_id = p_job;
-  if v_stored.missing <> '[]' then
-    return v_stored.missing;
+  v_day := (select q.log_day from private.live_jobs as q where q.job_id = p_job);
+  select s.* into v_stored from private.stored_log(p_job, p_attempt, v_day, v_last) as s;
+  if v_stored.chunks < v_last then
+    return private.log_gaps(p_job, p_attempt, v_day, v_last);
   end if;
   if v_stored.bytes <> (p_log ->> 'bytes')::bigint or v_stored.sha256 <> p_log ->> 'sha256' then
     perform private.record_job_event(j, 'log_mismatch', null, null, 'system', null, 'system',
       'The stored log differs from what the runner announced.', jsonb_build_object('announced', jsonb_build_object(
         'last_seq', v_last, 'bytes', p_log -> 'bytes', 'sha256', left(p_log ->> 'sha256', 64)),
-        'stored', to_jsonb(v_stored) - 'missing'))
+        'stored', to_jsonb(v_stored) - 'chunks'))
     from public.provision_jobs as j where j.id = p_job;
   end if;
   return '[]';

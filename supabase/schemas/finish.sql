@@ -482,6 +482,7 @@ create function private.check_log(p_job bigint, p_attempt integer, p_log jsonb) 
 language plpgsql set search_path = '' as $$
 declare
   v_last integer;
+  v_day pg_catalog.date;
   v_stored pg_catalog.record;
 begin
   if coalesce(p_log ->> 'last_seq', '0') !~ '^([0-9]{1,6}|1000000)$'
@@ -496,16 +497,16 @@ begin
   if coalesce((p_log ->> 'is_incomplete')::boolean, false) then
     return '[]';
   end if;
-  select s.* into v_stored from private.live_jobs as q
-  cross join lateral private.stored_log(p_job, p_attempt, q.log_day, v_last) as s where q.job_id = p_job;
-  if v_stored.missing <> '[]' then
-    return v_stored.missing;
+  v_day := (select q.log_day from private.live_jobs as q where q.job_id = p_job);
+  select s.* into v_stored from private.stored_log(p_job, p_attempt, v_day, v_last) as s;
+  if v_stored.chunks < v_last then
+    return private.log_gaps(p_job, p_attempt, v_day, v_last);
   end if;
   if v_stored.bytes <> (p_log ->> 'bytes')::bigint or v_stored.sha256 <> p_log ->> 'sha256' then
     perform private.record_job_event(j, 'log_mismatch', null, null, 'system', null, 'system',
       'The stored log differs from what the runner announced.', jsonb_build_object('announced', jsonb_build_object(
         'last_seq', v_last, 'bytes', p_log -> 'bytes', 'sha256', left(p_log ->> 'sha256', 64)),
-        'stored', to_jsonb(v_stored) - 'missing'))
+        'stored', to_jsonb(v_stored) - 'chunks'))
     from public.provision_jobs as j where j.id = p_job;
   end if;
   return '[]';

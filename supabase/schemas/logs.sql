@@ -147,29 +147,43 @@ comment on function private.worker_append_logs is
   'harmless. The log of an attempt that a person released is kept, marked as late.';
 grant execute on function private.worker_append_logs to worker, executor;
 
--- What is stored of an attempt's log: the ranges of chunks that have not arrived, [[from, to], …], its size, and, when
--- none is missing, its SHA-256; that only up to 16 MiB, so that a finish call stays short.
+-- The reads of a log are executed as text, so that each is planned for its day: a runner's calls have generic plans,
+-- which lock every partition.
+-- Ranges of chunks that have not arrived: [[from, to], …].
+create function private.log_gaps(p_job bigint, p_attempt integer, p_day date, p_last integer) returns jsonb
+language plpgsql stable set search_path = '' as $$
+declare
+  v_gaps pg_catalog.jsonb;
+begin
+  -- From what is there, not from what was announced: a number costs nothing to say.
+  execute $query$
+    select coalesce(jsonb_agg(jsonb_build_array(g.before + 1, g.seq - 1) order by g.seq), '[]')
+    from (
+      select c.seq, coalesce(lag(c.seq) over (order by c.seq), 0) as before from (
+        select k.seq from public.job_log_chunks as k
+        where k.log_day = $3 and k.job_id = $1 and k.attempt = $2 and k.seq <= $4
+        union all select $4 + 1
+      ) as c
+    ) as g
+    where g.seq > g.before + 1
+  $query$ into v_gaps using p_job, p_attempt, p_day, p_last;
+  return v_gaps;
+end;
+$$;
+
+-- What is stored of an attempt's log: chunks up to a number, bytes and, when none of those chunks is missing, SHA-256;
+-- the digest only up to 16 MiB, so that a finish call stays short.
 create function private.stored_log(p_job bigint, p_attempt integer, p_day date, p_last integer)
-returns table (missing jsonb, bytes bigint, sha256 text)
+returns table (chunks bigint, bytes bigint, sha256 text)
 language plpgsql stable set search_path = '' as $$
 begin
-  -- Executed as text, so that it is planned for this day: a runner's calls have generic plans, which lock every
-  -- partition. From what is there, not from what was announced: a number costs nothing to say.
   return query execute $query$
-    select s.missing, s.bytes, case when s.missing = '[]' and s.bytes <= 16777216 then (
+    select s.chunks, s.bytes, case when s.chunks = $4 and s.bytes <= 16777216 then (
       select encode(sha256(convert_to(coalesce(string_agg(c.body, '' order by c.seq), ''), 'UTF8')), 'hex')
       from public.job_log_chunks as c where c.log_day = $3 and c.job_id = $1 and c.attempt = $2) end
     from (
-      select coalesce(jsonb_agg(jsonb_build_array(g.before + 1, g.seq - 1) order by g.seq)
-          filter (where g.seq > g.before + 1 and g.seq <= $4 + 1), '[]') as missing,
-        coalesce(sum(g.bytes), 0)::bigint as bytes
-      from (
-        select c.seq, c.bytes, coalesce(lag(c.seq) over (order by c.seq), 0) as before from (
-          select k.seq, k.bytes from public.job_log_chunks as k
-          where k.log_day = $3 and k.job_id = $1 and k.attempt = $2
-          union all select $4 + 1, 0
-        ) as c
-      ) as g
+      select count(*) filter (where k.seq <= $4) as chunks, coalesce(sum(k.bytes), 0) as bytes
+      from public.job_log_chunks as k where k.log_day = $3 and k.job_id = $1 and k.attempt = $2
     ) as s
   $query$ using p_job, p_attempt, p_day, p_last;
 end;

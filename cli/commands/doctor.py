@@ -19,7 +19,7 @@ app = new_app("Check this program, the login and the project.")
 CLOCK_SECONDS = 60
 TRANSACTION_SECONDS = 600
 # Housekeeping, which every sweep does when it is due, comes by every five minutes.
-UNSWEPT_SECONDS = 900
+UNSWEPT_SECONDS = 120
 PUBLISHED = ("workers", "worker_instances", "provision_jobs", "worker_releases", "rollouts")
 FUNCTIONS = ("health", "worker-session", "service-account-token", "device-login")
 
@@ -94,7 +94,9 @@ def _swept(seconds: int | None) -> Check:
         return Check("sweep", True, f"ran {seconds} s ago")
     since = "has not run yet" if seconds is None else f"ran {seconds} s ago"
     return Check(
-        "sweep", False, f"{since}; schedule public.sweep() with pg_cron (docs/hosted-supabase.md), or start the stack"
+        "sweep",
+        False,
+        f"{since}: leases, schedules and retention stand still; docs/hosted-supabase.md lists its drivers",
     )
 
 

@@ -212,7 +212,7 @@ begin
     stage = 'RUNNING', lane_id = null, attempt = q.attempt + 1, worker_id = p_runner.worker_id,
     instance_id = p_runner.instance_id, session_id = p_runner.session_id, claim_request_id = p_request,
     claimed_at = now(), lease_until = now() + interval '60 seconds',
-    log_day = private.utc_day(), has_touched = false, unlisted_at = null
+    log_day = (now() at time zone 'utc')::pg_catalog.date, has_touched = false, unlisted_at = null
   where q.job_id = any (v_jobs);
   return v_jobs;
 end;
@@ -230,7 +230,7 @@ begin
       instance_id = p_runner.instance_id, instance_name = p_instance, claimed_at = now(),
         started_at = null, phase = null,
       lease_until = now() + interval '60 seconds', not_before_at = null, steps = '[]', last_log_seq = 0,
-        log_day = private.utc_day(), error = null,
+        log_day = (now() at time zone 'utc')::pg_catalog.date, error = null,
         result = null,
       plan_summary = null
     where j.id = any (p_jobs)

@@ -343,7 +343,7 @@ begin
         v_count := v_count + 1;
       end if;
     exception
-      when others then raise warning 'sweep of removed runner %: %', v_worker.id, sqlerrm;
+      when query_canceled or others then raise warning 'sweep of removed runner %: %', v_worker.id, sqlerrm;
     end;
   end loop;
   return v_count;

@@ -501,22 +501,23 @@ create function private.check_log(p_job bigint, p_attempt integer, p_log jsonb) 
 language plpgsql set search_path = '' as $$
 declare
   v_last integer := private.announced_seq(p_log);
+  v_day pg_catalog.date;
   v_stored pg_catalog.record;
 begin
   update public.provision_jobs set last_log_seq = v_last where id = p_job and last_log_seq <> v_last;
   if coalesce((p_log ->> 'is_incomplete')::boolean, false) then
     return '[]';
   end if;
-  select s.* into v_stored from private.live_jobs as q
-  cross join lateral private.stored_log(p_job, p_attempt, q.log_day, v_last) as s where q.job_id = p_job;
-  if v_stored.missing <> '[]' then
-    return v_stored.missing;
+  v_day := (select q.log_day from private.live_jobs as q where q.job_id = p_job);
+  select s.* into v_stored from private.stored_log(p_job, p_attempt, v_day, v_last) as s;
+  if v_stored.chunks < v_last then
+    return private.log_gaps(p_job, p_attempt, v_day, v_last);
   end if;
   if v_stored.bytes <> (p_log ->> 'bytes')::bigint or v_stored.sha256 <> p_log ->> 'sha256' then
     perform private.record_job_event(j, 'log_mismatch', null, null, 'system', null, 'system',
       'The stored log differs from what the runner announced.', jsonb_build_object('announced', jsonb_build_object(
         'last_seq', v_last, 'bytes', p_log -> 'bytes', 'sha256', left(p_log ->> 'sha256', 64)),
-        'stored', to_jsonb(v_stored) - 'missing'))
+        'stored', to_jsonb(v_stored) - 'chunks'))
     from public.provision_jobs as j where j.id = p_job;
   end if;
   return '[]';
@@ -532,16 +533,15 @@ language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
   v_missing pg_catalog.jsonb := '[]';
+  v_day pg_catalog.date;
 begin
   select * into v_job from public.provision_jobs where id = p_job;
-  if not exists (
-    select from public.job_events as e
-    where e.job_id = p_job and e.attempt = p_attempt and e.event = 'claimed' and e.actor_id = p_runner.worker_id
-  ) then
+  v_day := private.claimed_day(p_runner, p_job, p_attempt);
+  if v_day is null then
     perform private.fail('RY404', format('Job %s was never given to this runner.', p_job));
   end if;
   if jsonb_typeof(p_log) = 'object' then
-    v_missing := private.log_gaps(p_job, p_attempt, private.announced_seq(p_log));
+    v_missing := private.log_gaps(p_job, p_attempt, v_day, private.announced_seq(p_log));
   end if;
   if p_log ->> 'is_incomplete' = 'true' then
     v_missing := '[]';

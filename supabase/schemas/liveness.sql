@@ -236,7 +236,7 @@ create function private.write_heartbeat(
 ) returns boolean
 language plpgsql set search_path = '' as $$
 declare
-  v_tick pg_catalog.timestamptz := date_bin('15 minutes', now(), '2000-01-01');
+  v_tick pg_catalog.timestamptz := date_bin('15 minutes', now(), '2000-01-01 00:00+00');
 begin
   if p_known.tick_at <> v_tick then
     perform private.flush_tick(p_runner.instance_id);
@@ -277,7 +277,7 @@ begin
   -- After a crash there is no row: UNLOGGED tables are empty then.
   insert into private.heartbeats (instance_id, session_id, worker_id, last_seen_at, tick_at)
   values (p_runner.instance_id, p_runner.session_id, p_runner.worker_id, now(),
-    date_bin('15 minutes', now(), '2000-01-01'))
+    date_bin('15 minutes', now(), '2000-01-01 00:00+00'))
   on conflict do nothing;
   return p_runner;
 end;
@@ -431,7 +431,6 @@ begin
     perform private.check_running(coalesce(p_running, '[]'));
     v_compared := private.compare_running(v_runner, p_running);
   end if;
-  perform private.sweep_if_due();
   return private.heartbeat_answer(v_runner) || v_compared || jsonb_build_object('server_time', clock_timestamp(),
     'has_work', v_runner.is_open and p_status = 'ONLINE' and private.has_ready_lane(v_runner.worker_id));
 end;

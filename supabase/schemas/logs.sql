@@ -16,6 +16,7 @@ create table public.job_log_chunks (
   body text not null,
   line_count integer not null,
   bytes integer not null,
+  is_late boolean not null default false,
   created_at timestamptz not null default now(),
   primary key (job_id, attempt, seq, log_day)
 ) partition by range (log_day);
@@ -30,6 +31,7 @@ comment on column public.job_log_chunks.seq is 'Position in the attempt''s log, 
 comment on column public.job_log_chunks.body is 'The text, at most 64 KiB.';
 comment on column public.job_log_chunks.line_count is 'Lines in it.';
 comment on column public.job_log_chunks.bytes is 'Bytes in it (UTF-8).';
+comment on column public.job_log_chunks.is_late is 'Whether it came after a person had released the attempt.';
 
 do $$
 begin
@@ -114,19 +116,25 @@ create function private.worker_append_logs(
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_live private.live_jobs := private.log_place(private.this_runner(), p_job, p_attempt, p_is_late);
+  v_runner private.runner := private.this_runner();
+  -- Without a lock: a chunk that slips in while the attempt is being lost is still that attempt's own log.
+  v_live private.live_jobs := private.live_attempt(v_runner, p_job, p_attempt);
+  v_is_late boolean := v_live.job_id is null;
   v_last integer;
 begin
+  if v_is_late then
+    v_live := private.late_place(v_runner, p_job, p_attempt, p_is_late);
+  end if;
   perform private.check_chunks(p_chunks);
   v_last := p_chunks -> -1 ->> 'seq';
   -- A crash may lose the last chunks: the finish call tells the runner which are missing, and it still has them on
   -- disk.
   perform set_config('synchronous_commit', 'off', true);
-  insert into public.job_log_chunks (log_day, job_id, attempt, seq, org_id, step, body, line_count, bytes)
+  insert into public.job_log_chunks (log_day, job_id, attempt, seq, org_id, step, body, line_count, bytes, is_late)
   select v_live.log_day, p_job, p_attempt, c.seq, v_live.org_id, left(coalesce(c.step, ''), 100), c.body,
     octet_length(c.body) - octet_length(replace(c.body, chr(10), '')) + (c.body <> ''
       and right(c.body, 1) <> chr(10))::integer,
-    octet_length(c.body)
+    octet_length(c.body), v_is_late
   from jsonb_to_recordset(p_chunks) as c (seq integer, step pg_catalog.text, body pg_catalog.text)
   on conflict do nothing;
   perform private.wake_log(v_live.org_id, p_job, p_attempt, v_last);
@@ -138,29 +146,43 @@ comment on function private.worker_append_logs is
   'harmless. With p_is_late an attempt that lost its job fills the gaps that its late report was answered with.';
 grant execute on function private.worker_append_logs to worker, executor;
 
--- What is stored of an attempt's log: the ranges of chunks that have not arrived, [[from, to], …], its size, and, when
--- none is missing, its SHA-256; that only up to 16 MiB, so that a finish call stays short.
+-- The reads of a log are executed as text, so that each is planned for its day: a runner's calls have generic plans,
+-- which lock every partition.
+-- Ranges of chunks that have not arrived: [[from, to], …].
+create function private.log_gaps(p_job bigint, p_attempt integer, p_day date, p_last integer) returns jsonb
+language plpgsql stable set search_path = '' as $$
+declare
+  v_gaps pg_catalog.jsonb;
+begin
+  -- From what is there, not from what was announced: a number costs nothing to say.
+  execute $query$
+    select coalesce(jsonb_agg(jsonb_build_array(g.before + 1, g.seq - 1) order by g.seq), '[]')
+    from (
+      select c.seq, coalesce(lag(c.seq) over (order by c.seq), 0) as before from (
+        select k.seq from public.job_log_chunks as k
+        where k.log_day = $3 and k.job_id = $1 and k.attempt = $2 and k.seq <= $4
+        union all select $4 + 1
+      ) as c
+    ) as g
+    where g.seq > g.before + 1
+  $query$ into v_gaps using p_job, p_attempt, p_day, p_last;
+  return v_gaps;
+end;
+$$;
+
+-- What is stored of an attempt's log: chunks up to a number, bytes and, when none of those chunks is missing, SHA-256;
+-- the digest only up to 16 MiB, so that a finish call stays short.
 create function private.stored_log(p_job bigint, p_attempt integer, p_day date, p_last integer)
-returns table (missing jsonb, bytes bigint, sha256 text)
+returns table (chunks bigint, bytes bigint, sha256 text)
 language plpgsql stable set search_path = '' as $$
 begin
-  -- Executed as text, so that it is planned for this day: a runner's calls have generic plans, which lock every
-  -- partition. From what is there, not from what was announced: a number costs nothing to say.
   return query execute $query$
-    select s.missing, s.bytes, case when s.missing = '[]' and s.bytes <= 16777216 then (
+    select s.chunks, s.bytes, case when s.chunks = $4 and s.bytes <= 16777216 then (
       select encode(sha256(convert_to(coalesce(string_agg(c.body, '' order by c.seq), ''), 'UTF8')), 'hex')
       from public.job_log_chunks as c where c.log_day = $3 and c.job_id = $1 and c.attempt = $2) end
     from (
-      select coalesce(jsonb_agg(jsonb_build_array(g.before + 1, g.seq - 1) order by g.seq)
-          filter (where g.seq > g.before + 1 and g.seq <= $4 + 1), '[]') as missing,
-        coalesce(sum(g.bytes), 0)::bigint as bytes
-      from (
-        select c.seq, c.bytes, coalesce(lag(c.seq) over (order by c.seq), 0) as before from (
-          select k.seq, k.bytes from public.job_log_chunks as k
-          where k.log_day = $3 and k.job_id = $1 and k.attempt = $2
-          union all select $4 + 1, 0
-        ) as c
-      ) as g
+      select count(*) filter (where k.seq <= $4) as chunks, coalesce(sum(k.bytes), 0) as bytes
+      from public.job_log_chunks as k where k.log_day = $3 and k.job_id = $1 and k.attempt = $2
     ) as s
   $query$ using p_job, p_attempt, p_day, p_last;
 end;

@@ -580,13 +580,19 @@ begin
   perform private.refresh_worker_status(p_worker);
   perform private.reroute((select w.org_id from public.workers as w where w.id = p_worker), p_worker);
   -- Its running jobs are lost now, not when their leases end; queued jobs that only it could run cannot run any more.
+  -- Two lookups by index: this holds the routing lock alone, and the history may be millions of jobs.
   for v_job in
-    select q.job_id from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id
-    where (q.stage = 'RUNNING' and q.worker_id = p_worker) or (q.stage in ('WAITING', 'BACKOFF', 'READY')
-      and j.pinned_worker_id = p_worker)
-    order by q.state_key
+    select q.job_id, q.state_key, j.pinned_worker_id from public.worker_instances as i
+    join private.live_jobs as q on q.instance_id = i.id and q.stage = 'RUNNING'
+    join public.provision_jobs as j on j.id = q.job_id where i.worker_id = p_worker
+    union all
+    select q.job_id, q.state_key, null from public.provision_jobs as j join private.live_jobs as q on q.job_id = j.id
+    where j.status = 'QUEUED' and j.pinned_worker_id = p_worker
+    order by state_key
   loop
-    perform private.lose_job(v_job.job_id, 'The runner was removed.');
+    if private.lose_job(v_job.job_id, 'The runner was removed.') = 'requeued' and v_job.pinned_worker_id = p_worker then
+      perform private.lose_job(v_job.job_id, 'The runner was removed.');
+    end if;
   end loop;
   perform private.end_job(j.id, 'CANCELLED', 'cancelled', 'system', null, 'system', 'The runner was removed.')
   from public.provision_jobs as j where j.pinned_worker_id = p_worker and j.status = 'AWAITING_APPROVAL';

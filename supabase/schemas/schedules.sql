@@ -481,7 +481,7 @@ begin
         update public.schedules as s set next_at = now() + interval '5 minutes',
           last_note = 'It could not run; it is tried again every five minutes.' where s.id = v_schedule.id;
     end;
-    -- It may run inside of a heartbeat; the next sweep goes on.
+    -- The next sweep continues.
     exit when clock_timestamp() > now() + interval '4 seconds';
   end loop;
   return v_count;

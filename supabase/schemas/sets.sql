@@ -20,6 +20,7 @@ create table public.job_sets (
   finished_at timestamptz
 );
 create index job_sets_org_id_idx on public.job_sets (org_id, created_at desc);
+create index job_sets_finished_at_idx on public.job_sets (finished_at) where finished_at is not null;
 create index job_sets_open_idx on public.job_sets (created_at) where finished_at is null;
 create index job_sets_schedule_id_idx on public.job_sets (schedule_id, created_at desc) where schedule_id is not null;
 create unique index job_sets_idempotency_key_idx on public.job_sets (org_id, idempotency_key) where idempotency_key

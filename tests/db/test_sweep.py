@@ -80,7 +80,6 @@ def test_many_sweeps_at_once_do_it_once(fresh_world: World) -> None:
         runners.append(org.runner(f"r{number}", is_assigned_to_all_modules=True))
         jobs.append(org.enqueue(f"a/m{number}"))
         runners[-1].claim_one()
-    # After the last heartbeat, which may sweep as well.
     for runner in runners:
         world.silence(runner)
     world.up_for_long()
@@ -92,26 +91,39 @@ def test_many_sweeps_at_once_do_it_once(fresh_world: World) -> None:
     assert all(world.events(job) == ["enqueued", "claimed", "lost"] for job in jobs)
 
 
-def test_a_heartbeat_sweeps_for_others(world: World, org: Organization) -> None:
+def test_a_heartbeat_does_no_work_of_others(world: World, org: Organization) -> None:
+    """Its transaction writes its own row and locks nothing else, however long nobody has swept."""
     world.up_for_long()
     gone, alive = org.runner("r1"), org.runner("r2")
     world.silence(gone)
-    world.owner.connection.execute("update private.clocks set ran_at = now() - interval '10 s'")
-    alive.heartbeat()
+    world.owner.connection.execute("delete from private.clocks")
+    with alive.connection.transaction():
+        alive.heartbeat()
+        assert written(world, alive) == ["heartbeats"]
+    assert world.worker_row(gone.worker_id)["status"] == "ONLINE"
+    world.sweep()
     assert world.worker_row(gone.worker_id)["status"] == "OFFLINE"
 
 
-def test_a_failing_sweep_does_not_fail_the_heartbeat(fresh_world: World) -> None:
-    runner = fresh_world.organization().runner("r1")
-    fresh_world.owner.connection.execute(
-        "create or replace function private.sweep_backoff() returns integer language plpgsql as 'begin raise exception ''no''; end'"
+def written(world: World, caller: Caller) -> list[str]:
+    """The tables that a connection's open transaction has written to."""
+    query = (
+        "select c.relname from pg_locks as l join pg_class as c on c.oid = l.relation"
+        " where l.pid = %s and c.relkind in ('r', 'p') and l.mode not in ('AccessShareLock', 'RowShareLock')"
     )
-    fresh_world.owner.connection.execute("update private.clocks set ran_at = now() - interval '10 s'")
-    assert runner.heartbeat()["lost"] == []
+    return world.owner.rows(query, caller.connection.info.backend_pid)
+
+
+def test_members_see_how_long_nobody_has_swept(fresh_world: World) -> None:
+    org = fresh_world.organization()
+    assert org.owner.call("fleet_overview", p_org=org.id)["swept_seconds_ago"] is None
+    fresh_world.sweep()
+    fresh_world.owner.connection.execute("update private.clocks set ran_at = ran_at - interval '1 hour'")
+    assert org.owner.call("fleet_overview", p_org=org.id)["swept_seconds_ago"] >= 3600
 
 
 @pytest.mark.parametrize("error", ["55P03", "57014"])
-@pytest.mark.parametrize("part", ["housekeeping() returns jsonb", "sweep_schedules() returns integer"])
+@pytest.mark.parametrize("part", ["remove_old_rows() returns boolean", "sweep_schedules() returns integer"])
 def test_a_part_that_cannot_run_or_takes_too_long_undoes_nothing(fresh_world: World, part: str, error: str) -> None:
     world, org = fresh_world, fresh_world.organization()
     runner = org.runner("r1", is_assigned_to_all_modules=True)
@@ -125,6 +137,25 @@ def test_a_part_that_cannot_run_or_takes_too_long_undoes_nothing(fresh_world: Wo
     answer = world.lose(runner)
     assert (answer["lost"], answer["placed"], world.status(job)) == (1, 0, "QUEUED")
     assert {"housekeeping", "swept"} <= set(world.owner.rows("select name from private.clocks"))
+
+
+@pytest.mark.parametrize("part", ["sweep_removals", "sweep_sessions", "sweep_approvals", "sweep_backoff"])
+def test_a_part_that_takes_too_long_stops_no_other_and_is_seen(fresh_world: World, part: str) -> None:
+    world, org = fresh_world, fresh_world.organization()
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    job = org.enqueue("a/b")
+    runner.claim_one()
+    org.owner.call("create_schedule", p_org=org.id, p_spec={"path": "a/b", "type": "PLAN", "cron": "0 4 * * *"})
+    world.owner.connection.execute("update public.schedules set next_at = now() - interval '1 hour'")
+    world.owner.connection.execute(
+        f"create or replace function private.{part}() returns integer language sql as 'select 1 from pg_sleep(600)'"
+    )
+    world.owner.connection.execute("delete from private.clocks")
+    world.service.connection.execute("set statement_timeout = '1s'")
+    answer = world.lose(runner)
+    assert (answer["lost"], answer["scheduled"], world.status(job)) == (1, 1, "QUEUED")
+    assert "canceling statement due to statement timeout" in answer["failed"]
+    assert world.service.call("installation_health")["swept_seconds_ago"] is None
 
 
 def test_somebody_who_reads_logs_keeps_only_their_old_days(fresh_world: World) -> None:
@@ -305,7 +336,6 @@ def test_a_lease_or_a_pause_that_cannot_end_costs_no_other(
         runners.append(org.runner("r1", is_assigned_to_all_modules=True))
         jobs.append(org.enqueue("a/b"))
         runners[-1].claim_one()
-    # After the last heartbeat, which may sweep as well.
     for runner in runners:
         world.silence(runner)
     refuse = (
@@ -365,4 +395,4 @@ def test_what_starts_by_itself_starts_in_parts(neighbours: tuple[World, Organiza
         "'begin raise exception ''no''; end'"
     )
     answer = world.sweep()
-    assert ("scheduled" in answer, answer["placed"]) == (False, 1)
+    assert ("scheduled" in answer, answer["failed"], answer["placed"]) == (False, "scheduled: no", 1)

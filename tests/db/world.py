@@ -120,12 +120,13 @@ class Runner(Caller):
         )
         return answer
 
-    def append(self, job: dict[str, Any], *chunks: tuple[int, str]) -> dict[str, Any]:
+    def append(self, job: dict[str, Any], *chunks: tuple[int, str], is_late: bool = False) -> dict[str, Any]:
         answer: dict[str, Any] = self.call(
             "worker_append_logs",
             p_job=job["id"],
             p_attempt=job["attempt"],
             p_chunks=[{"seq": seq, "step": "plan", "body": body} for seq, body in chunks],
+            p_is_late=is_late,
         )
         return answer
 

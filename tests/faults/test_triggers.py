@@ -167,7 +167,7 @@ def test_what_was_due_while_the_project_was_down_runs_once(receiver: Receiver, s
         connection.execute("update public.schedules set next_at = next_at - interval '1 hour' where next_at < now()")
         count = "select count(*) from public.provision_jobs where created_by_label like 'schedule (%'"
         wait_until(lambda: connection.execute(count).fetchone() == (2,), timeout_seconds=180)
-        swept = "select ran_at from private.clocks where name = 'sweep'"
+        swept = "select ran_at from private.clocks where name = 'swept'"
         before = connection.execute(swept).fetchone()
         wait_until(lambda: connection.execute(swept).fetchone() != before, timeout_seconds=180)
         assert connection.execute(count).fetchone() == (2,)

@@ -53,7 +53,7 @@ with span as materialized (
   -- Writes of an attempt that were accepted after a later attempt of the same job was claimed.
   select
     (select count(*) from public.job_log_chunks as c join claims as l on l.job_id = c.job_id and l.attempt > c.attempt
-      where c.created_at > l.at and c.log_day >= (select since at time zone 'utc' from span)::date)
+      where not c.is_late and c.created_at > l.at and c.log_day >= (select since at time zone 'utc' from span)::date)
     + (select count(*) from private.state_versions as s join claims as l on l.job_id = s.job_id
         and l.attempt > s.attempt where s.created_at > l.at)
     + (select count(*) from steps as e join claims as l on l.job_id = e.job_id and l.attempt > e.attempt

@@ -2980,13 +2980,19 @@ begin
   perform private.refresh_worker_status(p_worker);
   perform private.reroute((select w.org_id from public.workers as w where w.id = p_worker), p_worker);
   -- Its running jobs are lost now, not when their leases end; queued jobs that only it could run cannot run any more.
+  -- Two lookups by index: this holds the routing lock alone, and the history may be millions of jobs.
   for v_job in
-    select q.job_id from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id
-    where (q.stage = 'RUNNING' and q.worker_id = p_worker) or (q.stage in ('WAITING', 'BACKOFF', 'READY')
-      and j.pinned_worker_id = p_worker)
-    order by q.state_key
+    select q.job_id, q.state_key, j.pinned_worker_id from public.worker_instances as i
+    join private.live_jobs as q on q.instance_id = i.id and q.stage = 'RUNNING'
+    join public.provision_jobs as j on j.id = q.job_id where i.worker_id = p_worker
+    union all
+    select q.job_id, q.state_key, null from public.provision_jobs as j join private.live_jobs as q on q.job_id = j.id
+    where j.status = 'QUEUED' and j.pinned_worker_id = p_worker
+    order by state_key
   loop
-    perform private.lose_job(v_job.job_id, 'The runner was removed.');
+    if private.lose_job(v_job.job_id, 'The runner was removed.') = 'requeued' and v_job.pinned_worker_id = p_worker then
+      perform private.lose_job(v_job.job_id, 'The runner was removed.');
+    end if;
   end loop;
   perform private.end_job(j.id, 'CANCELLED', 'cancelled', 'system', null, 'system', 'The runner was removed.')
   from public.provision_jobs as j where j.pinned_worker_id = p_worker and j.status = 'AWAITING_APPROVAL';
@@ -3352,6 +3358,7 @@ create table public.provision_jobs (
   claimed_at timestamptz,
   started_at timestamptz,
   finished_at timestamptz,
+  slimmed_at timestamptz,
   updated_at timestamptz not null default now(),
   constraint provision_jobs_module_fkey foreign key (org_id, module_id) references public.modules (org_id, id),
   constraint provision_jobs_one_target check (num_nonnulls(module_id, target_worker_id, target_identity_id) = 1)
@@ -3370,8 +3377,6 @@ create index provision_jobs_target_identity_id_idx on public.provision_jobs (tar
   where target_identity_id is not null;
 create index provision_jobs_target_worker_id_idx on public.provision_jobs (target_worker_id)
   where target_worker_id is not null;
-create index provision_jobs_pinned_worker_id_idx on public.provision_jobs (pinned_worker_id)
-  where pinned_worker_id is not null;
 create index provision_jobs_retry_of_idx on public.provision_jobs (retry_of) where retry_of is not null;
 create index provision_jobs_worker_id_idx on public.provision_jobs (worker_id, id desc) where worker_id is not null;
 create index provision_jobs_finished_at_idx on public.provision_jobs (org_id, finished_at)
@@ -3380,6 +3385,12 @@ create index provision_jobs_plan_job_id_idx on public.provision_jobs (plan_job_i
 create index provision_jobs_rollout_id_idx on public.provision_jobs (rollout_id) where rollout_id is not null;
 create unique index provision_jobs_idempotency_key_idx on public.provision_jobs (org_id, idempotency_key)
   where idempotency_key is not null;
+-- For a runner that is removed and for the sweep, which know no organisation: jobs that only one runner may take, and
+-- approvals that run out.
+create index provision_jobs_pinned_worker_id_idx on public.provision_jobs (pinned_worker_id, status)
+  where pinned_worker_id is not null;
+create index provision_jobs_approval_deadline_at_idx on public.provision_jobs (approval_deadline_at)
+  where status = 'AWAITING_APPROVAL';
 alter table public.provision_jobs enable row level security;
 grant select on public.provision_jobs to authenticated, service_role;
 create policy "Members see their organisation's jobs" on public.provision_jobs
@@ -3437,6 +3448,8 @@ comment on column public.provision_jobs.created_by is 'The member who enqueued i
 comment on column public.provision_jobs.created_by_label is 'Their name at that time.';
 comment on column public.provision_jobs.queued_at is 'When it last became QUEUED.';
 comment on column public.provision_jobs.claimed_at is 'When its current or last attempt was claimed.';
+comment on column public.provision_jobs.slimmed_at is
+  'When payload, steps, plan and result were removed: 90 days after its end. It cannot be retried from then on.';
 comment on column public.provision_jobs.started_at is 'When that attempt reported its first phase.';
 
 create view public.last_jobs with (security_invoker = true) as
@@ -3490,6 +3503,7 @@ create table private.live_jobs (
   cancel_kind public.cancel_kind,
   unlisted_at timestamptz,
   returned integer not null default 0,
+  aged_from integer,
   not_before_at timestamptz
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000,
   autovacuum_vacuum_cost_delay = 0);
@@ -3503,6 +3517,7 @@ create index live_jobs_ready_idx on private.live_jobs (lane_id, ready_seq) with 
 create unique index live_jobs_next_idx on private.live_jobs (state_key) where stage <> 'WAITING';
 create index live_jobs_waiting_idx on private.live_jobs (state_key, priority, job_id) where stage = 'WAITING';
 create index live_jobs_instance_id_idx on private.live_jobs (instance_id) where stage = 'RUNNING';
+create index live_jobs_aged_from_idx on private.live_jobs (aged_from) where aged_from is not null;
 create index live_jobs_not_before_at_idx on private.live_jobs (not_before_at) where stage = 'BACKOFF';
 alter table private.live_jobs enable row level security;
 comment on table private.live_jobs is
@@ -3525,6 +3540,8 @@ comment on column private.live_jobs.unlisted_at is
   'Since when the runner''s heartbeats do not mention it, although it has it.';
 comment on column private.live_jobs.returned is
   'How many attempts were given back unused; they do not count against the limit.';
+comment on column private.live_jobs.aged_from is
+  'The lane that it waited in for ten minutes, before it was given the usual priority.';
 comment on column private.live_jobs.not_before_at is 'End of the back-off.';
 
 -- A constraint is parsed again by every statement that writes, as long as it is: as six conditions they were a tenth of
@@ -3798,6 +3815,7 @@ create table public.job_log_chunks (
   body text not null,
   line_count integer not null,
   bytes integer not null,
+  is_late boolean not null default false,
   created_at timestamptz not null default now(),
   primary key (job_id, attempt, seq, log_day)
 ) partition by range (log_day);
@@ -3812,6 +3830,7 @@ comment on column public.job_log_chunks.seq is 'Position in the attempt''s log, 
 comment on column public.job_log_chunks.body is 'The text, at most 64 KiB.';
 comment on column public.job_log_chunks.line_count is 'Lines in it.';
 comment on column public.job_log_chunks.bytes is 'Bytes in it (UTF-8).';
+comment on column public.job_log_chunks.is_late is 'Whether it came after a person had released the attempt.';
 
 do $$
 begin
@@ -3896,19 +3915,25 @@ create function private.worker_append_logs(
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_live private.live_jobs := private.log_place(private.this_runner(), p_job, p_attempt, p_is_late);
+  v_runner private.runner := private.this_runner();
+  -- Without a lock: a chunk that slips in while the attempt is being lost is still that attempt's own log.
+  v_live private.live_jobs := private.live_attempt(v_runner, p_job, p_attempt);
+  v_is_late boolean := v_live.job_id is null;
   v_last integer;
 begin
+  if v_is_late then
+    v_live := private.late_place(v_runner, p_job, p_attempt, p_is_late);
+  end if;
   perform private.check_chunks(p_chunks);
   v_last := p_chunks -> -1 ->> 'seq';
   -- A crash may lose the last chunks: the finish call tells the runner which are missing, and it still has them on
   -- disk.
   perform set_config('synchronous_commit', 'off', true);
-  insert into public.job_log_chunks (log_day, job_id, attempt, seq, org_id, step, body, line_count, bytes)
+  insert into public.job_log_chunks (log_day, job_id, attempt, seq, org_id, step, body, line_count, bytes, is_late)
   select v_live.log_day, p_job, p_attempt, c.seq, v_live.org_id, left(coalesce(c.step, ''), 100), c.body,
     octet_length(c.body) - octet_length(replace(c.body, chr(10), '')) + (c.body <> ''
       and right(c.body, 1) <> chr(10))::integer,
-    octet_length(c.body)
+    octet_length(c.body), v_is_late
   from jsonb_to_recordset(p_chunks) as c (seq integer, step pg_catalog.text, body pg_catalog.text)
   on conflict do nothing;
   perform private.wake_log(v_live.org_id, p_job, p_attempt, v_last);
@@ -3920,29 +3945,43 @@ comment on function private.worker_append_logs is
   'harmless. With p_is_late an attempt that lost its job fills the gaps that its late report was answered with.';
 grant execute on function private.worker_append_logs to worker, executor;
 
--- What is stored of an attempt's log: the ranges of chunks that have not arrived, [[from, to], …], its size, and, when
--- none is missing, its SHA-256; that only up to 16 MiB, so that a finish call stays short.
+-- The reads of a log are executed as text, so that each is planned for its day: a runner's calls have generic plans,
+-- which lock every partition.
+-- Ranges of chunks that have not arrived: [[from, to], …].
+create function private.log_gaps(p_job bigint, p_attempt integer, p_day date, p_last integer) returns jsonb
+language plpgsql stable set search_path = '' as $$
+declare
+  v_gaps pg_catalog.jsonb;
+begin
+  -- From what is there, not from what was announced: a number costs nothing to say.
+  execute $query$
+    select coalesce(jsonb_agg(jsonb_build_array(g.before + 1, g.seq - 1) order by g.seq), '[]')
+    from (
+      select c.seq, coalesce(lag(c.seq) over (order by c.seq), 0) as before from (
+        select k.seq from public.job_log_chunks as k
+        where k.log_day = $3 and k.job_id = $1 and k.attempt = $2 and k.seq <= $4
+        union all select $4 + 1
+      ) as c
+    ) as g
+    where g.seq > g.before + 1
+  $query$ into v_gaps using p_job, p_attempt, p_day, p_last;
+  return v_gaps;
+end;
+$$;
+
+-- What is stored of an attempt's log: chunks up to a number, bytes and, when none of those chunks is missing, SHA-256;
+-- the digest only up to 16 MiB, so that a finish call stays short.
 create function private.stored_log(p_job bigint, p_attempt integer, p_day date, p_last integer)
-returns table (missing jsonb, bytes bigint, sha256 text)
+returns table (chunks bigint, bytes bigint, sha256 text)
 language plpgsql stable set search_path = '' as $$
 begin
-  -- Executed as text, so that it is planned for this day: a runner's calls have generic plans, which lock every
-  -- partition. From what is there, not from what was announced: a number costs nothing to say.
   return query execute $query$
-    select s.missing, s.bytes, case when s.missing = '[]' and s.bytes <= 16777216 then (
+    select s.chunks, s.bytes, case when s.chunks = $4 and s.bytes <= 16777216 then (
       select encode(sha256(convert_to(coalesce(string_agg(c.body, '' order by c.seq), ''), 'UTF8')), 'hex')
       from public.job_log_chunks as c where c.log_day = $3 and c.job_id = $1 and c.attempt = $2) end
     from (
-      select coalesce(jsonb_agg(jsonb_build_array(g.before + 1, g.seq - 1) order by g.seq)
-          filter (where g.seq > g.before + 1 and g.seq <= $4 + 1), '[]') as missing,
-        coalesce(sum(g.bytes), 0)::bigint as bytes
-      from (
-        select c.seq, c.bytes, coalesce(lag(c.seq) over (order by c.seq), 0) as before from (
-          select k.seq, k.bytes from public.job_log_chunks as k
-          where k.log_day = $3 and k.job_id = $1 and k.attempt = $2
-          union all select $4 + 1, 0
-        ) as c
-      ) as g
+      select count(*) filter (where k.seq <= $4) as chunks, coalesce(sum(k.bytes), 0) as bytes
+      from public.job_log_chunks as k where k.log_day = $3 and k.job_id = $1 and k.attempt = $2
     ) as s
   $query$ using p_job, p_attempt, p_day, p_last;
 end;
@@ -5250,7 +5289,7 @@ begin
     capacity = private.slots_of(p_worker.capacity, p_facts)
   where i.id = p_instance;
   insert into private.heartbeats as h (instance_id, session_id, worker_id, last_seen_at, tick_at)
-  values (p_instance, p_session, p_worker.id, now(), date_bin('15 minutes', now(), '2000-01-01'))
+  values (p_instance, p_session, p_worker.id, now(), date_bin('15 minutes', now(), '2000-01-01 00:00+00'))
   on conflict (instance_id) do update set session_id = excluded.session_id, last_seen_at = excluded.last_seen_at,
     is_draining = false;
   if p_facts ->> 'version' is not null then
@@ -5477,9 +5516,9 @@ begin
 end;
 $$;
 
--- The fence: the attempt that holds the job, if it is this session's, or this instance's while a person is waited for.
--- It makes requeueing safe.
-create function private.fenced_job(p_runner private.runner, p_job bigint, p_attempt integer) returns private.live_jobs
+-- An attempt that the calling runner has; null when it has not. An executor may only name its own.
+create function private.live_attempt(p_runner private.runner, p_job bigint, p_attempt integer)
+returns private.live_jobs
 language plpgsql stable set search_path = '' as $$
 declare
   v_live private.live_jobs;
@@ -5491,6 +5530,27 @@ begin
   where q.job_id = p_job and q.attempt = p_attempt
     and (q.stage = 'RUNNING' and q.session_id = p_runner.session_id or q.stage = 'HELD'
       and q.instance_id = p_runner.instance_id);
+  return v_live;
+end;
+$$;
+
+-- The day on which this runner claimed an attempt, which is the day of its log; null if it never did.
+create function private.claimed_day(p_runner private.runner, p_job bigint, p_attempt integer) returns date
+language plpgsql stable set search_path = '' as $$
+begin
+  return (select (e.at at time zone 'utc')::pg_catalog.date from public.job_events as e
+    where e.job_id = p_job and e.attempt = p_attempt and e.event = 'claimed' and e.actor_id = p_runner.worker_id
+    limit 1);
+end;
+$$;
+
+-- The fence: the attempt that holds the job, if it is this session's, or this instance's while a person is waited for.
+-- It makes requeueing safe.
+create function private.fenced_job(p_runner private.runner, p_job bigint, p_attempt integer) returns private.live_jobs
+language plpgsql stable set search_path = '' as $$
+declare
+  v_live private.live_jobs := private.live_attempt(p_runner, p_job, p_attempt);
+begin
   if v_live.job_id is null then
     perform private.fail('RY410', format('Attempt %s of job %s is not this runner''s any more.', p_attempt, p_job),
       'Stop working on it; what it wrote until now is kept.',
@@ -5501,25 +5561,21 @@ begin
 end;
 $$;
 
--- The place of an attempt's log. An attempt that lost its job has one too, as long as logs of its day are kept: a person
--- who decides about a state that it left needs to read what it did.
-create function private.log_place(p_runner private.runner, p_job bigint, p_attempt integer, p_is_late boolean)
+-- The place of the log of an attempt that lost its job, for a week: a person who decides about a state that it left needs
+-- to read what it did.
+create function private.late_place(p_runner private.runner, p_job bigint, p_attempt integer, p_is_late boolean)
 returns private.live_jobs
 language plpgsql stable set search_path = '' as $$
 declare
   v_place private.live_jobs;
 begin
-  if p_is_late and not exists (select from private.live_jobs as q where q.job_id = p_job and q.attempt = p_attempt) then
-    if p_runner.is_for_one_job then
-      perform private.check_scope(p_job, p_attempt);
-    end if;
-    select j.org_id, (e.at at time zone 'utc')::pg_catalog.date into v_place.org_id, v_place.log_day
-    from public.job_events as e join public.provision_jobs as j on j.id = e.job_id
-    where e.job_id = p_job and e.attempt = p_attempt and e.event = 'claimed' and e.actor_id = p_runner.worker_id
-      and e.at > now() - interval '7 days';
+  v_place.log_day := private.claimed_day(p_runner, p_job, p_attempt);
+  if not p_is_late or coalesce(v_place.log_day < (now() at time zone 'utc')::pg_catalog.date - 7, true) then
+    return private.fenced_job(p_runner, p_job, p_attempt);
   end if;
-  -- Without a lock: a chunk that slips in while the attempt is being lost is still that attempt's own log.
-  return case when v_place.log_day is null then private.fenced_job(p_runner, p_job, p_attempt) else v_place end;
+  v_place.job_id := p_job;
+  v_place.org_id := (select j.org_id from public.provision_jobs as j where j.id = p_job);
+  return v_place;
 end;
 $$;
 
@@ -5772,7 +5828,7 @@ create function private.write_heartbeat(
 ) returns boolean
 language plpgsql set search_path = '' as $$
 declare
-  v_tick pg_catalog.timestamptz := date_bin('15 minutes', now(), '2000-01-01');
+  v_tick pg_catalog.timestamptz := date_bin('15 minutes', now(), '2000-01-01 00:00+00');
 begin
   if p_known.tick_at <> v_tick then
     perform private.flush_tick(p_runner.instance_id);
@@ -5813,7 +5869,7 @@ begin
   -- After a crash there is no row: UNLOGGED tables are empty then.
   insert into private.heartbeats (instance_id, session_id, worker_id, last_seen_at, tick_at)
   values (p_runner.instance_id, p_runner.session_id, p_runner.worker_id, now(),
-    date_bin('15 minutes', now(), '2000-01-01'))
+    date_bin('15 minutes', now(), '2000-01-01 00:00+00'))
   on conflict do nothing;
   return p_runner;
 end;
@@ -5967,7 +6023,6 @@ begin
     perform private.check_running(coalesce(p_running, '[]'));
     v_compared := private.compare_running(v_runner, p_running);
   end if;
-  perform private.sweep_if_due();
   return private.heartbeat_answer(v_runner) || v_compared || jsonb_build_object('server_time', clock_timestamp(),
     'has_work', v_runner.is_open and p_status = 'ONLINE' and private.has_ready_lane(v_runner.worker_id));
 end;
@@ -7521,7 +7576,7 @@ begin
     stage = 'RUNNING', lane_id = null, attempt = q.attempt + 1, worker_id = p_runner.worker_id,
     instance_id = p_runner.instance_id, session_id = p_runner.session_id, claim_request_id = p_request,
     claimed_at = now(), lease_until = now() + interval '60 seconds',
-    log_day = private.utc_day(), has_touched = false, unlisted_at = null
+    log_day = (now() at time zone 'utc')::pg_catalog.date, has_touched = false, unlisted_at = null
   where q.job_id = any (v_jobs);
   return v_jobs;
 end;
@@ -7539,7 +7594,7 @@ begin
       instance_id = p_runner.instance_id, instance_name = p_instance, claimed_at = now(),
         started_at = null, phase = null,
       lease_until = now() + interval '60 seconds', not_before_at = null, steps = '[]', last_log_seq = 0,
-        log_day = private.utc_day(), error = null,
+        log_day = (now() at time zone 'utc')::pg_catalog.date, error = null,
         result = null,
       plan_summary = null
     where j.id = any (p_jobs)
@@ -8124,22 +8179,23 @@ create function private.check_log(p_job bigint, p_attempt integer, p_log jsonb) 
 language plpgsql set search_path = '' as $$
 declare
   v_last integer := private.announced_seq(p_log);
+  v_day pg_catalog.date;
   v_stored pg_catalog.record;
 begin
   update public.provision_jobs set last_log_seq = v_last where id = p_job and last_log_seq <> v_last;
   if coalesce((p_log ->> 'is_incomplete')::boolean, false) then
     return '[]';
   end if;
-  select s.* into v_stored from private.live_jobs as q
-  cross join lateral private.stored_log(p_job, p_attempt, q.log_day, v_last) as s where q.job_id = p_job;
-  if v_stored.missing <> '[]' then
-    return v_stored.missing;
+  v_day := (select q.log_day from private.live_jobs as q where q.job_id = p_job);
+  select s.* into v_stored from private.stored_log(p_job, p_attempt, v_day, v_last) as s;
+  if v_stored.chunks < v_last then
+    return private.log_gaps(p_job, p_attempt, v_day, v_last);
   end if;
   if v_stored.bytes <> (p_log ->> 'bytes')::bigint or v_stored.sha256 <> p_log ->> 'sha256' then
     perform private.record_job_event(j, 'log_mismatch', null, null, 'system', null, 'system',
       'The stored log differs from what the runner announced.', jsonb_build_object('announced', jsonb_build_object(
         'last_seq', v_last, 'bytes', p_log -> 'bytes', 'sha256', left(p_log ->> 'sha256', 64)),
-        'stored', to_jsonb(v_stored) - 'missing'))
+        'stored', to_jsonb(v_stored) - 'chunks'))
     from public.provision_jobs as j where j.id = p_job;
   end if;
   return '[]';
@@ -8155,16 +8211,15 @@ language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
   v_missing pg_catalog.jsonb := '[]';
+  v_day pg_catalog.date;
 begin
   select * into v_job from public.provision_jobs where id = p_job;
-  if not exists (
-    select from public.job_events as e
-    where e.job_id = p_job and e.attempt = p_attempt and e.event = 'claimed' and e.actor_id = p_runner.worker_id
-  ) then
+  v_day := private.claimed_day(p_runner, p_job, p_attempt);
+  if v_day is null then
     perform private.fail('RY404', format('Job %s was never given to this runner.', p_job));
   end if;
   if jsonb_typeof(p_log) = 'object' then
-    v_missing := private.log_gaps(p_job, p_attempt, private.announced_seq(p_log));
+    v_missing := private.log_gaps(p_job, p_attempt, v_day, private.announced_seq(p_log));
   end if;
   if p_log ->> 'is_incomplete' = 'true' then
     v_missing := '[]';
@@ -8490,6 +8545,10 @@ begin
   if v_old.status not in ('FAILED', 'CANCELLED') then
     perform private.fail('RY409', format('The job is %s; only a failed or cancelled one can be retried.', v_old.status),
       case when v_old.status = 'NEEDS_ATTENTION' then 'Resolve it first.' else 'Enqueue a new one instead.' end);
+  end if;
+  if v_old.slimmed_at is not null then
+    perform private.fail('RY409', 'The job ended more than 90 days ago; its options are past their retention period.',
+      'Enqueue a new one instead.');
   end if;
   select * into v_module from public.modules where id = v_old.module_id and deleted_at is null;
   if v_old.module_id is null then
@@ -9597,7 +9656,7 @@ begin
         v_count := v_count + 1;
       end if;
     exception
-      when others then raise warning 'sweep of the update of job %: %', v_job.job_id, sqlerrm;
+      when query_canceled or others then raise warning 'sweep of the update of job %: %', v_job.job_id, sqlerrm;
     end;
   end loop;
   return v_count;
@@ -10102,7 +10161,7 @@ begin
         v_count := v_count + 1;
       end if;
     exception
-      when others then raise warning 'sweep of removed runner %: %', v_worker.id, sqlerrm;
+      when query_canceled or others then raise warning 'sweep of removed runner %: %', v_worker.id, sqlerrm;
     end;
   end loop;
   return v_count;
@@ -10416,6 +10475,7 @@ create table public.job_sets (
   finished_at timestamptz
 );
 create index job_sets_org_id_idx on public.job_sets (org_id, created_at desc);
+create index job_sets_finished_at_idx on public.job_sets (finished_at) where finished_at is not null;
 create index job_sets_open_idx on public.job_sets (created_at) where finished_at is null;
 create index job_sets_schedule_id_idx on public.job_sets (schedule_id, created_at desc) where schedule_id is not null;
 create unique index job_sets_idempotency_key_idx on public.job_sets (org_id, idempotency_key) where idempotency_key
@@ -11361,7 +11421,7 @@ begin
         update public.schedules as s set next_at = now() + interval '5 minutes',
           last_note = 'It could not run; it is tried again every five minutes.' where s.id = v_schedule.id;
     end;
-    -- It may run inside of a heartbeat; the next sweep goes on.
+    -- The next sweep continues.
     exit when clock_timestamp() > now() + interval '4 seconds';
   end loop;
   return v_count;
@@ -11452,6 +11512,7 @@ create table public.deliveries (
 create index deliveries_org_id_idx on public.deliveries (org_id, id desc);
 create index deliveries_rule_id_idx on public.deliveries (rule_id, id desc);
 create index deliveries_due_idx on public.deliveries (next_at) where status = 'PENDING';
+create index deliveries_finished_at_idx on public.deliveries (finished_at) where finished_at is not null;
 create index deliveries_subject_idx on public.deliveries (rule_id, subject, id) where status = 'PENDING';
 alter table public.deliveries enable row level security;
 grant select on public.deliveries to authenticated, service_role;
@@ -11713,6 +11774,18 @@ comment on function private.lease_deliveries is
   'Takes messages that are due, for the sender: the oldest of each rule and subject, with sealed addresses.';
 grant execute on function private.lease_deliveries to service_role;
 
+-- Makes a rule's messages due that wait out a pause: their receiver answers again. A message that the receiver refused
+-- keeps its pause, or it would use up its tries at once.
+create function private.end_pauses(p_rule uuid) returns void
+language sql set search_path = '' as $$
+  update public.deliveries as d set next_at = now()
+  where d.id in (
+    select w.id from public.deliveries as w
+    where w.rule_id = p_rule and w.status = 'PENDING' and w.next_at > now()
+      and coalesce(w.http_status, 0) not between 400 and 499
+    order by w.id for update skip locked)
+$$;
+
 create function private.finish_delivery(p_delivery bigint, p_lease uuid, p_result jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -11742,10 +11815,8 @@ begin
     next_at = case when v_status = 'PENDING'
       then now() + make_interval(secs => v_retry[v_delivery.attempt] * (0.9 + random() * 0.2)) else next_at end
   where id = p_delivery returning * into v_delivery;
-  if v_delivery.status = 'DELIVERED' then
-    -- The receiver answers again: what waits for it need not wait longer.
-    update public.deliveries set next_at = now()
-    where rule_id = v_delivery.rule_id and status = 'PENDING' and lease_id is null and next_at > now();
+  if v_status = 'DELIVERED' then
+    perform private.end_pauses(v_delivery.rule_id);
   end if;
   perform private.wake_org(v_delivery.org_id, 'deliveries', p_delivery::pg_catalog.text);
   return jsonb_build_object('status', v_delivery.status, 'next_at', v_delivery.next_at);
@@ -12329,19 +12400,18 @@ language sql immutable set search_path = '' as $$
     when p_status = 'QUEUED' then 3 else 4 end
 $$;
 
--- How many jobs of an organisation there are, by status; of some types, where they are named.
--- From the index alone: there may be years of jobs, and their rows are wide.
+-- How many jobs of an organisation there are, by status; of some types, where they are named. Of those that ended, the
+-- newest 10,000 of each status are counted: there may be years of jobs. From the index alone: their rows are wide.
 create function private.job_counts(p_org uuid, p_types text[]) returns jsonb
 language plpgsql stable set search_path = '' set enable_seqscan = off as $$
 begin
-  if p_types = '{}' then
-    return (select coalesce(jsonb_object_agg(c.status, c.n), '{}')
-      from (select j.status, count(*) as n from public.provision_jobs as j where j.org_id = p_org
-        group by j.status) as c);
-  end if;
   return (select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
-    select j.status, count(*) as n from public.provision_jobs as j
-    where j.org_id = p_org and j.type::pg_catalog.text = any (p_types) group by j.status) as c);
+    select s.status, count(*) as n from unnest(enum_range(null::public.job_status)) as s (status)
+    cross join lateral (
+      select k.type from public.provision_jobs as k where k.org_id = p_org and k.status = s.status
+      order by k.id desc limit case when s.status in ('SUCCEEDED', 'FAILED', 'CANCELLED') then 10000 end
+    ) as j
+    where p_types = '{}' or j.type::pg_catalog.text = any (p_types) group by s.status) as c);
 end;
 $$;
 
@@ -12429,7 +12499,7 @@ end;
 $$;
 comment on function private.list_jobs is
   'A page of jobs {total, counts by status, rows}, running ones first or newest first; filters {status, type, '
-  'module_id, worker_id}. Members.';
+  'module_id, worker_id}. Without a search, the newest 10,000 of each final status are counted. Members.';
 grant execute on function private.list_jobs to authenticated;
 
 -- ## modules
@@ -12887,7 +12957,8 @@ begin
   elsif cardinality(v_shown) > 1000 then
     perform private.fail('RY422', 'Live numbers are given for 1,000 runners at a time.', 'Name those that are shown.');
   end if;
-  return jsonb_build_object('server_time', now(), 'counts', private.fleet_counts(p_org), 'workers', (
+  return jsonb_build_object('server_time', now(), 'counts', private.fleet_counts(p_org),
+    'swept_seconds_ago', private.swept_seconds_ago(), 'workers', (
     select coalesce(jsonb_agg(jsonb_build_object(
       'id', w.id, 'status', l.status, 'last_seen_at', l.last_seen_at, 'used', l.used, 'capacity',
         coalesce(nullif(l.capacity, 0), w.capacity),
@@ -12900,8 +12971,8 @@ begin
 end;
 $$;
 comment on function private.fleet_overview is
-  'Counts of an organisation, and live numbers of the runners named, 1,000 at most: status, last heartbeat, load per '
-  'instance. Members.';
+  'Counts of an organisation, live numbers of the runners named, 1,000 at most: status, last heartbeat, load per '
+  'instance; and how long ago the last sweep was (null: none since a crash). Members.';
 grant execute on function private.fleet_overview to authenticated;
 
 create table private.job_stats_hourly (
@@ -12963,7 +13034,7 @@ create function private.hour_stats(
   p_org uuid, p_from timestamptz, p_to timestamptz
 ) returns setof private.job_stats_hourly
 language sql stable set search_path = '' as $$
-  select j.org_id, date_bin('1 hour', j.finished_at, '2000-01-01'), count(*)::integer,
+  select j.org_id, date_bin('1 hour', j.finished_at, '2000-01-01 00:00+00'), count(*)::integer,
     count(*) filter (where j.status = 'SUCCEEDED')::integer, count(*) filter (where j.status = 'FAILED')::integer,
     count(*) filter (where j.status = 'CANCELLED')::integer,
     percentile_cont(0.5) within group (order by extract(epoch from j.claimed_at - j.queued_at))
@@ -12980,7 +13051,8 @@ create function private.wait_counts(
   p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval
 ) returns setof private.waits_hourly
 language sql stable set search_path = '' as $$
-  select j.org_id, date_bin(p_step, j.finished_at, '2000-01-01'), coalesce(case when j.claimed_at >= j.queued_at
+  select j.org_id, date_bin(p_step, j.finished_at, '2000-01-01 00:00+00'),
+    coalesce(case when j.claimed_at >= j.queued_at
       then width_bucket(ln(greatest(date_part('epoch', j.claimed_at - j.queued_at), 0.01)),
         ln(0.01::double precision), ln(1e6::double precision), 200) end, 0)::smallint,
     count(*), count(*) filter (where j.status = 'FAILED'), count(*) filter (where j.status = 'SUCCEEDED')
@@ -13001,7 +13073,7 @@ create function private.load_sums(
   p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval
 ) returns setof private.load_hourly
 language sql stable set search_path = '' as $$
-  select q.org_id, date_bin(p_step, q.at, '2000-01-01'), sum(q.heartbeats)::bigint, sum(q.busy)::bigint,
+  select q.org_id, date_bin(p_step, q.at, '2000-01-01 00:00+00'), sum(q.heartbeats)::bigint, sum(q.busy)::bigint,
     sum(q.slots)::bigint
   from (
     select w.org_id, t.at, max(t.heartbeats) as heartbeats, sum(t.busy) as busy, sum(t.slots) as slots
@@ -13033,11 +13105,11 @@ declare
   v_count integer := 0;
 begin
   for v_hour in
-    select h from generate_series(date_bin('1 hour', now(), '2000-01-01') - interval '24 hours',
-      date_bin('1 hour', now(), '2000-01-01') - interval '1 hour', interval '1 hour') as h
+    select h from generate_series(date_bin('1 hour', now(), '2000-01-01 00:00+00') - interval '24 hours',
+      date_bin('1 hour', now(), '2000-01-01 00:00+00') - interval '1 hour', interval '1 hour') as h
     where not exists (select from private.rolled_hours as r where r.hour = h)
   loop
-    -- Organisation by organisation, by its index: this runs inside of a heartbeat, however many jobs there are.
+    -- Organisation by organisation, by its index: the sweep runs this, however many jobs there are.
     insert into private.job_stats_hourly select s.* from public.organizations as o
     cross join lateral private.hour_stats(o.id, v_hour, v_hour + interval '1 hour') as s
       on conflict (org_id, hour) do nothing;
@@ -13062,7 +13134,7 @@ $$;
 create function private.fleet_stats(p_org uuid, p_hours integer default 24) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
-  v_now pg_catalog.timestamptz := date_bin('1 hour', now(), '2000-01-01');
+  v_now pg_catalog.timestamptz := date_bin('1 hour', now(), '2000-01-01 00:00+00');
   v_from pg_catalog.timestamptz := v_now - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168) - 1);
   v_open pg_catalog.timestamptz := private.open_since(v_from);
   v_jobs pg_catalog.jsonb;
@@ -13103,7 +13175,7 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_worker public.workers;
   v_from pg_catalog.timestamptz := date_bin('15 minutes', now(),
-    '2000-01-01') - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168));
+    '2000-01-01 00:00+00') - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168));
 begin
   select * into v_worker from public.workers where id = p_worker
     and (is_shared or org_id in (select private.my_org_ids()));
@@ -13153,7 +13225,7 @@ declare
 begin
   return query
   with counted as materialized (
-    select date_bin(p_step, c.hour, '2000-01-01') as bin, c.size, c.jobs, c.failed, c.succeeded from (
+    select date_bin(p_step, c.hour, '2000-01-01 00:00+00') as bin, c.size, c.jobs, c.failed, c.succeeded from (
       select * from private.waits_hourly as h where h.org_id = p_org and h.hour >= p_from and h.hour < v_open
       union all
       select * from private.wait_counts(p_org, v_open, p_to, p_step)
@@ -13188,7 +13260,7 @@ declare
     else private.open_since(p_from) end;
 begin
   return query
-  select date_bin(v_step, l.hour, '2000-01-01'), sum(l.busy)::double precision / nullif(sum(l.slots), 0) from (
+  select date_bin(v_step, l.hour, '2000-01-01 00:00+00'), sum(l.busy)::double precision / nullif(sum(l.slots), 0) from (
     select * from private.load_hourly as h where h.org_id = p_org and h.hour >= p_from and h.hour < v_open
     union all
     select * from private.load_sums(p_org, v_open, p_to, v_step)
@@ -13267,7 +13339,7 @@ declare
   -- Sixty to eighty-four points, however long the span.
   v_step pg_catalog.interval := case p_hours when 1 then interval '1 minute' when 24 then interval '20 minutes'
     when 168 then interval '2 hours' end;
-  v_to pg_catalog.timestamptz := date_bin(v_step, now(), '2000-01-01') + v_step;
+  v_to pg_catalog.timestamptz := date_bin(v_step, now(), '2000-01-01 00:00+00') + v_step;
   v_from pg_catalog.timestamptz := v_to - make_interval(hours => p_hours);
 begin
   perform private.need('organization.read', p_org);
@@ -13340,8 +13412,7 @@ language sql stable security definer set search_path = '' as $$
         select w.status, count(*) as n from public.workers as w where w.removed_at is null group by w.status) as c),
     'slots', (select coalesce(sum(i.capacity), 0) from private.instance_liveness as i where i.is_fresh),
     'slots_used', (select count(*) from private.live_jobs as l where l.stage = 'RUNNING'),
-    'sweep_lag_seconds', (
-      select extract(epoch from now() - max(c.ran_at)) from private.clocks as c where c.name = 'swept'),
+    'sweep_lag_seconds', private.swept_seconds_ago(),
     'deliveries', (
       select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
         select d.status, count(*) as n from public.deliveries as d group by d.status) as c),
@@ -13384,8 +13455,7 @@ language sql stable security definer set search_path = '' as $$
     'connections', (select count(*) from pg_catalog.pg_stat_activity as a where a.datname = current_database()),
     'most_connections', current_setting('max_connections')::integer,
     'oldest_transaction_seconds', coalesce((private.open_transactions() #>> '{0,seconds}')::integer, 0),
-    'swept_seconds_ago', (
-      select extract(epoch from now() - max(c.ran_at))::integer from private.clocks as c where c.name = 'swept'),
+    'swept_seconds_ago', private.swept_seconds_ago(),
     'published', coalesce((select jsonb_agg(t.tablename order by t.tablename) from pg_catalog.pg_publication_tables as t
       where t.pubname = 'supabase_realtime' and t.schemaname = 'public'), '[]'),
     'organizations', (select count(*) from public.organizations),
@@ -13400,7 +13470,8 @@ grant execute on function private.installation_health to service_role;
 -- ==================== schemas/sweep.sql
 
 -- The sweep: what time does to runners and jobs. It can run twice at once, and be missed for an hour: it looks at the
--- clock, not at how often it ran. It waits for nobody: what it cannot lock at once is left to the next sweep.
+-- clock, not at how often it ran. It waits for nobody: what it cannot lock at once is left to the next sweep. It has a
+-- driver of its own, every 10 s: pg_cron, or the supervisor of the embedded stack. Heartbeats only write their row.
 -- Housekeeping makes log partitions ahead, drops them when every organisation's retention is over, rolls up hours, and
 -- removes old sessions, ticks, counters and artifacts. Realtime: who may listen to which topic, and which tables pages
 -- follow. Logs and heartbeats are not among them. The statements are guarded, so they run where there is no Realtime,
@@ -13443,7 +13514,7 @@ alter table private.first_sweeps enable row level security;
 comment on table private.first_sweeps is
   'The first sweep since the server started or crashed. UNLOGGED: a crash empties it together with the heartbeats, and '
   'one killed backend is a crash that leaves the server''s start time as it was.';
-comment on column private.first_sweeps.server_started_at is 'The server''s start; a row of an earlier one counts no more.';
+comment on column private.first_sweeps.server_started_at is 'The server''s start; an earlier one counts no more.';
 comment on column private.first_sweeps.swept_at is 'When the first sweep after that, or after a crash, ran.';
 
 -- When the grace for leases began: no lease ends in the 60 s after it, so that every living runner can send a
@@ -13484,7 +13555,7 @@ begin
       perform private.wake_lanes_of(v_worker);
       v_count := v_count + 1;
     exception
-      when others then raise warning 'sweep of runner %: %', v_worker, sqlerrm;
+      when query_canceled or others then raise warning 'sweep of runner %: %', v_worker, sqlerrm;
     end;
   end loop;
   update public.worker_instances as i set status = 'OFFLINE', disconnected_at = now()
@@ -13515,7 +13586,7 @@ begin
       perform private.refresh_worker_status(v_session.worker_id);
       v_count := v_count + 1;
     exception
-      when others then raise warning 'sweep of sessions of runner %: %', v_session.worker_id, sqlerrm;
+      when query_canceled or others then raise warning 'sweep of sessions of runner %: %', v_session.worker_id, sqlerrm;
     end;
   end loop;
   return v_count;
@@ -13544,7 +13615,7 @@ begin
         v_count := v_count + 1;
       end if;
     exception
-      when others then raise warning 'sweep of the lease of job %: %', v_job.job_id, sqlerrm;
+      when query_canceled or others then raise warning 'sweep of the lease of job %: %', v_job.job_id, sqlerrm;
     end;
   end loop;
   return v_count;
@@ -13566,7 +13637,43 @@ begin
         v_count := v_count + 1;
       end if;
     exception
-      when others then raise warning 'sweep of the pause of job %: %', v_job.job_id, sqlerrm;
+      when query_canceled or others then raise warning 'sweep of the pause of job %: %', v_job.job_id, sqlerrm;
+    end;
+  end loop;
+  return v_count;
+end;
+$$;
+
+-- Gives jobs of less than the usual priority (100) that one when they have waited for ten minutes, so that they do not
+-- starve behind people's jobs. One of each lane at a time: people's jobs must not wait behind a long queue of these.
+create function private.sweep_aging() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_live private.live_jobs;
+  v_job public.provision_jobs;
+  v_lane integer;
+  v_count integer := 0;
+begin
+  for v_live in
+    select q.* from private.lanes as l
+    cross join lateral (
+      select r.* from private.live_jobs as r where r.lane_id = l.id and r.stage = 'READY' order by r.ready_seq limit 1
+    ) as q
+    where l.priority > 100 and not exists (
+      select from private.live_jobs as a where a.aged_from = l.id and a.stage = 'READY')
+  loop
+    begin
+      select * into v_job from public.provision_jobs as j where j.id = v_live.job_id;
+      continue when v_job.queued_at > now() - interval '10 minutes' or not private.try_lock_job(v_live);
+      v_job.priority := 100;
+      v_lane := private.lane_of(v_job);
+      -- It keeps its place: older than the jobs that became ready meanwhile.
+      update private.live_jobs as q set priority = 100, lane_id = v_lane, aged_from = v_live.lane_id
+      where q.job_id = v_live.job_id;
+      perform private.wake_lane(v_lane);
+      v_count := v_count + 1;
+    exception
+      when query_canceled or others then raise warning 'sweep of the priority of job %: %', v_live.job_id, sqlerrm;
     end;
   end loop;
   return v_count;
@@ -13590,37 +13697,10 @@ begin
         'Nobody approved it in time.');
       v_count := v_count + 1;
     exception
-      when others then raise warning 'sweep of the approval of job %: %', v_job, sqlerrm;
+      when query_canceled or others then raise warning 'sweep of the approval of job %: %', v_job, sqlerrm;
     end;
   end loop;
   return v_count;
-end;
-$$;
-
--- One part of what starts by itself, called as the sweep's answer calls it; {} where it fails, as if it had not run.
-create function private.sweep_trigger(p_name text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return jsonb_build_object(p_name, case p_name
-    when 'scheduled' then to_jsonb(private.sweep_schedules())
-    when 'placed' then to_jsonb(private.sweep_sets())
-    when 'rollouts' then to_jsonb(private.sweep_update_policies())
-    when 'woken' then to_jsonb(private.wake_notifier()) end);
-exception
-  -- Somebody is at it, it cannot run, or it takes too long: that must not keep leases from ending. The next sweep tries
-  -- again.
-  when query_canceled or others then
-    raise warning 'sweep, %: %', p_name, sqlerrm;
-    return '{}';
-end;
-$$;
-
--- What starts by itself: schedules, jobs of sets, updates by policy, and the delivery of notifications.
-create function private.sweep_triggers() returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.sweep_trigger('scheduled') || private.sweep_trigger('placed') || private.sweep_trigger('rollouts')
-    || private.sweep_trigger('woken');
 end;
 $$;
 
@@ -13677,7 +13757,7 @@ declare
   v_count integer := 0;
 begin
   -- Whole days go by dropping their partition; this is for organisations that keep logs for less long than another. A
-  -- part at a time: it may run inside of a heartbeat, which must not take long.
+  -- part at a time, so that a sweep stays short.
   for v_day in
     select d from private.log_days() as d union select c.log_day from private.job_log_chunks_rest as c order by 1
   loop
@@ -13788,9 +13868,9 @@ begin
 end;
 $$;
 
--- Removes what is past its time; makes log partitions ahead.
-create function private.housekeeping() returns jsonb
-language plpgsql set search_path = '' set lock_timeout = '100ms' as $$
+-- Removes rows that are past their time; makes log partitions ahead.
+create function private.remove_old_rows() returns boolean
+language plpgsql set search_path = '' as $$
 begin
   perform private.ensure_log_partition(private.utc_day() + d) from generate_series(0, 2) as d;
   delete from private.sessions where ended_at < now() - interval '7 days';
@@ -13804,45 +13884,141 @@ begin
   delete from private.uploads where created_at < now() - interval '1 hour';
   delete from public.job_sets where finished_at < now() - interval '90 days';
   delete from public.deliveries where finished_at < now() - interval '30 days';
-  return jsonb_build_object('dropped_log_days', private.drop_old_log_partitions(), 'rolled_hours', private.roll_up(),
-    'forgotten_instances', private.forget_instances(), 'removed_modules', private.remove_temporary_modules(),
-    'deleted_log_chunks', case when private.is_due('retention', interval '30 minutes') then private.delete_old_logs()
-      else 0 end,
-    'forgotten_lanes', private.forget_lanes());
+  -- Stored by a person: the text is among the versions of the state.
+  update private.kept_states set body = '' where stored_at < now() - interval '90 days' and body <> '';
+  -- The oldest have the lowest numbers.
+  delete from public.worker_events as e using (
+    select o.id, o.at from public.worker_events as o order by o.id limit 5000) as o
+  where e.id = o.id and o.at < now() - interval '400 days';
+  delete from public.audit_events as e using (
+    select o.id, o.at from public.audit_events as o order by o.id limit 5000) as o
+  where e.id = o.id and o.at < now() - interval '730 days';
+  return true;
+end;
+$$;
+
+-- ## history
+
+create table private.slimmed_history (
+  org_id uuid primary key references public.organizations (id) on delete cascade,
+  slimmed_until timestamptz not null
+);
+alter table private.slimmed_history enable row level security;
+comment on table private.slimmed_history is
+  'How far each organisation''s old jobs were slimmed, so that no job is looked at twice.';
+comment on column private.slimmed_history.slimmed_until is 'Jobs that ended before it have no payload any more.';
+
+-- Removes payload, steps, plan and result of jobs that ended 90 days ago, a thousand at a time: they are most of a row.
+create function private.slim_old_jobs() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_jobs bigint[] := array(
+    select j.id from public.organizations as o
+    left join private.slimmed_history as h on h.org_id = o.id
+    cross join lateral (
+      select k.id from public.provision_jobs as k
+      where k.org_id = o.id and k.finished_at >= coalesce(h.slimmed_until, '-infinity')
+        and k.finished_at < now() - interval '90 days' and k.slimmed_at is null
+      order by k.finished_at limit 1000
+    ) as j limit 1000);
+begin
+  with slimmed as (
+    update public.provision_jobs as j set slimmed_at = now(), payload = '{}', steps = '[]', plan_summary = null,
+      result = null, late_report = null
+    where j.id = any (v_jobs) returning j.org_id, j.finished_at
+  )
+  insert into private.slimmed_history as h (org_id, slimmed_until)
+  select s.org_id, max(s.finished_at) from slimmed as s group by s.org_id
+  on conflict (org_id) do update set slimmed_until = excluded.slimmed_until;
+  return cardinality(v_jobs);
+end;
+$$;
+
+-- Deletes jobs that ended 400 days ago, with their events, a thousand at a time. One that has a state which nobody has
+-- decided about stays.
+create function private.delete_old_jobs() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_jobs bigint[] := array(
+    select j.id from public.organizations as o
+    cross join lateral (
+      select k.id from public.provision_jobs as k
+      where k.org_id = o.id and k.finished_at < now() - interval '400 days' and not exists (
+        select from private.kept_states as s
+        where s.job_id = k.id and s.stored_at is null and s.discarded_at is null)
+      order by k.finished_at limit 1000
+    ) as j limit 1000);
+begin
+  delete from public.job_events as e where e.job_id = any (v_jobs);
+  delete from public.provision_jobs as j where j.id = any (v_jobs);
+  return cardinality(v_jobs);
+end;
+$$;
+
+-- One part of the sweep, named as its answer names it. A part that fails or takes too long must not keep the others
+-- from running: it is undone alone, and the next sweep tries again.
+create function private.sweep_part(p_name text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return jsonb_build_object(p_name, case p_name
+    when 'lost' then to_jsonb(private.sweep_leases())
+    when 'unheard' then to_jsonb(private.sweep_updates())
+    when 'offline' then to_jsonb(private.sweep_workers())
+    when 'ready' then to_jsonb(private.sweep_backoff())
+    when 'aged' then to_jsonb(private.sweep_aging())
+    when 'expired' then to_jsonb(private.sweep_approvals())
+    when 'ended' then to_jsonb(private.sweep_sessions())
+    when 'removed' then to_jsonb(private.sweep_removals())
+    when 'scheduled' then to_jsonb(private.sweep_schedules())
+    when 'placed' then to_jsonb(private.sweep_sets())
+    when 'rollouts' then to_jsonb(private.sweep_update_policies())
+    when 'woken' then to_jsonb(private.wake_notifier())
+    when 'removed_rows' then to_jsonb(private.remove_old_rows())
+    when 'dropped_log_days' then to_jsonb(private.drop_old_log_partitions())
+    when 'deleted_log_chunks' then to_jsonb(case when private.is_due('retention', interval '30 minutes')
+      then private.delete_old_logs() else 0 end)
+    when 'slimmed_jobs' then to_jsonb(private.slim_old_jobs())
+    when 'deleted_jobs' then to_jsonb(private.delete_old_jobs())
+    when 'rolled_hours' then to_jsonb(private.roll_up())
+    when 'forgotten_instances' then to_jsonb(private.forget_instances())
+    when 'removed_modules' then to_jsonb(private.remove_temporary_modules())
+    when 'forgotten_lanes' then to_jsonb(private.forget_lanes()) end);
+exception
+  when query_canceled or others then
+    raise warning 'sweep, %: %', p_name, sqlerrm;
+    return jsonb_build_object('failed', format('%s: %s', p_name, sqlerrm));
 end;
 $$;
 
 create function private.sweep() returns jsonb
-language plpgsql security definer set search_path = '' as $$
+language plpgsql security definer set search_path = '' set lock_timeout = '100ms' as $$
 declare
-  v_is_past_grace boolean;
+  v_part pg_catalog.text;
+  v_is_whole boolean;
   v_done pg_catalog.jsonb := '{}';
 begin
   if not pg_try_advisory_xact_lock(private.lock_key('sweep')) then
     return jsonb_build_object('skipped', 'Another sweep is running.');
   end if;
-  v_is_past_grace := private.is_past_grace();
-  v_done := jsonb_build_object('removed', private.sweep_removals(), 'ended', private.sweep_sessions());
-  if v_is_past_grace then
-    v_done := v_done || jsonb_build_object('lost', private.sweep_leases(), 'unheard', private.sweep_updates());
+  -- Leases come first: whatever else takes long, a lost job is found.
+  foreach v_part in array case when private.is_past_grace() then array['lost', 'unheard', 'offline'] else '{}' end
+    || array['ready', 'aged', 'expired', 'ended', 'removed'] loop
+    v_done := v_done || private.sweep_part(v_part);
+  end loop;
+  v_is_whole := not v_done ? 'failed';
+  -- Housekeeping that fails is tried again in five minutes.
+  foreach v_part in array array['scheduled', 'placed', 'rollouts', 'woken']
+    || case when private.is_due('housekeeping', interval '5 minutes') then array['removed_rows', 'dropped_log_days',
+      'deleted_log_chunks', 'slimmed_jobs', 'deleted_jobs', 'rolled_hours', 'forgotten_instances', 'removed_modules',
+      'forgotten_lanes'] else '{}' end loop
+    v_done := v_done || private.sweep_part(v_part);
+  end loop;
+  -- A sweep in which leases, pauses or sessions failed is one that has not run.
+  if v_is_whole then
+    perform private.note_alive();
+    insert into private.clocks (name, ran_at) values ('swept', now())
+    on conflict (name) do update set ran_at = excluded.ran_at;
   end if;
-  v_done := v_done || jsonb_build_object('ready', private.sweep_backoff(), 'expired', private.sweep_approvals());
-  if v_is_past_grace then
-    v_done := v_done || jsonb_build_object('offline', private.sweep_workers());
-  end if;
-  v_done := v_done || private.sweep_triggers();
-  if private.is_due('housekeeping', interval '5 minutes') then
-    begin
-      v_done := v_done || private.housekeeping();
-    exception
-      -- What the sweep has done stays done, and the clock as well: housekeeping is tried again in five minutes.
-      when query_canceled or others then raise warning 'sweep, housekeeping: %', sqlerrm;
-    end;
-  end if;
-  -- Noted at its end, whoever ran it: a sweep that fails is one that has not run.
-  perform private.note_alive();
-  insert into private.clocks (name, ran_at) values ('swept', now())
-  on conflict (name) do update set ran_at = excluded.ran_at;
   return v_done;
 end;
 $$;
@@ -13851,20 +14027,21 @@ comment on function private.sweep is
   'run twice or not at all. Service key only.';
 grant execute on function private.sweep to service_role;
 
--- Runs the sweep from a heartbeat, every 5 s at most. A failing sweep does not fail it.
-create function private.sweep_if_due() returns void
-language plpgsql set search_path = '' set lock_timeout = '100ms' as $$
+-- Seconds since the last sweep that was whole; null when there was none since the server's last crash.
+create function private.swept_seconds_ago() returns integer
+language sql stable set search_path = '' as $$
+  select extract(epoch from now() - c.ran_at)::integer from private.clocks as c where c.name = 'swept'
+$$;
+
+-- The sweep's driver. Where pg_cron cannot be created, the embedded stack's supervisor sweeps, or another scheduler
+-- with the service key; no call of a runner does, so that a slow part costs no heartbeat.
+do $$
 begin
-  if not private.is_due('sweep', interval '5 seconds') then
-    return;
+  if exists (select from pg_catalog.pg_available_extensions where name = 'pg_cron') then
+    create extension if not exists pg_cron;
   end if;
-  begin
-    perform private.sweep();
-  exception
-    -- A heartbeat must not fail because of somebody else's job, nor because there was too much of it for the time
-    -- that a call has.
-    when query_canceled or others then raise warning 'sweep: %', sqlerrm;
-  end;
+exception
+  when others then raise notice 'pg_cron cannot be created here (%); another driver must sweep.', sqlerrm;
 end;
 $$;
 
@@ -14289,8 +14466,8 @@ begin
 end
 $$;
 comment on function public.fleet_overview is
-  'Counts of an organisation, and live numbers of the runners named, 1,000 at most: status, last heartbeat, '
-  'load per instance. Members.';
+  'Counts of an organisation, live numbers of the runners named, 1,000 at most: status, last heartbeat, '
+  'load per instance; and how long ago the last sweep was (null: none since a crash). Members.';
 grant execute on function public.fleet_overview to authenticated;
 
 create function public.fleet_stats(p_org uuid, p_hours integer default 24) returns jsonb
@@ -14425,7 +14602,8 @@ end
 $$;
 comment on function public.list_jobs is
   'A page of jobs {total, counts by status, rows}, running ones first or newest first; filters {status, '
-  'type, module_id, worker_id}. Members.';
+  'type, module_id, worker_id}. Without a search, the newest 10,000 of each final status are counted. '
+  'Members.';
 grant execute on function public.list_jobs to authenticated;
 
 create function public.list_modules(p_org uuid, p_search text default null::text, p_filters jsonb

@@ -356,8 +356,8 @@ begin
 end
 $$;
 comment on function public.fleet_overview is
-  'Counts of an organisation, and live numbers of the runners named, 1,000 at most: status, last heartbeat, '
-  'load per instance. Members.';
+  'Counts of an organisation, live numbers of the runners named, 1,000 at most: status, last heartbeat, '
+  'load per instance; and how long ago the last sweep was (null: none since a crash). Members.';
 grant execute on function public.fleet_overview to authenticated;
 
 create function public.fleet_stats(p_org uuid, p_hours integer default 24) returns jsonb
@@ -492,7 +492,8 @@ end
 $$;
 comment on function public.list_jobs is
   'A page of jobs {total, counts by status, rows}, running ones first or newest first; filters {status, '
-  'type, module_id, worker_id}. Members.';
+  'type, module_id, worker_id}. Without a search, the newest 10,000 of each final status are counted. '
+  'Members.';
 grant execute on function public.list_jobs to authenticated;
 
 create function public.list_modules(p_org uuid, p_search text default null::text, p_filters jsonb

@@ -89,8 +89,6 @@ create index provision_jobs_target_identity_id_idx on public.provision_jobs (tar
   where target_identity_id is not null;
 create index provision_jobs_target_worker_id_idx on public.provision_jobs (target_worker_id)
   where target_worker_id is not null;
-create index provision_jobs_pinned_worker_id_idx on public.provision_jobs (pinned_worker_id)
-  where pinned_worker_id is not null;
 create index provision_jobs_retry_of_idx on public.provision_jobs (retry_of) where retry_of is not null;
 create index provision_jobs_worker_id_idx on public.provision_jobs (worker_id, id desc) where worker_id is not null;
 create index provision_jobs_finished_at_idx on public.provision_jobs (org_id, finished_at)
@@ -101,7 +99,7 @@ create unique index provision_jobs_idempotency_key_idx on public.provision_jobs 
   where idempotency_key is not null;
 -- For a runner that is removed and for the sweep, which know no organisation: jobs that only one runner may take, and
 -- approvals that run out.
-create index provision_jobs_pinned_worker_id_idx on public.provision_jobs (status, pinned_worker_id)
+create index provision_jobs_pinned_worker_id_idx on public.provision_jobs (pinned_worker_id, status)
   where pinned_worker_id is not null;
 create index provision_jobs_approval_deadline_at_idx on public.provision_jobs (approval_deadline_at)
   where status = 'AWAITING_APPROVAL';

@@ -102,7 +102,7 @@ def _form() -> rx.Component:
                 sizes,
                 State.size,
                 State.set_size,
-                "Each task runs one job at a time: jobs are not isolated from each other on Fargate.",
+                "One job per task: jobs are not isolated on Fargate.",
             ),
             class_name="ry-two",
         ),

@@ -61,7 +61,7 @@ class Settings(BaseSettings):
     pg_fsync: bool = Field(default=True, description="Off only for throw-away databases, such as tests")
     functions_allow_net: Annotated[list[str], NoDecode] = Field(
         default=[],
-        description="Hosts the edge functions may reach besides this machine, such as OIDC issuers; comma-separated",
+        description="Hosts inside this network that the edge functions may call as identity providers; comma-separated",
     )
     allow_private_receivers: bool = Field(
         default=False, description="Whether notifications may go to addresses inside this network, and without TLS"

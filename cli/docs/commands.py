@@ -71,7 +71,7 @@ def _entries(app: typer.Typer, name: str) -> Iterator[Entry]:
             words = f"runyard {name}" if is_alone else f"runyard {name} {each.name}"
             yield Entry(words, getattr(each.callback, "page", ""), calls)
     for group in app.registered_groups:
-        if group.typer_instance is not None:
+        if group.typer_instance is not None and group.hidden is not True:
             yield from _entries(group.typer_instance, f"{name} {group.name}")
 
 

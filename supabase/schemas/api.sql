@@ -504,8 +504,8 @@ begin
 end
 $$;
 comment on function public.list_modules is
-  'A page of modules {total, drifted, counts by group, rows with their last job}: search, filters '
-  '{group_path, in_group, drift}, order path, -path, newest. Members.';
+  'A page of modules {total, drifted, counts by group, rows with their last apply, destroy or drift check}: '
+  'search, filters {group_path, in_group, drift}, order path, -path, newest. Members.';
 grant execute on function public.list_modules to authenticated;
 
 create function public.list_notification_rules(p_org uuid) returns jsonb
@@ -714,6 +714,17 @@ comment on function public.publish_release is
   'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again is no error. '
   'Service key only.';
 grant execute on function public.publish_release to service_role;
+
+create function public.push_state(p_module uuid, p_body text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.push_state(p_module, p_body);
+end
+$$;
+comment on function public.push_state is
+  'Stores a state file as the newest version of a module''s state; refused while a job uses the state, with '
+  'another lineage, and with a serial that is not newer. Admins.';
+grant execute on function public.push_state to authenticated;
 
 create function public.rate_limit(p_key text, p_limit integer, p_window_seconds integer) returns boolean
 language plpgsql set search_path = '' as $$
@@ -1405,15 +1416,17 @@ comment on function public.withdraw_release is
   'Withdraws a release: no runner is updated to it any more. Service key only.';
 grant execute on function public.withdraw_release to service_role;
 
-create function public.worker_append_logs(p_job bigint, p_attempt integer, p_chunks jsonb) returns jsonb
+create function public.worker_append_logs(p_job bigint, p_attempt integer, p_chunks jsonb, p_is_late
+  boolean default false) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
-  return private.worker_append_logs(p_job, p_attempt, p_chunks);
+  return private.worker_append_logs(p_job, p_attempt, p_chunks, p_is_late);
 end
 $$;
 comment on function public.worker_append_logs is
   'Appends log chunks [{seq, step, body}]. A chunk that is already there is left as it is, so repeating a '
-  'call is harmless.';
+  'call is harmless. With p_is_late an attempt that lost its job fills the gaps that its late report was '
+  'answered with.';
 grant execute on function public.worker_append_logs to executor, worker;
 
 create function public.worker_claim(p_request_id uuid, p_slots integer default 1) returns json

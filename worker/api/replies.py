@@ -98,6 +98,7 @@ class ClaimedJob(Reply):
     module_path: str | None = None
     group_path: str | None = None
     plan_job_id: int | None = None
+    plan_sha256: str | None = None
     payload: dict[str, Any] = Field(default_factory=dict)
 
 

@@ -69,9 +69,11 @@ class Server:
         arguments = {**_which(ref), "p_phase": phase, "p_steps": steps, "p_plan_summary": plan_summary}
         return (await self._ask(Document, "worker_report", arguments)).get("cancel_kind")
 
-    async def append_logs(self, ref: JobRef, chunks: Iterable[LogChunk]) -> int:
+    async def append_logs(self, ref: JobRef, chunks: Iterable[LogChunk], *, is_late: bool = False) -> int:
         """Add log chunks, without retry: the shipper repeats; a number that is there already is ignored."""
-        arguments = {**_which(ref), "p_chunks": [chunk.as_json() for chunk in chunks]}
+        arguments: dict[str, Any] = {**_which(ref), "p_chunks": [chunk.as_json() for chunk in chunks]}
+        if is_late:
+            arguments["p_is_late"] = True
         reply = await self._ask(Document, "worker_append_logs", arguments)
         return int(reply.get("last_seq") or 0)
 

@@ -16,6 +16,8 @@ from worker.steps.identity import give_identities
 
 async def prepare(space: Workspace) -> None:
     """Make the directory, check that the engine is there, and put the environment together."""
+    if space.context.isolation and (warning := space.context.isolation.warning):
+        space.say(warning)
     check_engine(space)
     try:
         for folder in (space.root, space.root / "source", space.root / "tmp", space.root / "home"):

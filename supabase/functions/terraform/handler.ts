@@ -6,7 +6,7 @@
 import * as jose from "jose";
 import { callAs } from "../_shared/calling.ts";
 import { publicUrl } from "../_shared/env.ts";
-import { Answer, bearerOf, json } from "../_shared/http.ts";
+import { Answer, bearerOf, isStorable, json } from "../_shared/http.ts";
 
 const SERVICES = ["tfe.v2", "tfe.v2.1", "tfe.v2.2", "state.v2"];
 const JSON_API = { "content-type": "application/vnd.api+json", "tfp-api-version": "2.6" };
@@ -115,6 +115,16 @@ const ROUTES: [RegExp, Route][] = [
   ],
 ];
 
+function decodePart(part: string): string {
+  try {
+    const text = decodeURIComponent(part);
+    if (isStorable(text)) return text;
+  } catch {
+    // Refused below.
+  }
+  refuse(400, "The path is not UTF-8 text.");
+}
+
 async function answer(request: Request): Promise<Response> {
   const url = new URL(request.url);
   const path = url.pathname.replace(/^(\/functions\/v1)?\/terraform/, "");
@@ -122,7 +132,7 @@ async function answer(request: Request): Promise<Response> {
   for (const [pattern, route] of ROUTES) {
     const found = path.match(pattern);
     if (found && request.method === "GET") {
-      return await route(request, base, ...found.slice(1).map(decodeURIComponent));
+      return await route(request, base, ...found.slice(1).map(decodePart));
     }
   }
   refuse(404, "Only outputs are served here, to be read.");

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from app.jobs.view.state_versions import build as build_state
 from app.modules.view.compare import compare
 from app.modules.view.form import empty_form, to_form
 from app.modules.view.module import build_view, drift_words, is_below, runner_of
-from app.shared.form.spec import check
-from app.shared.state_versions import build as build_state
+from app.ui.form.spec import check
 
 MODULE: dict[str, Any] = {
     "id": "m1",
@@ -178,7 +178,9 @@ def test_a_lock_comes_with_its_proof() -> None:
         1,
         "runner-1",
     )
-    assert (view.versions[0].serial, view.versions[0].size) == (117, "10 B")
+    assert (view.versions[0].serial, view.versions[0].size, view.versions[0].writer) == (117, "10 B", "#4702")
+    pushed = build_state({"serial": 1, "versions": [{"serial": 1, "job_id": None, "written_by": "a@example.com"}]})
+    assert pushed.versions[0].writer == "pushed by a@example.com"
 
 
 def test_no_state_is_not_locked() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.files.own_files import read_own, remove_own, replace_own, write_own
+from worker.files.own_files import read_own, remove_own, replace_own, reserve_own, write_own
 
 
 @pytest.fixture
@@ -49,6 +49,16 @@ def test_the_way_to_the_jobs_folder_may_lead_through_a_link_of_the_operators(roo
     alias.symlink_to(root)
     write_own(alias, root.resolve() / "source/file", b"x")
     assert read_own(alias, alias / "source/file") == b"x"
+
+
+def test_a_reserved_file_is_empty_and_has_its_room_already(tmp_path: Path) -> None:
+    reserve_own(tmp_path, tmp_path / "errored.tfstate", 1 << 20)
+    facts = (tmp_path / "errored.tfstate").stat()
+    assert (facts.st_size, facts.st_blocks * 512 >= 1 << 20) == (0, True)
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(FileExistsError):
+        reserve_own(tmp_path, tmp_path / "link", 1 << 20)
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_replacing_never_shows_half_a_file_and_follows_no_link(root: Path) -> None:

@@ -160,7 +160,7 @@ def test_attaching_again_changes_it_and_detaching_ends_it(org: Organization, run
     assert audiences(given(runner, job)) == {"aws": "other"}
     org.owner.call("detach_identity", p_job_identity=first["id"])
     assert given(runner, job)["identities"] == []
-    with refused("RY404"):
+    with refused("RY404", "There is no such identity of jobs."):
         org.owner.call("detach_identity", p_job_identity=first["id"])
 
 
@@ -189,8 +189,10 @@ def test_attaching_again_changes_it_and_detaching_ends_it(org: Organization, run
     ],
 )
 def test_identity_that_no_job_could_use_is_refused(org: Organization, spec: dict[str, Any]) -> None:
-    with refused("RY422"):
+    with refused("RY422") as caught:
         attach(org, "", **spec)
+    words = ("A field of the identity is missing or not valid.", "The settings of an identity are texts of one line.")
+    assert str(caught.value.diag.message_primary).startswith((*words, "Unknown option:", "The options must be"))
 
 
 def test_identity_needs_a_module_or_group_that_exists(org: Organization) -> None:
@@ -209,5 +211,5 @@ def test_preview_shows_what_the_next_job_would_get(org: Organization, runner: Ru
         "runyard_job", "runyard_attempt", "runyard_runner", "runyard_approvals", "terraform_run_id",
     }  # fmt: skip
     assert [each["name"] for each in preview["identities"]] == ["aws"]
-    with refused("RY422"):
+    with refused("RY422", "That is not a job of a module."):
         org.owner.call("preview_identities", p_module=module, p_type="DEPLOY_WORKER")

@@ -151,6 +151,11 @@ class IssuedTokens(Reply):
     expires_in: float
     tokens: list[IssuedToken]
 
+    @property
+    def secrets(self) -> list[str]:
+        """The tokens themselves."""
+        return [each.token for each in self.tokens]
+
 
 class StateReply(Reply):
     """The module's state."""

@@ -1,6 +1,7 @@
 """The job's identities in clouds: a token file for each, renewed in place while the job runs."""
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,8 @@ FIRST_TOKENS_SECONDS = 60.0
 # Renewed at half of their life, so that an SDK that reads the file always has some time left.
 _RENEW_AT = 0.5
 _SHORTEST_WAIT_SECONDS = 1.0
+# Renewed so, older tokens have expired: the log need not look for them any more.
+_LIVE_GENERATIONS = 3
 
 
 async def give_identities(space: Workspace) -> None:
@@ -41,9 +44,9 @@ async def give_identities(space: Workspace) -> None:
     space.leaving.push_async_callback(_end, renewing)
 
 
-async def write_tokens(space: Workspace, issued: IssuedTokens) -> None:
+async def write_tokens(space: Workspace, issued: IssuedTokens, expired: IssuedTokens | None = None) -> None:
     """Put each token where the job reads it; none is shown in the log."""
-    await asyncio.to_thread(space.log.hide, *(each.token for each in issued.tokens))
+    await asyncio.to_thread(space.log.hide, issued.secrets, expired.secrets if expired else ())
     for each in issued.tokens:
         await asyncio.to_thread(replace_own, space.root, _file(space, each.name), each.token.encode())
 
@@ -52,26 +55,30 @@ async def keep_renewed(
     space: Workspace, issued: IssuedTokens, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 ) -> None:
     """Renew the tokens until the server refuses: then the attempt has lost its lease, and the files are removed."""
-    names, failures = [each.name for each in issued.tokens], 0
+    known, failures = deque([issued]), 0
     while True:
-        await sleep(backoff(failures) if failures else max(_SHORTEST_WAIT_SECONDS, issued.expires_in * _RENEW_AT))
+        wait = max(_SHORTEST_WAIT_SECONDS, known[-1].expires_in * _RENEW_AT)
+        await sleep(backoff(failures) if failures else wait)
         try:
-            issued = await space.context.server.identity_tokens(space.ref)
-            await write_tokens(space, issued)
+            known.append(await space.context.server.identity_tokens(space.ref))
+            await write_tokens(space, known[-1], expired=known.popleft() if len(known) > _LIVE_GENERATIONS else None)
             failures = 0
         except WorkerError as error:
             # What something on the way refuses is sent again; only the project's own refusal is final.
-            if isinstance(error, Retryable) or not error.is_ours:
-                failures += 1
-                continue
-            space.say(f"[runyard] The job's identities end here: {error.message}")
-            for name in names:
-                with suppress(OSError):
-                    remove_own(space.root, _file(space, name))
-            return
+            if error.is_ours and not isinstance(error, Retryable):
+                _remove_tokens(space, issued, error.message)
+                return
+            failures += 1
         except OSError as error:
             failures += 1
             space.say(f"[runyard] The job's tokens could not be written: {error.strerror}")
+
+
+def _remove_tokens(space: Workspace, issued: IssuedTokens, why: str) -> None:
+    space.say(f"[runyard] The job's identities end here: {why}")
+    for each in issued.tokens:
+        with suppress(OSError):
+            remove_own(space.root, _file(space, each.name))
 
 
 def _configure(space: Workspace, files: IdentityFiles) -> None:

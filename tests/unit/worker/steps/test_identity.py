@@ -89,6 +89,20 @@ async def test_environment_has_the_identity_and_no_other_credential(scene: Scene
     assert outcome.status is JobStatus.SUCCEEDED, outcome.error
 
 
+async def test_log_masks_live_tokens_and_forgets_expired_ones(scene: Scene) -> None:
+    """Each known secret costs time in every line, and a job may run for days."""
+    texts = [f"opaque{number}" * 3 for number in range(9)]
+
+    async def act(space: Workspace, clock: HandClock) -> None:
+        await keep_renewed(space, IssuedTokens.model_validate(tokens(texts[0])), clock.sleep)
+        shown = [space.log.redactor.redact(text) == "***" for text in texts]
+        assert shown == [False] * 6 + [True] * 3
+
+    network = project(*map(tokens, texts), FENCED)
+    outcome = await attempt(scene, network, act)
+    assert outcome.status is JobStatus.SUCCEEDED, outcome.error
+
+
 async def test_job_without_identities_asks_for_no_token(scene: Scene) -> None:
     async def act(space: Workspace, _: HandClock) -> None:
         assert space.env == {"AWS_ACCESS_KEY_ID": "of the machine", "HOME": "/"}

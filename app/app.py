@@ -47,6 +47,21 @@ API = (
     figure_routes.build_routes,
     audit_routes.build_routes,
 )
+# A feature's rules come after those of the kit and the frame, so that they win.
+STYLES = (
+    "tokens",
+    "ui",
+    "frame",
+    "sign_in",
+    "jobs",
+    "log",
+    "modules",
+    "runners",
+    "triggers",
+    "settings",
+    "figures",
+    "faults",
+)
 OUTSIDE = (*sign_in.ROUTES, *welcome_page.ROUTES, *device_page.ROUTES)
 FRAMED = (
     *runners.ROUTES,
@@ -109,16 +124,7 @@ def _with_advice(inner: ASGIApp) -> ASGIApp:
 
 
 app = rx.App(
-    stylesheets=[
-        "/tokens.css",
-        "/look.css",
-        "/runyard.css",
-        "/job/job.css",
-        "/work.css",
-        "/review.css",
-        "/triggers.css",
-        "/fleet.css",
-    ],
+    stylesheets=[f"/css/{name}.css" for name in STYLES],
     head_components=_head(),
     html_lang="en-GB",
     api_transformer=[build_api(runtime(), API), _with_headers, _with_advice],

@@ -78,6 +78,13 @@ class SourceKind(StrEnum):
     UPLOAD = "upload"
 
 
+class StateHome(StrEnum):
+    """Where a module's state is kept, once somebody has chosen."""
+
+    RUNYARD = "runyard"
+    OWN = "own"
+
+
 class StepStatus(StrEnum):
     """How one step of a job stands."""
 

@@ -6,7 +6,7 @@ A live page's state derives from LivePage, names its TOPICS and writes _show():
         TOPICS: ClassVar[frozenset[str]] = frozenset({"facets"})
         rows: list[RunnerRow] = []
 
-        async def _prepare(self, session: Session) -> None:
+        async def _prepare(self, session: BrowserSession) -> None:
             await self._ask(self._query())          # what it lists, as live queries (app/project/live_queries.py)
 
         async def _show(self, store: OrgStore, changed: Changed) -> None:

@@ -45,8 +45,33 @@ def _skeleton() -> rx.Component:
     )
 
 
+def _near(path: rx.Var[str]) -> rx.Component:
+    return rx.el.li(rx.link(path, href="/dashboard/modules?path=" + path, class_name="ry-a ry-mono"))
+
+
+def _missing() -> rx.Component:
+    """What a link to a module that does not exist leads to: never another module."""
+    near = rx.el.div(
+        rx.el.p("Modules with a similar path:", class_name="mut"), rx.el.ul(rx.foreach(ModulesState.nearest, _near))
+    )
+    return rx.el.section(
+        empty(
+            "file-question",
+            "No module at " + ModulesState.missing,
+            "The link may be wrong, or the module was removed.",
+            rx.cond(ModulesState.nearest.length() > 0, near, rx.fragment()),
+            test_id="no-such-module",
+        ),
+        class_name="ry-panel",
+    )
+
+
 def _page(chosen: rx.Var[str]) -> rx.Component:
-    detail = rx.cond(ModulesState.group["path"] != "", group_detail(), module_detail())
+    detail = rx.cond(
+        ModulesState.missing != "",
+        _missing(),
+        rx.cond(ModulesState.group["path"] != "", group_detail(), module_detail()),
+    )
     return rx.fragment(module_picker(chosen), rx.el.div(module_tree(), detail, class_name="ry-split"))
 
 

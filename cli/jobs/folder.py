@@ -45,7 +45,7 @@ def pack(folder: Path) -> Packed:
     """Pack what belongs to a folder; one that is too large is refused before anything is read."""
     if not folder.is_dir():
         raise Missing(f"There is no folder {folder}.")
-    files = list(_weighed(folder))
+    files = list(files_of(folder))
     if not files:
         raise Usage(
             f"{folder} has no files to plan.", "Is it the right folder? An ignore file may leave all of them out."
@@ -62,7 +62,8 @@ def pack(folder: Path) -> Packed:
     return packed
 
 
-def _weighed(folder: Path) -> Iterator[Path]:
+def files_of(folder: Path) -> Iterator[Path]:
+    """The files that belong to a folder; one with too many is refused."""
     found, total = [], 0
     for file in _walk(folder, folder, rules_of(folder)):
         found.append(file)

@@ -10,6 +10,7 @@ create table public.approvals (
   decision text not null check (decision in ('approve', 'reject')),
   comment text not null default '' check (length(comment) <= 2000),
   is_override boolean not null default false,
+  plan_sha256 text,
   created_at timestamptz not null default now(),
   unique (job_id, user_id)
 );
@@ -22,6 +23,7 @@ comment on table public.approvals is
   'What members decided about jobs that need approval; one decision per member and job.';
 comment on column public.approvals.user_label is 'Their name at that time.';
 comment on column public.approvals.decision is 'approve or reject.';
+comment on column public.approvals.plan_sha256 is 'Digest of the plan that they decided about.';
 comment on column public.approvals.is_override is
   'Whether an owner who is alone approved a job of their own; the comment is why.';
 create trigger wake after insert on public.approvals for each row execute function private.wake_for_row();
@@ -453,12 +455,13 @@ begin
     perform private.check_state_is_planned(v_job.plan_job_id);
     perform private.refuse_locked_modules(array[v_job.module_id]);
   end if;
-  insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, is_override)
-  values (v_job.org_id, p_job, private.caller_id(), v_label, p_decision, v_comment, v_is_override);
+  insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, is_override, plan_sha256)
+  values (v_job.org_id, p_job, private.caller_id(), v_label, p_decision, v_comment, v_is_override, v_job.plan_sha256);
   perform private.audit(v_job.org_id, 'job.' || case when v_is_override then 'approval_overridden'
     when p_decision = 'approve' and v_job.approvals_required = 0 then 'confirmed' else p_decision end,
     'job', p_job::pg_catalog.text, v_job.type || ' ' || coalesce(v_job.module_path, ''),
-    jsonb_build_object(case when v_is_override then 'reason' else 'comment' end, v_comment));
+    jsonb_strip_nulls(jsonb_build_object(case when v_is_override then 'reason' else 'comment' end, v_comment,
+      'plan_sha256', v_job.plan_sha256)));
   if p_decision = 'reject' then
     perform private.end_job(p_job, 'CANCELLED', 'rejected', private.caller_kind(), private.caller_id(), v_label,
       v_comment);

@@ -55,15 +55,15 @@ comment on type private.placement is 'What the queue of a state needs to know ab
 
 -- Jobs of a set are read by their numbers: "offset 0" makes it a look for each, and never a comparison of every row
 -- with every number; the end of this file, that it is a look into the index.
--- Where those of these jobs that are QUEUED belong: state and lane. Each lane is looked for once.
+-- Where those of these jobs that are QUEUED belong: state and lane. Each lane is looked for once, all of them together.
 create function private.placements(
   p_jobs bigint[]
 ) returns table (job_id bigint, state_key uuid, priority smallint, attempt integer, lane_id integer)
 language sql set search_path = '' as $$
   -- Modules of a group have the same lane, unless they want different runners or somebody is assigned to one of them
   -- alone.
-  with alike as (
-    select min(j.job_id) as first_job,
+  with alike as materialized (
+    select row_number() over () as place, min(j.job_id) as first_job,
       array_agg(row(j.job_id, j.state_key, j.priority, j.attempt)::private.placement) as jobs
     from unnest(p_jobs) as p (id)
     cross join lateral (select * from private.job_states as j where j.job_id = p.id offset 0) as j
@@ -74,10 +74,11 @@ language sql set search_path = '' as $$
         select from public.worker_assignments as a where a.org_id = j.org_id and a.path = j.module_path
       ) then j.module_path else j.group_path end
   ), found as materialized (
-    select private.lane_of(j) as lane_id, a.jobs from alike as a join public.provision_jobs as j on j.id = a.first_job
+    select private.lanes_for(array_agg(private.lane_needs(j) order by a.place)) as lanes
+    from alike as a join public.provision_jobs as j on j.id = a.first_job
   )
-  select j.job_id, j.state_key, j.priority, j.attempt, f.lane_id
-  from found as f cross join lateral unnest(f.jobs) as j
+  select j.job_id, j.state_key, j.priority, j.attempt, f.lanes[a.place]
+  from found as f cross join alike as a cross join lateral unnest(a.jobs) as j
 $$;
 
 -- Puts those of an organisation's jobs that are QUEUED, at most one for each state, into the queues of their states;
@@ -142,7 +143,7 @@ begin
       pinned_instance_name,
     labels, priority, max_attempts, approvals_required, approval_deadline_at, plan_job_id, retry_of, rollout_id,
       idempotency_key,
-    created_by, created_by_label, queued_at, needs_confirmation
+    created_by, created_by_label, queued_at, needs_confirmation, message, plan_sha256
   ) values (
     p_job.org_id, p_job.type, case when v_waits then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status,
       p_job.module_id,
@@ -153,7 +154,8 @@ begin
       coalesce(p_job.approvals_required, 0),
     p_job.approval_deadline_at, p_job.plan_job_id, p_job.retry_of, p_job.rollout_id, p_job.idempotency_key,
     p_job.created_by, coalesce(p_job.created_by_label, 'system'), case when not v_waits then now() end,
-    coalesce(p_job.needs_confirmation, false)
+    coalesce(p_job.needs_confirmation, false), p_job.message,
+    case when p_job.plan_job_id is not null then p_job.plan_sha256 end
   ) returning * into v_job;
   perform private.lock_state(v_job.org_id, s.state_key) from private.job_states as s where s.job_id = v_job.id;
   perform private.place_jobs(v_job.org_id, array[v_job.id], p_reason);
@@ -227,14 +229,14 @@ language plpgsql immutable set search_path = '' as $$
 begin
   if exists (
     select from jsonb_each(p_options) as o
-    where o.key in ('auto_apply', 'confirm', 'refresh_only', 'destroy') and jsonb_typeof(o.value) not in ('boolean',
+    where o.key in ('auto_apply', 'confirm', 'refresh_only', 'destroy', 'bring_state') and jsonb_typeof(o.value) not in ('boolean',
         'null')
       or o.key in ('targets', 'replace') and (jsonb_typeof(o.value) not in ('array', 'null')
         or pg_column_size(o.value) > 65536
         or jsonb_path_exists(o.value, 'strict $[*] ? (@.type() != "string")', silent => true))
   ) then
     perform private.fail('RY422', 'An option of the job has the wrong type.',
-      'auto_apply, confirm, refresh_only and destroy are true or false; targets and replace are lists of addresses, '
+      'auto_apply, confirm, refresh_only, destroy and bring_state are true or false; targets and replace are lists of addresses, '
       'of at most 64 KiB.');
   end if;
 end;
@@ -246,7 +248,7 @@ language plpgsql stable set search_path = '' as $$
 begin
   perform private.refuse_unknown_keys(p_options, array['plan_job_id', 'priority', 'labels', 'pinned_worker_id',
     'pinned_instance_name', 'max_attempts', 'idempotency_key', 'approvals_required', 'auto_apply', 'confirm',
-    'refresh_only', 'destroy', 'targets', 'replace', 'reason', 'upload_id', 'variables']);
+    'refresh_only', 'destroy', 'targets', 'replace', 'reason', 'upload_id', 'variables', 'bring_state']);
   perform private.check_option_types(p_options);
   perform private.check_reason(p_options ->> 'reason');
   if coalesce((p_options ->> 'priority')::integer, 100) not between 0 and 1000
@@ -352,8 +354,8 @@ begin
     insert into public.provision_jobs as j (
       org_id, type, status, module_id, module_path, group_path, payload, pinned_worker_id, pinned_instance_name,
         labels, priority,
-      max_attempts, approvals_required, approval_deadline_at, plan_job_id, idempotency_key, created_by,
-        created_by_label, queued_at
+      max_attempts, approvals_required, approval_deadline_at, plan_job_id, plan_sha256, message, idempotency_key,
+      created_by, created_by_label, queued_at
     )
     select p_org, p_type, case when n.approvals > 0 then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status,
       m.id, m.path,
@@ -367,12 +369,13 @@ begin
       coalesce((p_options ->> 'priority')::smallint, 100), coalesce((p_options ->> 'max_attempts')::integer, 3),
         n.approvals,
       case when n.approvals > 0 then now() + make_interval(secs => m.approval_timeout_seconds) end,
-      (p_options ->> 'plan_job_id')::bigint, p_keys[p.place], v_by,
+      (p_options ->> 'plan_job_id')::bigint, (select a.plan_sha256 from public.provision_jobs as a
+        where a.id = (p_options ->> 'plan_job_id')::bigint), p_options ->> 'reason', p_keys[p.place], v_by,
       v_label, case when n.approvals = 0 then now() end
     from unnest(p_modules) with ordinality as p (id, place)
     cross join lateral (select * from public.modules as m where m.id = p.id offset 0) as m
     cross join lateral (select m.id, m.name, m.path, m.group_path, m.engine::pg_catalog.text as engine,
-      m.engine_version, coalesce(v_sent ->> 'source_kind', m.source_kind::pg_catalog.text) as source_kind,
+      m.engine_version, m.backend, coalesce(v_sent ->> 'source_kind', m.source_kind::pg_catalog.text) as source_kind,
       coalesce(v_sent -> 'source', m.source) as source,
       case when p_options ? 'variables' then m.inputs || (p_options -> 'variables') else m.inputs end as inputs,
       m.env, m.extra_files, m.hooks) as frozen
@@ -406,6 +409,24 @@ begin
 end;
 $$;
 
+-- Refuses to bring in a state where one is kept already, and together with options that would hide what differs.
+create function private.check_bring_state(p_type public.job_type, p_modules uuid[], p_options jsonb) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if p_type <> 'PLAN' or p_options ?| array['destroy', 'refresh_only', 'targets', 'replace', 'upload_id', 'auto_apply',
+    'confirm'] then
+    perform private.fail('RY422', 'A state is brought in by a plan of the whole module, and nothing is applied after.',
+      'Enqueue a PLAN with bring_state, without targets and without options that apply.');
+  end if;
+  perform private.fail('RY409', format('Runyard has a state of "%s" already.', m.path),
+    'Plan the module. An older version becomes the newest again by a rollback.')
+  from public.modules as m join private.states as s on s.module_id = m.id where m.id = any (p_modules);
+  perform private.fail('RY409', format('"%s" keeps its own backend or is a Pulumi module.', m.path),
+    'Let Runyard keep the state first (backend null); for Pulumi: runyard state push MODULE FILE.')
+  from public.modules as m where m.id = any (p_modules) and (m.backend = 'own' or m.engine = 'pulumi');
+end;
+$$;
+
 -- What a member asks for: a job for each of these modules, in its queue, and in the audit log. Their numbers.
 create function private.request_jobs(
   p_org uuid, p_type public.job_type, p_modules uuid[], p_keys text[], p_options jsonb
@@ -418,6 +439,9 @@ begin
   -- that somebody else applies must be seen, also by a job that waits for approval first.
   perform private.lock_module_states(p_org, p_modules);
   perform private.check_job_options(p_org, p_type, p_modules[1], p_options);
+  if p_options -> 'bring_state' = 'true' then
+    perform private.check_bring_state(p_type, p_modules, p_options);
+  end if;
   if p_type in ('APPLY', 'DESTROY') then
     perform private.refuse_locked_modules(p_modules);
   end if;
@@ -465,7 +489,6 @@ grant execute on function private.enqueue_job to authenticated;
 create function private.check_module_list(p_modules uuid[], p_options jsonb) returns void
 language plpgsql immutable set search_path = '' as $$
 begin
-  -- Each of them holds an advisory lock until the end, and the server has room for a few thousand.
   if p_modules is null or cardinality(p_modules) not between 1 and 1000 then
     perform private.fail('RY422', 'One call takes 1 to 1,000 modules.', 'Send more in several calls.');
   end if;

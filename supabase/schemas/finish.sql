@@ -15,6 +15,8 @@ language sql immutable set search_path = '' as $$
   select coalesce(p_plan.plan_summary -> 'has_changes' = 'true', false)
     and not coalesce(p_plan.payload #> '{options,refresh_only}' = 'true', false)
     and p_plan.payload #>> '{options,inspects}' is null
+    -- A state that has just come in is looked at before anything is applied, also where the module applies by itself.
+    and not coalesce(p_plan.payload #> '{options,bring_state}' = 'true', false)
     and p_plan.payload #>> '{module,source_kind}' is distinct from 'upload'
 $$;
 
@@ -150,7 +152,9 @@ begin
       status = p_status, finished_at = now(), lease_until = null, error = coalesce(p_error, j.error),
       result = coalesce(p_result, j.result), plan_summary = coalesce(p_plan_summary, j.plan_summary),
       is_quarantined = j.is_quarantined or p_event = 'quarantined',
-      planned_serial = case when j.type = 'PLAN' and p_status = 'SUCCEEDED' then private.state_serial(j.module_id) end
+      planned_serial = case when j.type = 'PLAN' and p_status = 'SUCCEEDED' then private.state_serial(j.module_id) end,
+      plan_sha256 = case when j.type <> 'PLAN' then j.plan_sha256
+        when p_status = 'SUCCEEDED' then substring(p_result ->> 'plan_sha256' from '^[0-9a-f]{64}$') end
     from public.provision_jobs as old
     where j.id = p_job and old.id = p_job
     returning j.org_id, j.attempt, j.type, j.module_id, old.status
@@ -503,15 +507,16 @@ begin
   if coalesce((p_log ->> 'is_incomplete')::boolean, false) then
     return '[]';
   end if;
-  if private.log_gaps(p_job, p_attempt, v_last) <> '[]' then
-    return private.log_gaps(p_job, p_attempt, v_last);
+  select s.* into v_stored from private.live_jobs as q
+  cross join lateral private.stored_log(p_job, p_attempt, q.log_day, v_last) as s where q.job_id = p_job;
+  if v_stored.missing <> '[]' then
+    return v_stored.missing;
   end if;
-  select * into v_stored from private.log_digest(p_job, p_attempt);
   if v_stored.bytes <> (p_log ->> 'bytes')::bigint or v_stored.sha256 <> p_log ->> 'sha256' then
     perform private.record_job_event(j, 'log_mismatch', null, null, 'system', null, 'system',
       'The stored log differs from what the runner announced.', jsonb_build_object('announced', jsonb_build_object(
         'last_seq', v_last, 'bytes', p_log -> 'bytes', 'sha256', left(p_log ->> 'sha256', 64)),
-        'stored', to_jsonb(v_stored)))
+        'stored', to_jsonb(v_stored) - 'missing'))
     from public.provision_jobs as j where j.id = p_job;
   end if;
   return '[]';

@@ -52,6 +52,8 @@ create table public.provision_jobs (
   approval_deadline_at timestamptz,
   needs_confirmation boolean not null default false,
   planned_serial bigint,
+  plan_sha256 text check (plan_sha256 ~ '^[0-9a-f]{64}$'),
+  message text check (length(message) <= 2000),
   plan_job_id bigint references public.provision_jobs (id) on delete set null,
   retry_of bigint references public.provision_jobs (id) on delete set null,
   rollout_id uuid,
@@ -59,6 +61,7 @@ create table public.provision_jobs (
   is_quarantined boolean not null default false,
   late_report jsonb,
   last_log_seq integer not null default 0,
+  log_day date,
   not_before_at timestamptz,
   created_by uuid,
   created_by_label text not null default 'system',
@@ -78,6 +81,9 @@ create table public.provision_jobs (
 create index provision_jobs_org_id_status_idx on public.provision_jobs (org_id, status, id desc) include (type);
 create index provision_jobs_org_id_idx on public.provision_jobs (org_id, id desc);
 create index provision_jobs_module_id_idx on public.provision_jobs (module_id, id desc) where module_id is not null;
+-- A module's badge is read for every row of the tree, and plans may be many.
+create index provision_jobs_module_change_idx on public.provision_jobs (module_id, id desc)
+  where module_id is not null and type in ('APPLY', 'DESTROY', 'DRIFT');
 create index provision_jobs_target_identity_id_idx on public.provision_jobs (target_identity_id, id desc)
   where target_identity_id is not null;
 create index provision_jobs_target_worker_id_idx on public.provision_jobs (target_worker_id)
@@ -128,6 +134,9 @@ comment on column public.provision_jobs.needs_confirmation is
   'Whether it waits for a member to confirm its plan, where no approval is asked for either.';
 comment on column public.provision_jobs.planned_serial is
   'Of a finished plan: the serial of the state that it was made against, 0 for none. It is applied only to that.';
+comment on column public.provision_jobs.plan_sha256 is
+  'Digest of the plan file: of a finished plan, the one that its runner sealed; of an apply, the one that it applies.';
+comment on column public.provision_jobs.message is 'Why it was requested; an apply has its plan''s.';
 comment on column public.provision_jobs.plan_job_id is 'The plan whose saved result it applies.';
 comment on column public.provision_jobs.retry_of is 'The job that it repeats.';
 comment on column public.provision_jobs.idempotency_key is
@@ -138,6 +147,9 @@ comment on column public.provision_jobs.late_report is
   'What an attempt reported after it had lost the job. It changed nothing.';
 comment on column public.provision_jobs.last_log_seq is
   'Last chunk of the current attempt''s log that the finish call announced.';
+comment on column public.provision_jobs.log_day is
+  'Day (UTC) on which its current attempt was claimed: the partition of that log. An earlier attempt''s day is not '
+  'after it.';
 comment on column public.provision_jobs.not_before_at is 'After a lost attempt: not tried again before this.';
 comment on column public.provision_jobs.created_by is 'The member who enqueued it; null for the database itself.';
 comment on column public.provision_jobs.created_by_label is 'Their name at that time.';
@@ -159,11 +171,13 @@ cross join lateral (
     j.id,
     j.type,
     j.status
-  from public.provision_jobs as j where j.module_id = m.id order by j.id desc limit 1
+  from public.provision_jobs as j
+  where j.module_id = m.id and j.type in ('APPLY', 'DESTROY', 'DRIFT') order by j.id desc limit 1
 ) as j
 where m.deleted_at is null;
 grant select on public.last_jobs to authenticated, service_role;
-comment on view public.last_jobs is 'The newest job of each module that has one: what the tree of modules shows.';
+comment on view public.last_jobs is
+  'The newest apply, destroy or drift check of each module that has one: how its infrastructure is.';
 
 -- ## scheduling
 create type private.job_stage as enum ('WAITING', 'BACKOFF', 'READY', 'RUNNING', 'HELD');

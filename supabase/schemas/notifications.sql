@@ -370,6 +370,11 @@ begin
     next_at = case when v_status = 'PENDING'
       then now() + make_interval(secs => v_retry[v_delivery.attempt] * (0.9 + random() * 0.2)) else next_at end
   where id = p_delivery returning * into v_delivery;
+  if v_delivery.status = 'DELIVERED' then
+    -- The receiver answers again: what waits for it need not wait longer.
+    update public.deliveries set next_at = now()
+    where rule_id = v_delivery.rule_id and status = 'PENDING' and lease_id is null and next_at > now();
+  end if;
   perform private.wake_org(v_delivery.org_id, 'deliveries', p_delivery::pg_catalog.text);
   return jsonb_build_object('status', v_delivery.status, 'next_at', v_delivery.next_at);
 end;

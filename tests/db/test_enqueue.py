@@ -188,17 +188,24 @@ def test_modules_take_turns(org: Organization) -> None:
     assert order == [many[0], few, many[1], many[2]]
 
 
-def test_the_last_job_of_a_module_is_its_newest_and_shown_to_members_only(world: World, org: Organization) -> None:
+def test_the_last_job_of_a_module_is_no_plan_and_shown_to_members_only(world: World, org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     org.enqueue("a/b")
-    job = org.enqueue("a/b", "DRIFT")
     shown = "select id, type::text, status::text from public.last_jobs where module_id = %s"
+    assert org.owner.rows(shown, org.modules["a/b"]) == []
+    job = org.enqueue("a/b", "DRIFT")
     assert org.owner.one(shown, org.modules["a/b"]) == (job, "DRIFT", "QUEUED")
     runner.finish(runner.claim_one())
     claimed = runner.claim_one()
     assert org.owner.one(shown, org.modules["a/b"]) == (job, "DRIFT", "CLAIMED")
     runner.finish(claimed, "FAILED")
+    org.enqueue("a/b")
+    runner.finish(runner.claim_one())
     assert org.owner.one(shown, org.modules["a/b"]) == (job, "DRIFT", "FAILED")
+    listed = org.owner.call("list_modules", p_org=org.id)["rows"]
+    assert [(row["last_job"]["id"], row["last_job"]["status"]) for row in listed if row["path"] == "a/b"] == [
+        (job, "FAILED")
+    ]
     stranger = world.organization().owner
     assert stranger.rows("select from public.last_jobs where module_id = %s", org.modules["a/b"]) == []
 

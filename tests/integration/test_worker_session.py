@@ -35,7 +35,9 @@ def settings_for(bench: Bench, worker: tuple[str, str]) -> Settings:
 def session_for(bench: Bench, worker: tuple[str, str], transport: Transport, home: Path) -> RunnerSession:
     settings = settings_for(bench, worker)
     identity = take_identity(worker[0], f"i-{uuid4().hex[:6]}", home)
-    return RunnerSession(transport, Credentials(settings, transport, KnownSecrets()), identity, {"hostname": "here"}, SystemClock())
+    return RunnerSession(
+        transport, Credentials(settings, transport, KnownSecrets()), identity, {"hostname": "here"}, SystemClock()
+    )
 
 
 @pytest.mark.anyio

@@ -38,14 +38,15 @@ def _shared(make: Callable[..., SSLContext]) -> Callable[..., SSLContext]:
     return shared
 
 
-def self_signed(folder: Path) -> tuple[Path, Path]:
-    """Make a certificate for this machine that signs itself, and its key."""
+LOOPBACK = (x509.IPAddress(ipaddress.ip_address("127.0.0.1")), x509.DNSName("localhost"))
+
+
+def self_signed(folder: Path, *subjects: x509.GeneralName) -> tuple[Path, Path]:
+    """Write a certificate that signs itself, for these addresses or names (this machine by default), and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tests")])
     now = dt.datetime.now(dt.UTC)
-    address = x509.SubjectAlternativeName(
-        [x509.IPAddress(ipaddress.ip_address("127.0.0.1")), x509.DNSName("localhost")]
-    )
+    names = x509.SubjectAlternativeName(subjects or LOOPBACK)
     signed = (
         x509.CertificateBuilder()
         .subject_name(name)
@@ -54,7 +55,7 @@ def self_signed(folder: Path) -> tuple[Path, Path]:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - dt.timedelta(days=1))
         .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(address, critical=False)
+        .add_extension(names, critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )

@@ -135,6 +135,23 @@ class RecoverReply(Reply):
     jobs: list[Recovered]
 
 
+class IssuedToken(Reply):
+    """One identity of a job, with the token that proves it."""
+
+    name: str
+    kind: str
+    token: str
+    settings: dict[str, str] = Field(default_factory=dict)
+
+
+class IssuedTokens(Reply):
+    """The tokens of a job's identities; all of them live as long."""
+
+    phase: str
+    expires_in: float
+    tokens: list[IssuedToken]
+
+
 class StateReply(Reply):
     """The module's state."""
 

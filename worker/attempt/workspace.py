@@ -8,6 +8,7 @@ import secrets
 import shlex
 import shutil
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,8 @@ class Workspace:
     # Git sees the machine's own credentials for it; nothing of the module runs meanwhile.
     is_fetching: bool = False
     cookie: str = field(default_factory=lambda: secrets.token_hex(16))
+    # What a step began and the attempt ends, before the directory is removed.
+    leaving: AsyncExitStack = field(default_factory=AsyncExitStack)
     # Whether the kernel ended a process of the last command for want of memory.
     is_starved: bool = False
 

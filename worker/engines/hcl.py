@@ -12,6 +12,7 @@ from worker.attempt.artifacts import fetch_artifact
 from worker.attempt.context import FoundEngine
 from worker.attempt.workspace import Workspace
 from worker.engines.apply_events import follow_apply
+from worker.engines.module_backend import check_backend, settle_backend
 from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_changes import CHANGES_ARTIFACT, changes_of
 from worker.engines.plan_summary import sensitive_texts, summarise
@@ -24,10 +25,7 @@ from worker.files.safe_writer import SafeWriter
 PLAN_ARTIFACT = "plan.tfplan"
 META_ARTIFACT = "plan.json"
 INPUTS_FILE = "runyard.auto.tfvars.json"
-BACKEND_FILE = "runyard_backend_override.tf.json"
 LOCK_FILE = ".terraform.lock.hcl"
-# An override file wins over whatever backend or cloud block the module has.
-_BACKEND: dict[str, Any] = {"terraform": {"backend": {"http": {}}}}
 _SMALL = 8 * 1024 * 1024
 _CHANGES = 2
 
@@ -41,17 +39,19 @@ class HclDriver:
         self._binary = str(engine.binary)
 
     async def write_inputs(self, space: Workspace) -> None:
-        """Write the variables and point the state at the runner's own backend."""
+        """Write the variables."""
         inputs = space.spec.module.inputs
-        with SafeWriter(space.work, most_bytes=_SMALL, most_files=2) as writer:
-            writer.write(BACKEND_FILE, json.dumps(_BACKEND).encode())
-            if inputs:
+        if inputs:
+            with SafeWriter(space.work, most_bytes=_SMALL, most_files=1) as writer:
                 writer.write(INPUTS_FILE, json.dumps(inputs, ensure_ascii=False, indent=2).encode())
         space.say(f"Inputs: {', '.join(sorted(inputs)) or 'none'}")
 
     async def init(self, space: Workspace) -> None:
-        """Install providers and modules."""
-        await space.run([self._binary, "init", "-input=false"])
+        """Choose the backend, then install providers and modules."""
+        await settle_backend(space, self._binary)
+        # The folder may have a state or another backend's settings in it: nothing is copied from there by itself.
+        await space.run([self._binary, "init", "-input=false", "-reconfigure"])
+        check_backend(space)
 
     async def plan(self, space: Workspace, *, is_destroy: bool, is_refresh_only: bool) -> None:
         """Plan into a file and summarise it."""

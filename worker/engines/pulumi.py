@@ -2,10 +2,7 @@
 
 import json
 import os
-import uuid
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from worker.attempt.artifacts import fetch_artifact
 from worker.attempt.context import FoundEngine
@@ -15,6 +12,7 @@ from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_changes import CHANGES_ARTIFACT
 from worker.engines.pulumi_events import read_changes, read_summary
 from worker.engines.sealed_plan import SHA256, load_sealed, opened_plan, seal_plan, sealed_bytes
+from worker.engines.state_lock import lock_info
 from worker.enums import JobType
 from worker.errors import EngineKilled
 
@@ -115,7 +113,7 @@ class PulumiDriver:
             space.on_summary()
 
     async def _change(self, space: Workspace, command: list[str], descriptors: tuple[int, ...] = ()) -> None:
-        lock = _lock(space)
+        lock = lock_info(space, "pulumi")
         await space.backend.store.state_lock(space.ref, lock)
         is_killed = False
         try:
@@ -174,15 +172,3 @@ async def export_stack(binary: str, space: Workspace, target: Path) -> str | Non
         space.say("The stack's checkpoint could not be exported.")
         return None
     return body.decode()
-
-
-def _lock(space: Workspace) -> dict[str, Any]:
-    return {
-        "ID": str(uuid.uuid4()),
-        "Operation": f"OperationType{space.job.type.value.title()}",
-        "Info": "",
-        "Who": space.context.settings.runner.instance,
-        "Version": "pulumi",
-        "Created": datetime.now(UTC).isoformat(),
-        "Path": space.spec.module.path,
-    }

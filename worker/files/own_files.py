@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import secrets
 import stat
 import sys
 from contextlib import suppress
@@ -53,6 +54,34 @@ def reserve_own(root: Path, path: Path, size: int) -> None:
             raise OSError(number, os.strerror(number))
     finally:
         os.close(file)
+
+
+def replace_own(root: Path, path: Path, content: bytes) -> None:
+    """Write a file that the job may be reading: it sees the old content or the new one, and its user can read both."""
+    folder = _enter(root, path.parent)
+    draft = f".{secrets.token_hex(8)}"
+    try:
+        with os.fdopen(os.open(draft, _CREATE, 0o600, dir_fd=folder), "wb") as file:
+            owner = os.fstat(folder)
+            os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
+            file.write(content)
+        os.replace(draft, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(draft, dir_fd=folder)
+        raise
+    finally:
+        os.close(folder)
+
+
+def remove_own(root: Path, path: Path) -> None:
+    """Remove a file of the job's own, if it is still there."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        folder = _enter(root, path.parent)
+        try:
+            os.unlink(path.name, dir_fd=folder)
+        finally:
+            os.close(folder)
 
 
 def _open(root: Path, path: Path, flags: int) -> int:

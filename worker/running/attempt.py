@@ -102,6 +102,9 @@ class Attempt:
                 return Outcome(JobStatus.SUCCEEDED, space.result, None, space.plan_summary)
             except Exception as error:  # noqa: BLE001  (whatever it is, the job ends and the runner goes on)
                 return self._failed(error)
+            finally:
+                if self._space is not None:
+                    await self._space.leaving.aclose()
 
     def _steps(self, space: Workspace) -> list[Step]:
         job = self._handle.job

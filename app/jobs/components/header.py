@@ -183,8 +183,9 @@ def _maybe(condition: Any, fact: rx.Component) -> rx.Component:
 
 def _runner() -> rx.Component:
     link = rx.link(View["runner"], href="/dashboard/runners/" + View["worker_id"].to(str), class_name="ry-a")
+    none = rx.cond(View["ended_at"] != "", "none", "none yet")
     instance = rx.cond(View["instance"] != "", rx.el.span(" / ", View["instance"], class_name="mut"), rx.fragment())
-    return rx.cond(View["runner"] != "", rx.fragment(link, instance), rx.el.span("none yet", class_name="mut"))
+    return rx.cond(View["runner"] != "", rx.fragment(link, instance), rx.el.span(none, class_name="mut"))
 
 
 def _lease() -> rx.Component:

@@ -67,7 +67,7 @@ def _none_asked() -> rx.Component:
         "No approvals required.",
     )
     by_itself = rx.cond(
-        JobState.planned.job_id > 0, confirmed, "No approvals required. It planned and applied in one go."
+        JobState.planned.job_id > 0, confirmed, "No approvals required. It plans and applies without review."
     )
     words = rx.match(
         View["type"],

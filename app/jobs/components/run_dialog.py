@@ -7,6 +7,9 @@ from app.ui.dialog import act_button, cancel, dialog_acts
 from app.ui.icons import icon
 from app.ui.words import TYPE_WORDS
 
+# So many modules are found without a filter.
+FEW = 10
+
 
 def _field(label: str, control: rx.Component, hint: rx.Component | rx.Var[str] | str = "") -> rx.Component:
     return rx.el.div(rx.el.span(label, class_name="ry-lab"), control, rx.el.small(hint), class_name="ry-f")
@@ -17,13 +20,25 @@ def _module_item(module: rx.Var[ModuleChoice]) -> rx.Component:
 
 
 def _module() -> rx.Component:
+    search = rx.input(
+        placeholder="Filter modules",
+        on_change=RunState.search_for.debounce(200),
+        aria_label="Filter modules",
+        auto_complete="off",
+        custom_attrs={"spellCheck": "false"},
+    )
+    choice = rx.select.root(
+        rx.select.trigger(aria_label="Module", class_name="ry-mono"),
+        rx.select.content(rx.foreach(RunState.modules, _module_item)),
+        value=RunState.module_id,
+        on_change=RunState.set_module,
+    )
+    none = rx.el.span("No modules match.", class_name="mut")
     return _field(
         "Module",
-        rx.select.root(
-            rx.select.trigger(aria_label="Module", class_name="ry-mono"),
-            rx.select.content(rx.foreach(RunState.modules, _module_item)),
-            value=RunState.module_id,
-            on_change=RunState.set_module,
+        rx.fragment(
+            rx.cond(RunState.total > FEW, search, rx.fragment()),
+            rx.cond(RunState.modules.length() > 0, choice, none),
         ),
     )
 
@@ -64,6 +79,16 @@ def _approvals() -> rx.Component:
         rx.el.p(icon("hand"), rx.el.span("Its plan waits for ", words, "."), class_name="ry-row c6"),
         rx.fragment(),
     )
+
+
+def _lock() -> rx.Component:
+    note = rx.el.div(
+        icon("lock", ""),
+        rx.el.p(RunState.lock, " ", rx.el.span("Nothing can be applied until it is unlocked.")),
+        class_name="ry-note",
+        custom_attrs={"data-accent-color": "amber", "data-testid": "run-locked"},
+    )
+    return rx.cond(RunState.lock != "", note, rx.fragment())
 
 
 def _goes() -> rx.Component:
@@ -169,14 +194,14 @@ def _acts() -> rx.Component:
         color_scheme="gray",
         high_contrast=True,
         type="submit",
-        disabled=RunState.module_id == "",
+        disabled=(RunState.module_id == "") | (RunState.lock != "") | (RunState.modules.length() == 0),
         custom_attrs={"data-testid": "run"},
     )
     destroy = rx.button(
         "Plan the destroy",
         color_scheme="red",
         type="submit",
-        disabled=RunState.typed != RunState.name,
+        disabled=(RunState.typed != RunState.name) | (RunState.lock != ""),
         custom_attrs={"data-testid": "run"},
     )
     return dialog_acts(cancel(RunState.close), rx.cond(is_destroy, destroy, go))
@@ -185,6 +210,7 @@ def _acts() -> rx.Component:
 def _body() -> rx.Component:
     return rx.el.div(
         rx.cond(RunState.has_choice, rx.fragment(_module(), _type()), rx.el.p(RunState.effect)),
+        _lock(),
         _goes(),
         _approvals(),
         rx.cond(RunState.type == "DESTROY", _typed(), rx.fragment()),
@@ -211,7 +237,7 @@ def run_dialog() -> rx.Component:
             rx.alert_dialog.title(_title(), size="4", margin_bottom="6px"),
             rx.alert_dialog.description("What a job would do, before it is queued.", class_name="sr"),
             rx.cond(
-                RunState.modules.length() > 0,
+                RunState.total > 0,
                 rx.form(_body(), _acts(), on_submit=RunState.confirm, reset_on_submit=False),
                 _no_modules(),
             ),

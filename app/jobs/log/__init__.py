@@ -1,1 +1,1 @@
-"""A job's log: its panel on the page (assets/jobs/log/), its routes, and the parser that leaves only text and colours."""
+"""A job's log: its panel on the page (assets/job/), its routes, and the parser that leaves only text and colours."""

@@ -1,5 +1,6 @@
 """Running a module: what to run, on which one, and what that would mean; then the database queues it."""
 
+import re
 from typing import Any, TypedDict
 
 import reflex as rx
@@ -13,13 +14,14 @@ EFFECTS = {
     "PLAN": "Shows what would change and saves it. Changes nothing.",
     "APPLY": "Plans first. You review that plan, and nothing changes until it is confirmed.",
     "DESTROY": "Plans the removal of everything this module has created. Nothing is destroyed until that plan is confirmed.",
-    "DRIFT": "Compares what is there with the state. Changes nothing.",
+    "DRIFT": "Compares the infrastructure with the state. Changes nothing.",
     "OUTPUT": "Reads the outputs of the state. Changes nothing.",
 }
-MAX_MODULES = 1000
-
-
-AUTO_EFFECT = "Plans, and applies that plan by itself when it has changes: this module has auto-apply on."
+# More than this is searched, not scrolled.
+MOST_LISTED = 200
+COLUMNS = "id,path,name,approvals_required,auto_apply"
+CHANGES = ("APPLY", "DESTROY")
+AUTO_EFFECT = "Plans, and applies the plan automatically if it has changes: auto-apply is on for this module."
 PRIORITIES = {"50": "High", "100": "Normal", "200": "Low"}
 MAX_LINES = 100
 
@@ -48,6 +50,8 @@ class RunState(AppState, rx.State):
     is_busy: bool = False
     has_choice: bool = False
     modules: list[ModuleChoice] = []
+    total: int = 0
+    lock: str = ""
     module_id: str = ""
     path: str = ""
     name: str = ""
@@ -62,11 +66,12 @@ class RunState(AppState, rx.State):
     is_refresh_only: bool = False
     has_options: bool = False
 
-    async def _read_modules(self) -> list[ModuleChoice]:
-        filters = (Filter("org_id", "eq", await self._org_id()), Filter("deleted_at", "is", "null"))
-        columns = "id,path,name,approvals_required,auto_apply"
-        page = await self._select("modules", Query(columns=columns, filters=filters, order="path", limit=MAX_MODULES))
-        return [
+    async def _read_modules(self, *wanted: Filter) -> None:
+        mine = (Filter("org_id", "eq", await self._org_id()), Filter("deleted_at", "is", "null"))
+        query = Query(columns=COLUMNS, filters=(*mine, *wanted), order="path", limit=MOST_LISTED, is_counted=True)
+        page = await self._select("modules", query)
+        self.total = max(self.total, page.total)
+        self.modules = [
             {
                 "id": str(row["id"]),
                 "path": str(row["path"]),
@@ -91,17 +96,20 @@ class RunState(AppState, rx.State):
         if job_type == "APPLY" and chosen is not None and chosen["is_auto"]:
             self.effect = AUTO_EFFECT
 
-    async def _count_resources(self) -> None:
-        """Know how many resources a destroy would remove."""
-        self.resources = 0
+    async def _read_effect(self) -> None:
+        """Read how many resources a destroy would remove, and whether somebody has locked the module."""
+        self.resources, self.lock = 0, ""
+        if self.type in CHANGES and self.module_id:
+            query = Query(columns="user_label,reason", filters=(Filter("module_id", "eq", self.module_id),), limit=1)
+            for row in (await self._select("module_locks", query)).rows:
+                self.lock = f"Locked by {row['user_label']}: {row['reason']}"
         if self.type == "DESTROY" and self.module_id:
             answer = await self._rpc("state_resources", {"p_module": self.module_id})
             self.resources = int(answer.get("total") or 0)
 
     async def _read_runners(self) -> None:
         filters = (Filter("org_id", "eq", await self._org_id()), Filter("removed_at", "is", "null"))
-        query = Query(columns="id,name", filters=filters, order="name", limit=MAX_MODULES)
-        rows = (await self._select("workers", query)).rows
+        rows = await self._select_all("workers", Query(columns="id,name", filters=filters, order="name"))
         self.runners = [{"id": str(row["id"]), "name": str(row["name"])} for row in rows]
 
     @rx.event
@@ -109,18 +117,18 @@ class RunState(AppState, rx.State):
         """Ask before running; without a module the reader chooses one."""
         if job_type not in TYPES:
             return None
+        self.has_choice, self.total = module_id == "", 0
         try:
-            self.modules = await self._read_modules()
+            await self._read_modules(*([Filter("id", "eq", module_id)] if module_id else []))
         except AppError as error:
             return say_error(error)
-        self.has_choice = module_id == ""
         self._set_type(job_type)
         wanted = module_id or (self.modules[0]["id"] if self.modules else "")
         if not self._choose(wanted) and module_id:
             return rx.toast.error("This module no longer exists.", description="Nothing was queued.")
         self.pin, self.priority, self.is_refresh_only, self.has_options = "any", "100", False, False
         try:
-            await self._count_resources()
+            await self._read_effect()
         except AppError as error:
             return say_error(error)
         self.is_open, self.is_busy = True, False
@@ -138,6 +146,21 @@ class RunState(AppState, rx.State):
         return await self._counted()
 
     @rx.event
+    async def search_for(self, text: str) -> rx.event.EventSpec | None:
+        """List the modules whose path has this in it, and choose the first unless the chosen one is among them."""
+        if not self.is_open or not self.has_choice:
+            return None
+        # A comma, a quote or a bracket would end PostgREST's value, and no path has one.
+        words = re.sub(r"[^\w./ -]", "", text[:100]).strip().replace("_", r"\_")
+        try:
+            await self._read_modules(Filter("path", "ilike", f"*{words}*"))
+        except AppError as error:
+            return say_error(error)
+        if self.modules and self.module_id not in {item["id"] for item in self.modules}:
+            self._choose(self.modules[0]["id"])
+        return await self._counted()
+
+    @rx.event
     async def set_type(self, job_type: str) -> rx.event.EventSpec | None:
         """Choose what to run."""
         if job_type in TYPES:
@@ -146,7 +169,7 @@ class RunState(AppState, rx.State):
 
     async def _counted(self) -> rx.event.EventSpec | None:
         try:
-            await self._count_resources()
+            await self._read_effect()
         except AppError as error:
             return say_error(error)
         return None
@@ -191,7 +214,7 @@ class RunState(AppState, rx.State):
         if self.type == "DESTROY" and self.typed != self.name:
             return rx.toast.error("The name does not match.", description="Nothing was queued.")
         options = self._options(form)
-        if self.type in ("APPLY", "DESTROY"):
+        if self.type in CHANGES:
             return await self._queue("PLAN", self.module_id, {**options, **to_apply(self.type == "DESTROY")})
         return await self._queue(self.type, self.module_id, options)
 
@@ -217,6 +240,11 @@ class RunState(AppState, rx.State):
         if job_type not in ("PLAN", "DRIFT", "OUTPUT"):
             return None
         return await self._queue(job_type, module_id, {})
+
+    @rx.event
+    async def bring_state(self, module_id: str) -> Any:
+        """Copy the state from the backend that the module's code names, and plan at once."""
+        return await self._queue("PLAN", module_id, {"bring_state": True})
 
     async def _queue(self, job_type: str, module_id: str, options: dict[str, Any]) -> Any:
         args = {"p_org": await self._org_id(), "p_type": job_type, "p_module": module_id, "p_options": options}

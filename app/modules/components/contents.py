@@ -208,7 +208,12 @@ def locks() -> rx.Component:
     unlock = rx.button("Unlock", on_click=ModuleActionState.unlock_it, size="1", variant="surface", color_scheme="gray")
     person = rx.el.div(
         icon("lock", ""),
-        rx.el.p("Locked by ", State.lock.by, ": ", rx.el.span(State.lock.reason, " Nothing is applied meanwhile.")),
+        rx.el.p(
+            rx.el.b("Locked by ", State.lock.by, style={"font_weight": "600"}),
+            ": ",
+            State.lock.reason,
+            rx.el.span(" · Nothing can be applied until it is unlocked."),
+        ),
         rx.cond(SessionState.can_operate, unlock, rx.fragment()),
         class_name="ry-note",
         custom_attrs={"data-accent-color": "amber", "data-testid": "module-lock"},

@@ -17,7 +17,7 @@ from app.modules.state.form import ModuleFormState
 from app.modules.state.modules import HistoryRow, ModulesState
 from app.modules.view.module import InputView, Pair
 from app.triggers.components.work import follow, path_schedules
-from app.ui.badges import job_badge
+from app.ui.badges import job_badge, tag
 from app.ui.elements import DOWNLOAD, ago, clock_time, date, since
 from app.ui.icons import icon
 from app.ui.panel import link_button, menu_item
@@ -33,8 +33,8 @@ def _menu() -> rx.Component:
                 icon("ellipsis"),
                 variant="surface",
                 color_scheme="gray",
-                aria_label="Destroy, edit, check, remove",
-                title="Destroy, edit, check, remove",
+                aria_label="Module actions",
+                title="More actions",
             )
         ),
         rx.dropdown_menu.content(
@@ -42,12 +42,23 @@ def _menu() -> rx.Component:
             menu_item("search-check", "Check for drift", RunState.run_now("DRIFT", Module["id"].to(str))),
             menu_item("list-tree", "Read outputs", RunState.run_now("OUTPUT", Module["id"].to(str))),
             rx.cond(
+                ModulesState.state.versions.length() == 0,
+                menu_item("download", "Bring in state", RunState.bring_state(Module["id"].to(str))),
+                rx.fragment(),
+            ),
+            rx.cond(
                 ModuleContentsState.lock.by == "",
                 menu_item("lock", "Lock", ModuleActionState.ask_lock(True)),
                 menu_item("lock-open", "Unlock", ModuleActionState.unlock_it),
             ),
             rx.dropdown_menu.separator(),
-            menu_item("flame", "Destroy", RunState.ask("DESTROY", Module["id"].to(str)), color_scheme="red"),
+            menu_item(
+                "flame",
+                "Destroy",
+                RunState.ask("DESTROY", Module["id"].to(str)),
+                color_scheme="red",
+                disabled=ModuleContentsState.lock.by != "",
+            ),
             rx.cond(
                 SessionState.can_admin,
                 menu_item("trash-2", "Remove the module", ModuleActionState.ask("remove_module"), color_scheme="red"),
@@ -67,6 +78,7 @@ def _crumb(pair: rx.Var[Pair]) -> rx.Component:
 
 
 def _head() -> rx.Component:
+    is_locked = ModuleContentsState.lock.by != ""
     acts = rx.fragment(
         rx.button(
             icon("file-search"),
@@ -81,10 +93,16 @@ def _head() -> rx.Component:
             on_click=RunState.ask("APPLY", Module["id"].to(str)),
             color_scheme="gray",
             high_contrast=True,
+            disabled=is_locked,
+            title=rx.cond(is_locked, "Locked by " + ModuleContentsState.lock.by + ": unlock the module first", ""),
         ),
         _menu(),
     )
-    badge = rx.cond(Module["status"] != "", job_badge(Module["status"].to(str)), rx.fragment())
+    badge = rx.cond(
+        Module["status"] != "",
+        rx.el.span(job_badge(Module["status"].to(str)), title="Last apply, destroy or drift check"),
+        rx.fragment(),
+    )
     about = rx.cond(Module["description"] != "", rx.el.p(Module["description"]), rx.fragment())
     return rx.el.div(
         rx.el.div(
@@ -228,7 +246,10 @@ def _job(job: rx.Var[HistoryRow]) -> rx.Component:
         rx.el.span(rx.cond(job["reason"] != "", job["reason"], "–"), class_name="mut ry-el ry-history-why"),
     )
     return rx.el.tr(
-        cell(job_link(job), class_name="n-a"),
+        cell(
+            rx.el.div(job_link(job), rx.cond(job["is_upload"], tag("upload"), rx.fragment()), class_name="ry-row c6"),
+            class_name="n-a",
+        ),
         cell(job_badge(job["status"].to(str)), class_name="n-b"),
         cell(changes, class_name="n-c"),
         cell(
@@ -303,7 +324,7 @@ def _version(version: rx.Var[Version]) -> rx.Component:
         icon("layers", class_name="mut"),
         rx.el.div(
             rx.el.span("Serial ", version.serial, class_name="num"),
-            rx.el.small(ago(version.at), ", #", version.job_id, ", ", version.size),
+            rx.el.small(ago(version.at), ", ", version.writer, ", ", version.size),
             class_name="grow",
         ),
         rx.cond(SessionState.can_admin, acts, rx.fragment()),
@@ -319,7 +340,14 @@ def _state() -> rx.Component:
         color_scheme="amber",
         radius="full",
     )
-    none = rx.el.div("No state yet. The first apply writes it.", class_name="ry-pb mut")
+    none = rx.el.div(
+        rx.cond(
+            Module["backend"] == "own",
+            "The module keeps its own backend. Runyard stores no state of it.",
+            "No state yet. The first apply writes it, or bring in one that exists.",
+        ),
+        class_name="ry-pb mut",
+    )
     return rx.el.section(
         rx.el.div(
             rx.el.h2("State versions"),

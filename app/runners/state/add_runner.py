@@ -71,10 +71,10 @@ class AddRunnerState(DeployForm, rx.State):
 
     async def _read_choices(self) -> None:
         mine = Filter("org_id", "eq", await self._org_id())
-        groups = await self._select("groups", Query(columns="path", filters=(mine,), order="path"))
+        groups = await self._select_all("groups", Query(columns="path", filters=(mine,), order="path"))
         is_kept = Filter("deleted_at", "is", "null")
-        modules = await self._select("modules", Query(columns="path", filters=(mine, is_kept), order="path"))
-        self.paths = [ALL_MODULES, *sorted(str(row["path"]) for row in groups.rows + modules.rows)]
+        modules = await self._select_all("modules", Query(columns="path", filters=(mine, is_kept), order="path"))
+        self.paths = [ALL_MODULES, *sorted(str(row["path"]) for row in groups + modules)]
         not_removed = Filter("removed_at", "is", "null")
         accounts = Query(columns="id,name,is_disabled,client_id,trusts", filters=(mine, not_removed), order="name")
         self.accounts = build_accounts((await self._select("service_accounts", accounts)).rows)

@@ -12568,7 +12568,7 @@ begin
     left join idle as i on i.id = f.id
     -- Runner by runner, by its index: a page asks for fifty of thousands.
     cross join lateral (
-      select bool_or(i.facts ->> 'isolation' = 'none') as is_open,
+      select bool_or(i.facts ->> 'isolation' in ('none', 'off')) as is_open,
         bool_and(coalesce(i.facts ->> 'self_update' = any (n.files), false)) as updates_itself,
         -- A runner that dispatches needs no engine of its own: its jobs use the image's.
         max(coalesce(i.facts #>> '{degraded,reason}', case when i.engine_note like 'no engine%'

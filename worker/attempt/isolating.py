@@ -19,18 +19,18 @@ _NOT_ROOT = (
 
 
 async def settle_isolation(settings: Settings, environ: Mapping[str, str], finder: Engines) -> Isolation:
-    """Find out how jobs are shut in, say it once, and refuse to start where the settings want more."""
+    """Find the kind of isolation for jobs, log it once, and refuse to start where the settings require more."""
     found = await asyncio.to_thread(
         find_isolation, settings, environ, lambda: [engine.binary for engine in finder.found.values()]
     )
     log = get_logger("worker.isolation")
     if found.is_enough_for_strangers:
-        log.info("jobs are shut in", id="isolated", way=found.fact)
+        log.info("jobs are isolated", id="isolated", way=found.fact)
         return found
     if settings.engine.isolation.mode is IsolationMode.REQUIRED:
-        message = f"Engine.Isolation.Mode is required, but jobs cannot be shut in here ({found.weakness})."
+        message = f"Engine.Isolation.Mode is required, but jobs cannot be isolated here ({found.weakness})."
         raise Fatal(message, exit_code=ExitCode.SETTINGS, hint=REMEDY)
-    what = "jobs are shut in, in part" if found.way else "jobs are not shut in: they can do what this user can"
+    what = "jobs are partly isolated" if found.way else "jobs are not isolated: they can do what this user can"
     log.warning(
         what, id="partly_isolated" if found.way else "not_isolated", way=found.fact, why=found.weakness, hint=REMEDY
     )

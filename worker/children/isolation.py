@@ -1,4 +1,4 @@
-"""Shuts every child of a job in, in the strongest way that this machine allows."""
+"""Isolates every child of a job, in the strongest way that this machine allows."""
 
 import errno
 import marshal
@@ -44,7 +44,7 @@ done"""
 
 @dataclass(frozen=True)
 class Isolation:
-    """How jobs are shut in here; without a way they are not, and `why` says what stood against each."""
+    """How jobs are isolated here; without a way they are not, and `why` has the obstacle of each."""
 
     view: View
     way: IsolationWay | None = None
@@ -102,7 +102,7 @@ class Isolation:
         return self.view.settings.engine.isolation.mode is IsolationMode.OFF or self.view.shows(path)
 
     def enclose(self, command: Command, root: Path, *, for_git: bool = False) -> Command:
-        """Return the command that runs another one shut in with its job's folder."""
+        """Return the command that runs another one isolated, with its job's folder."""
         if self.way is None:
             return command
         if shutil.which(command.argv[0], path=command.env.get("PATH")) is None:

@@ -97,7 +97,7 @@ def _form() -> rx.Component:
         _check(),
         rx.el.div(
             name_field(),
-            _select("Size", sizes, State.size, State.set_size, "Each slot runs one job."),
+            _select("Size", sizes, State.size, State.set_size, "Each task runs one job at a time: jobs are not isolated from each other on Fargate."),
             class_name="ry-two",
         ),
         path_field(),

@@ -124,7 +124,7 @@ def run(order: dict[str, Any], channel: _socket.socket) -> NoReturn:
 
 
 def link_home(links: list[tuple[str, str]]) -> None:
-    """Show what the operator named of the runner's home in the job's own; done shut in, whatever a job left in the way."""
+    """Show what the operator named of the runner's home in the job's own; the limits hold already, whatever a job left in the way."""
     for source, name in links:
         try:
             os.makedirs(os.path.dirname(name), exist_ok=True)

@@ -75,6 +75,8 @@ def target_of(pid: int, name: str, words: list[int]) -> tuple[bytes, int, list[i
 
 def read_path(pid: int, address: int) -> bytes:
     """Read a path from the memory of the process that waits."""
+    if address >= 1 << 63:
+        raise OSError(errno.EFAULT, "no such address")
     memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
     try:
         path, end, _ = os.pread(memory, _LONGEST_PATH, address).partition(b"\0")

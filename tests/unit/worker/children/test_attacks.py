@@ -90,8 +90,10 @@ attempt("signal", lambda: os.kill(pid, 0))
 print("tried")
 """
 CHANGE_OWN = """
-import os, subprocess, sys
+import ctypes, os, subprocess, sys
 open("file", "w").close()
+for address in (0, 1, 2**63 - 1, 2**63, 2**64 - 1):
+    assert ctypes.CDLL(None).chmod(ctypes.c_void_p(address), 0o700) == -1
 os.symlink("file", "link")
 folder = os.open(".", os.O_RDONLY)
 with open("file") as opened:

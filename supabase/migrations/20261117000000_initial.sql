@@ -8155,19 +8155,16 @@ language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
   v_missing pg_catalog.jsonb := '[]';
+  v_day pg_catalog.date;
 begin
   select * into v_job from public.provision_jobs where id = p_job;
-  if not exists (
-    select from public.job_events as e
-    where e.job_id = p_job and e.attempt = p_attempt and e.event = 'claimed' and e.actor_id = p_runner.worker_id
-  ) then
+  select (e.at at time zone 'utc')::pg_catalog.date into v_day from public.job_events as e
+  where e.job_id = p_job and e.attempt = p_attempt and e.event = 'claimed' and e.actor_id = p_runner.worker_id;
+  if v_day is null then
     perform private.fail('RY404', format('Job %s was never given to this runner.', p_job));
   end if;
-  if jsonb_typeof(p_log) = 'object' then
-    v_missing := private.log_gaps(p_job, p_attempt, private.announced_seq(p_log));
-  end if;
-  if p_log ->> 'is_incomplete' = 'true' then
-    v_missing := '[]';
+  if jsonb_typeof(p_log) = 'object' and p_log ->> 'is_incomplete' is distinct from 'true' then
+    select s.missing into v_missing from private.stored_log(p_job, p_attempt, v_day, private.announced_seq(p_log)) as s;
   end if;
   -- The reply to a finish was lost and it is sent again: the same answer.
   if v_job.attempt = p_attempt and v_job.worker_id = p_runner.worker_id and v_job.status::pg_catalog.text = p_status

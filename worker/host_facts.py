@@ -13,6 +13,9 @@ from worker.program import Program
 from worker.settings import Settings
 from worker.version import __version__
 
+# Pages know the runner's health by how it begins.
+NO_ENGINE = "no engine was found: run `runyard engines ensure tofu` on the runner"
+
 
 class HostFacts:
     """Gathers facts; only the engines, the note and the last error ever change."""
@@ -58,7 +61,7 @@ class HostFacts:
             **self._fixed,
             **{name: value for name, value in known.items() if value is not None},
             "engines": engines,
-            "engine_note": self._finder.note() or ("no engine was found" if is_lacking else None),
+            "engine_note": self._finder.note() or (NO_ENGINE if is_lacking else None),
             "last_error": self._process_status.last_error,
             "degraded": self._process_status.degraded,
             "clock_off": self._process_status.skew.reported,

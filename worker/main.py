@@ -20,6 +20,7 @@ from worker.clock import Clock, SystemClock
 from worker.cloud.proof import watch_clouds
 from worker.dispatch import dispatcher_for
 from worker.dispatch.base import Dispatcher
+from worker.engines.cache import HOW_TO_GET_ONE
 from worker.engines.finder import EngineFinder
 from worker.enums import CancelKind, WorkerStatus
 from worker.errors import Fatal, WorkerError
@@ -131,6 +132,8 @@ class Runner:
         environ = dict(os.environ)
         finder = EngineFinder(self._settings.engine.additional_binary_paths, environ)
         await finder.refresh()
+        if not finder.found and not self._settings.dispatcher.is_remote:
+            self._log.warning("no engine was found", id="no_engine", hint=HOW_TO_GET_ONE)
         isolation = await settle_isolation(self._settings, environ, finder)
         facts = HostFacts(self._settings, finder, self._process_status, isolation.fact, self._program)
         session = await self._open_session(transport, credentials, identity, facts)

@@ -540,11 +540,8 @@ begin
   if v_day is null then
     perform private.fail('RY404', format('Job %s was never given to this runner.', p_job));
   end if;
-  if jsonb_typeof(p_log) = 'object' then
+  if jsonb_typeof(p_log) = 'object' and p_log ->> 'is_incomplete' is distinct from 'true' then
     v_missing := private.log_gaps(p_job, p_attempt, v_day, private.announced_seq(p_log));
-  end if;
-  if p_log ->> 'is_incomplete' = 'true' then
-    v_missing := '[]';
   end if;
   -- The reply to a finish was lost and it is sent again: the same answer.
   if v_job.attempt = p_attempt and v_job.worker_id = p_runner.worker_id and v_job.status::pg_catalog.text = p_status

@@ -60,7 +60,7 @@ async def fetch_git(space: Workspace, source: Mapping[str, Any]) -> str:
         if Path(space.source / ".gitmodules").is_file():
             # Any other way to update than a checkout may be a command.
             await git.run("submodule", "update", "--quiet", "--init", "--recursive", "--checkout", "--depth=1")
-        commit = (await space.capture(["git", *git.guards, "rev-parse", "HEAD"])).decode().strip()
+        commit = await git.commit()
     space.say(f"Checked out {ref} at {commit}")
     return commit
 
@@ -71,7 +71,7 @@ class _Git:
     def __init__(self, space: Workspace, settings: Mapping[str, str], descriptors: tuple[int, ...]) -> None:
         self._space = space
         self._descriptors = descriptors
-        self.guards = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        self._guards = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
 
     @classmethod
     @asynccontextmanager
@@ -92,10 +92,15 @@ class _Git:
     async def run(self, *arguments: str) -> None:
         shown = f"git {' '.join(arguments)}"
         try:
-            await self._space.run(["git", *self.guards, *arguments], what=shown, pass_fds=self._descriptors)
+            await self._space.run(["git", *self._guards, *arguments], what=shown, pass_fds=self._descriptors)
         except JobFailed as error:
             hint = "Check the URL and the ref, and that the runner's own git credentials may read the repository."
             raise JobFailed(error.message, code="fetch_failed", hint=hint) from error
+
+    async def commit(self) -> str:
+        # With the descriptors, or another file of that number would be read as configuration.
+        argv = ["git", *self._guards, "rev-parse", "HEAD"]
+        return (await self._space.capture(argv, pass_fds=self._descriptors)).decode().strip()
 
     async def fetch_ref(self, ref: str) -> str:
         try:

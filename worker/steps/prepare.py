@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from worker.attempt.workspace import Workspace
 from worker.children.environment import host_variables, job_variables, sensitive_values
 from worker.children.orphans import COOKIE_VARIABLE
+from worker.engines.cache import HOW_TO_GET_ONE
 from worker.engines.versions import check_version
 from worker.errors import JobFailed, WorkerError
 from worker.fitness import no_directory
@@ -42,7 +43,7 @@ def check_engine(space: Workspace) -> None:
         raise JobFailed(
             f"The module needs {wanted}, which this runner does not have (it has: {there}).",
             code="engine_missing",
-            hint=f"Install {wanted} on the runner, or name its folder in Engine.AdditionalBinaryPaths.",
+            hint=HOW_TO_GET_ONE.replace("tofu", wanted),
         )
     check_version(wanted, found.version, space.spec.module.engine_version)
     space.say(f"{wanted} {found.version}")

@@ -62,7 +62,10 @@ def test_engines_come_from_the_additional_directories_first(tmp_path: Path, monk
 
 def test_no_engine_fails_and_a_broken_one_warns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert engines([]).verdict is Verdict.FAIL
+    monkeypatch.setenv("RUNYARD_ENGINE_CACHE", str(tmp_path / "cache"))
+    missing = engines([])
+    assert missing.verdict is Verdict.FAIL
+    assert "runyard engines ensure tofu" in missing.remedy
     fake_engine(tmp_path, "pulumi", "exit 1")
     check = engines([])
     assert check.verdict is Verdict.WARN

@@ -104,7 +104,7 @@ lint-vulture:
 	  && ! grep -v "unused \(variable\|attribute\) " .venv/vulture.log
 
 lint-deptry:
-	@echo "==> deptry" && $(PY) -m deptry worker --no-ansi >.venv/deptry.log 2>&1 \
+	@echo "==> deptry" && $(PY) -m deptry worker --config packaging/runyard-worker/pyproject.toml --no-ansi >.venv/deptry.log 2>&1 \
 	  && $(PY) -m deptry app cli stack worker --config .deptry.toml --no-ansi >.venv/deptry.log 2>&1 || { cat .venv/deptry.log; exit 1; }
 
 lint-ruff:

@@ -21,7 +21,7 @@ where status = 'SUCCEEDED';
 update public.worker_instances set engines = '{"tofu": "1.10.0"}', facts = '{"os": "linux", "cpus": 4}';
 update public.workers set labels = array['zone=' || (random() * 5)::integer];
 insert into private.worker_ticks
-select h.worker_id, h.instance_id, date_bin('15 minutes', now(), '2000-01-01') - n * interval '15 minutes', 60, 100, 240, 0
+select h.worker_id, h.instance_id, date_bin('15 minutes', now(), '2000-01-01 00:00+00') - n * interval '15 minutes', 60, 100, 240, 0
 from private.heartbeats as h, generate_series(1, 96) as n;
 select private.roll_up();
 """

@@ -19,7 +19,7 @@ AccountId = Annotated[str | None, typer.Option("--account-id", help="The account
 Regions = Annotated[list[str] | None, typer.Option("--region", help="May be repeated.")]
 Network = Annotated[str | None, typer.Option("--network", help='JSON, such as {"create_vpc": true}.')]
 Options = Annotated[
-    list[str] | None, typer.Option("--set", metavar="FIELD=JSON", help="Such as cpu=1024 or capacity=2.")
+    list[str] | None, typer.Option("--set", metavar="FIELD=JSON", help="Such as cpu=1024 or memory=2048.")
 ]
 COLUMNS = ("name", "account_id", "regions", "verified_at", "verification_error", "id")
 PAGE = "Settings → Cloud identities"

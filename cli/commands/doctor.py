@@ -19,7 +19,7 @@ app = new_app("Check this program, the login and the project.")
 CLOCK_SECONDS = 60
 TRANSACTION_SECONDS = 600
 # Housekeeping, which every sweep does when it is due, comes by every five minutes.
-UNSWEPT_SECONDS = 900
+UNSWEPT_SECONDS = 120
 PUBLISHED = ("workers", "worker_instances", "provision_jobs", "worker_releases", "rollouts")
 FUNCTIONS = ("health", "worker-session", "service-account-token", "device-login")
 
@@ -39,8 +39,9 @@ def doctor(here: Here) -> None:
     if here.printer.as_json:
         here.printer.document([check._asdict() for check in found])
     else:
+        width = max(len(check.name) for check in found)
         for check in found:
-            print(f"{'ok  ' if check.is_well else 'FAIL'}  {check.name:<14}{check.said}")
+            print(f"{'ok  ' if check.is_well else 'FAIL'}  {check.name:<{width}}  {check.said}")
     if not all(check.is_well for check in found):
         raise typer.Exit(ExitCode.UNHEALTHY)
 
@@ -93,7 +94,9 @@ def _swept(seconds: int | None) -> Check:
         return Check("sweep", True, f"ran {seconds} s ago")
     since = "has not run yet" if seconds is None else f"ran {seconds} s ago"
     return Check(
-        "sweep", False, f"{since}; schedule public.sweep() with pg_cron (docs/hosted-supabase.md), or start the stack"
+        "sweep",
+        False,
+        f"{since}: leases, schedules and retention stand still; docs/hosted-supabase.md lists its drivers",
     )
 
 
@@ -118,7 +121,7 @@ def _clock(connection: Connection) -> str:
         raise CommandError(
             f"differs by {behind:+.0f} s from the project's.", "Logins and tokens depend on it: set it right."
         )
-    return f"differs by {behind:+.0f} s"
+    return "agrees with the project's" if abs(behind) < 1 else f"differs by {behind:+.0f} s from the project's"
 
 
 def _transactions(oldest: list[dict[str, Any]]) -> str:
@@ -139,4 +142,4 @@ def _function(connection: Connection, name: str) -> str:
     reply = connection.request("POST", f"/functions/v1/{name}", {}, {})
     if reply.status in (404, 502, 503):
         raise CommandError(f"HTTP {reply.status}", "Deploy the edge functions: supabase functions deploy.")
-    return "is there"
+    return "answers"

@@ -13,18 +13,25 @@ import typer
 
 from cli.client.organization import Row
 from cli.command import Here, command, new_app
+from cli.commands import state
 from cli.errors import CommandError, NotFound, Usage
+from cli.modules import bringing
 from cli.modules.files import difference, document_of, read_document, read_files, spec_of, write_toml
-from cli.modules.locks import evidence
+from cli.modules.repository import GIT_URL, Repository, open_repository
 from cli.output import say
 
-app = new_app("Modules, their files, outputs and states.")
-state = new_app("The state of a module.")
-app.add_typer(state, name="state")
+app = new_app("Modules, their files and outputs.")
+# Its former place; `runyard state` is the one that people are shown.
+app.add_typer(state.app, name="state", hidden=True)
 
 Module = Annotated[str, typer.Argument(metavar="MODULE", help="The module's path, such as platform/vpc, or its id.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-Files = Annotated[list[Path], typer.Argument(metavar="FILE…", help="TOML files, or folders of them.")]
+Places = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="PLACE…", help="A folder of code, the address of a git repository, or TOML files of modules."
+    ),
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=JSON", help='Such as engine=terraform or inputs={"region":"eu"}.'),
@@ -90,9 +97,31 @@ def edit(here: Here, module: Module, settings: Settings = None, yes: Yes = False
 
 
 @command(app, "import", calls=("create_module", "update_module"), page="Modules → Create module; Module → Edit")
-def import_files(here: Here, files: Files, yes: Yes = False) -> None:
-    """Let modules be as files say: shows the difference, asks, writes; the same again changes nothing."""
-    _write(here, read_files(files), yes)
+def import_modules(
+    here: Here,
+    places: Places,
+    group: Annotated[str | None, typer.Option("--group", help="Where they will be; the repository's name.")] = None,
+    ref: Annotated[str | None, typer.Option("--ref", help="Branch, tag or commit that runners fetch.")] = None,
+    engine: Annotated[
+        str | None, typer.Option("--engine", help="tofu or terraform, if the code does not show.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="All that can come, without a question which.")] = False,
+    yes: Yes = False,
+) -> None:
+    """Create modules from a repository's root modules, or from files that `export` wrote; nothing is planned or applied."""
+    if not GIT_URL.match(places[0]) and not bringing.has_code(Path(places[0])):
+        _write(here, read_files([Path(each) for each in places]), yes)
+        return
+    if len(places) > 1:
+        raise Usage("One repository is imported at a time.", "Name one folder or address.")
+    with open_repository(places[0], ref) as repository:
+        taken = {row["path"] for row in here.org.modules()}
+        proposals = bringing.propose(repository, group, engine, taken)
+        if not here.printer.as_json or not every:
+            here.printer.rows([each.row for each in proposals], bringing.COLUMNS)
+        if here.printer.as_json and not every:
+            return
+        _bring(here, repository, bringing.choose(proposals, every), yes)
 
 
 @command(app, "export", page="Module")
@@ -117,7 +146,7 @@ def export(
             file = folder / f"{document['path']}.toml"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(write_toml(document), encoding="utf-8")
-        say(f"Wrote {len(documents)} files below {folder}.")
+        say(f"Wrote {len(documents)} {'file' if len(documents) == 1 else 'files'} below {folder}.")
 
 
 @command(app, "delete", calls=("delete_module",), page="Module → Delete")
@@ -147,7 +176,7 @@ def grant(here: Here, module: Module, to: Annotated[str, typer.Option("--to", he
 
 @command(app, "ungrant", calls=("revoke_outputs",), page=READERS)
 def ungrant(here: Here, module: Module, to: Annotated[str, typer.Option("--to", help="The module that read.")]) -> None:
-    """Let another module's jobs read this module's outputs no more; it counts at once."""
+    """Revoke another module's access to this module's outputs, at once."""
     _decide(here, "revoke_outputs", module, to, "may no longer read the outputs of")
 
 
@@ -173,65 +202,6 @@ def outputs(
     here.printer.result(value, lambda shown: shown if isinstance(shown, str) else json.dumps(shown))
 
 
-@command(state, "versions", calls=("state_info",), page="Module → State")
-def state_versions(here: Here, module: Module) -> None:
-    """List the versions of a state, the newest first, and who holds its lock."""
-    info = here.api.call("state_info", module=here.org.module(module)["id"])
-    if here.printer.as_json:
-        here.printer.document(info)
-        return
-    here.printer.rows(info["versions"], ("serial", "size", "job_id", "created_at", "sha256"), "No state yet.")
-    if lock := info["lock"]:
-        say(f"Locked by job {lock['job_id']} since {lock['created_at']}: lock {lock['id']}")
-
-
-@command(state, "pull", calls=("state_info", "state_version"), page="Module → State → Download")
-def state_pull(
-    here: Here,
-    module: Module,
-    serial: Annotated[int | None, typer.Option("--serial", help="An older version than the newest.")] = None,
-) -> None:
-    """Print a state's text; reading it is written down in the audit log."""
-    row = here.org.module(module)
-    newest = here.api.call("state_info", module=row["id"])["serial"]
-    if newest is None:
-        raise NotFound(f"{row['path']} has no state yet.", "An apply makes one.")
-    version = here.api.call("state_version", module=row["id"], serial=newest if serial is None else serial)
-    print(version["body"])
-
-
-@command(state, "resources", calls=("state_resources",), page="Module → Resources")
-def state_resources(
-    here: Here,
-    module: Module,
-    search: Annotated[str, typer.Option("--search", help="Part of the address.")] = "",
-) -> None:
-    """List the resources that a module's state knows."""
-    found = here.api.call("state_resources", module=here.org.module(module)["id"], search=search)
-    here.printer.rows(found["resources"], ("address", "type", "id"), "The state has no such resources.")
-
-
-@command(state, "rollback", calls=("roll_back_state",), page="Module → State → Roll back")
-def state_rollback(
-    here: Here,
-    module: Module,
-    serial: Annotated[int, typer.Argument(help="The version to go back to.")],
-    yes: Yes = False,
-) -> None:
-    """Make an older version of a state the newest again; it changes no infrastructure."""
-    row = here.org.module(module)
-    here.confirm(f"Make serial {serial} the newest state of {row['path']}?", yes)
-    done = here.api.call("roll_back_state", module=row["id"], serial=serial)
-    here.printer.result(done, lambda said: f"Serial {serial} is the state again, as serial {said['serial']}.")
-
-
-@command(state, "lock", calls=("lock_evidence",), page="Module → State → Lock")
-def state_lock(here: Here, module: Module) -> None:
-    """Say who holds a state's lock, and whether it is safe to break."""
-    found = here.api.call("lock_evidence", module=here.org.module(module)["id"])
-    here.printer.result(found, evidence)
-
-
 @command(app, "lock", calls=("lock_module",), page="Module → Lock")
 def lock_module(
     here: Here, module: Module, reason: Annotated[str, typer.Option("--reason", help="Shown to anyone who is refused.")]
@@ -249,51 +219,14 @@ def unlock_module(here: Here, module: Module) -> None:
     here.printer.result(here.api.call("unlock_module", module=row["id"]), lambda _: f"Unlocked {row['path']}.")
 
 
-@command(state, "unlock", calls=("state_info", "force_unlock_state"), page="Module → State → Unlock")
-def state_unlock(
-    here: Here,
-    module: Module,
-    lock: Annotated[str, typer.Argument(help="The lock's id, as `state versions` shows it.")],
-    yes: Yes = False,
-) -> None:
-    """Release a state's lock that no running job holds."""
-    row = here.org.module(module)
-    here.confirm(f"Release the lock {lock} of {row['path']}?", yes)
-    done = here.api.call("force_unlock_state", module=row["id"], lock_id=lock)
-    here.printer.result(done, lambda said: f"Unlocked {row['path']}; job {said['job_id']} had it.")
-
-
-Kept = Annotated[str, typer.Argument(metavar="ID", help="The id that `state kept` shows.")]
-
-
-@command(state, "kept", calls=("kept_states",), page="Job → State that was not stored")
-def state_kept(here: Here, job: Annotated[int, typer.Argument(metavar="JOB", help="The job's number.")]) -> None:
-    """List the states of a job that were not stored, because somebody released it meanwhile."""
-    rows = here.api.call("kept_states", job=job)
-    here.printer.rows(
-        rows, ("id", "attempt", "number", "serial", "size", "written_at", "stored_at", "discarded_at"), "None."
-    )
-
-
-@command(state, "kept-pull", calls=("kept_state",), page="Job → State that was not stored → Download")
-def state_kept_pull(here: Here, kept: Kept) -> None:
-    """Print a state that was not stored; reading it is written down in the audit log."""
-    print(here.api.call("kept_state", id=kept)["body"])
-
-
-@command(state, "kept-store", calls=("store_kept_state",), page="Job → State that was not stored → Store")
-def state_kept_store(here: Here, kept: Kept, yes: Yes = False) -> None:
-    """Make a state that was not stored the module's state."""
-    here.confirm("Make it the module's newest state?", yes)
-    done = here.api.call("store_kept_state", id=kept)
-    here.printer.result(done, lambda said: f"Stored as serial {said['serial']}.")
-
-
-@command(state, "kept-discard", calls=("discard_kept_state",), page="Job → State that was not stored → Discard")
-def state_kept_discard(here: Here, kept: Kept, yes: Yes = False) -> None:
-    """Remove the text of a state that was not stored."""
-    here.confirm("Discard it? Its text is removed for good.", yes)
-    here.printer.result(here.api.call("discard_kept_state", id=kept), lambda _: "Discarded.")
+def _bring(here: Here, repository: Repository, chosen: list[bringing.Proposal], yes: bool) -> None:
+    if not chosen:
+        raise CommandError("None of them can come.", "The table has the reason for each.")
+    where = f"{repository.url} {repository.ref}".strip() if repository.url else "the modules themselves"
+    here.confirm(f"Create {len(chosen)} modules? Runners get the code from {where}.", yes)
+    done = bringing.create(here, repository, chosen)
+    here.printer.result(done, lambda rows: "\n".join(f"Created {each['path']}" for each in rows))
+    bringing.say_next(chosen)
 
 
 def _write(here: Here, documents: list[dict[str, Any]], yes: bool) -> None:

@@ -14,17 +14,29 @@ MOST_BYTES = 256 * 1024 * 1024
 MOST_PACKED = 25 * 1024 * 1024
 MOST_FILES = 20_000
 IGNORE_FILES = (".runyardignore", ".terraformignore")
-# Never part of the code: history, plugins, states and what this machine alone needs.
-ALWAYS = (".git/", ".terraform/", ".runyard/", "*.tfstate", "*.tfstate.*", "node_modules/", "__pycache__/", ".DS_Store")
+# Nothing takes it back.
+HISTORY = ".git"
+# Not part of the code: plugins, states and what this machine alone needs.
+ALWAYS = (".terraform/", ".runyard/", "*.tfstate", "*.tfstate.*", "node_modules/", "__pycache__/", ".DS_Store")
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One line of an ignore file."""
+    """One line of an ignore file, translated by pathspec."""
 
     pattern: re.Pattern[str]
     is_kept: bool
-    is_for_folders: bool
+
+    def fits(self, path: str, is_folder_here: bool) -> bool:
+        """Whether the line is about this entry itself: pathspec's patterns fit everything below a folder, too."""
+        text = f"{path}/" if is_folder_here else path
+        for found in self.pattern.finditer(text):
+            # The slash behind the name of a folder; patterns such as `x/**` have none, and do not fit x itself.
+            if found.groupdict().get("ps_d") is None:
+                return self.pattern.search(path) is not None
+            if found.end("ps_d") == len(path) + 1:
+                return True
+        return False
 
 
 @dataclass(frozen=True)
@@ -45,7 +57,7 @@ def pack(folder: Path) -> Packed:
     """Pack what belongs to a folder; one that is too large is refused before anything is read."""
     if not folder.is_dir():
         raise Missing(f"There is no folder {folder}.")
-    files = list(_weighed(folder))
+    files = list(files_of(folder))
     if not files:
         raise Usage(
             f"{folder} has no files to plan.", "Is it the right folder? An ignore file may leave all of them out."
@@ -62,7 +74,8 @@ def pack(folder: Path) -> Packed:
     return packed
 
 
-def _weighed(folder: Path) -> Iterator[Path]:
+def files_of(folder: Path) -> Iterator[Path]:
+    """The files that belong to a folder; one with too many is refused."""
     found, total = [], 0
     for file in _walk(folder, folder, rules_of(folder)):
         found.append(file)
@@ -77,6 +90,7 @@ def _weighed(folder: Path) -> Iterator[Path]:
 def _walk(root: Path, folder: Path, rules: list[Rule]) -> Iterator[Path]:
     for entry in sorted(folder.iterdir()):
         is_folder_here = entry.is_dir() and not entry.is_symlink()
+        # A folder that is ignored is not entered: as in git, nothing below it can be taken back.
         if is_ignored(entry.relative_to(root).as_posix(), is_folder_here, rules):
             continue
         if entry.is_symlink():
@@ -98,32 +112,22 @@ def _check_link(root: Path, link: Path) -> None:
 
 def rules_of(folder: Path) -> list[Rule]:
     """What is left out: what never belongs to code, and the lines of the ignore file, which may take some back."""
+    from pathspec import GitIgnoreSpec
+
     file = next((folder / name for name in IGNORE_FILES if (folder / name).is_file()), None)
-    lines = [*ALWAYS, *(file.read_text(encoding="utf-8", errors="replace").splitlines() if file else ())]
-    return [rule for line in lines if (rule := _rule(line))]
-
-
-def _rule(line: str) -> Rule | None:
-    text = line.rstrip()
-    if not text or text.startswith("#"):
-        return None
-    is_kept, text = text.startswith("!"), text.removeprefix("!")
-    is_for_folders, text = text.endswith("/"), text.rstrip("/")
-    # As git reads it: a pattern with a slash in it stands for a place, one without for a name anywhere.
-    start = "" if "/" in text else "(?:.*/)?"
-    return Rule(re.compile(start + _translated(text.lstrip("/"))), is_kept, is_for_folders)
-
-
-def _translated(glob: str) -> str:
-    parts = re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]]+\])", glob)
-    known = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return "".join(known.get(part, part if part.startswith("[") else re.escape(part)) for part in parts)
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines() if file else []
+    # pathspec applies `x/**/` to the folder x itself, git to the folders in it.
+    lines = [f"{line}*/" if line.endswith("/**/") else line for line in lines]
+    try:
+        patterns = GitIgnoreSpec.from_lines([*ALWAYS, *lines, HISTORY]).patterns
+    except ValueError as error:
+        raise CommandError(f"{file} has a line that is no pattern: {error}") from error
+    return [Rule(each.regex, not each.include) for each in patterns if each.include is not None and each.regex]
 
 
 def is_ignored(path: str, is_folder_here: bool, rules: list[Rule]) -> bool:
     """Whether the last rule that fits leaves it out."""
-    fits = [rule for rule in rules if rule.pattern.fullmatch(path) and (is_folder_here or not rule.is_for_folders)]
-    return bool(fits) and not fits[-1].is_kept
+    return next((not rule.is_kept for rule in reversed(rules) if rule.fits(path, is_folder_here)), False)
 
 
 def _plain(member: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What pg_cron does on hosted Supabase, where there is no pg_cron: lets time pass when no runner is left to send heartbeats."""
+"""What pg_cron does on hosted Supabase, where there is no pg_cron: drives the sweep."""
 
 import psycopg
 
@@ -6,17 +6,17 @@ from cli.launcher.journal import Journal
 
 # As the job that the migrations give to pg_cron.
 SWEEP_EVERY_SECONDS = 10.0
-_OPTIONS = "-c statement_timeout=30s -c lock_timeout=5s"
+_OPTIONS = "-c statement_timeout=30s"
 # Another project's database may have neither; one with pg_cron sweeps by itself.
 _IS_OURS = """
   select to_regprocedure('private.sweep()') is not null
     and not exists (select from pg_catalog.pg_extension where extname = 'pg_cron')
 """
-_SWEEP = "select private.sweep() where private.is_due('sweep', interval '5 seconds')"
+_SWEEP = "select private.sweep() ->> 'failed'"
 
 
 class Sweeper:
-    """Sweeps now and then, as the database's owner; a heartbeat that has just done so counts."""
+    """Sweeps now and then, as the database's owner."""
 
     def __init__(self, url: str, journal: Journal) -> None:
         self._url = url
@@ -24,17 +24,21 @@ class Sweeper:
         self._said = ""
 
     def poll(self) -> None:
-        """Sweep if it is due; what goes wrong is written down once, and the next one tries again."""
+        """Sweep; a failure is noted once, and the next sweep tries again."""
         try:
-            with psycopg.connect(self._url, autocommit=True, connect_timeout=5, options=_OPTIONS) as connection:
-                is_ours = connection.execute(_IS_OURS).fetchone()
-                if is_ours == (True,):
-                    connection.execute(_SWEEP)
-            self._said = ""
+            self._say(self._sweep() or "")
         except psycopg.Error as error:
             self._say(str(error).strip().split("\n", 1)[0])
 
+    def _sweep(self) -> str | None:
+        """Sweep, and return which part failed and why, if any did."""
+        with psycopg.connect(self._url, autocommit=True, connect_timeout=5, options=_OPTIONS) as connection:
+            if connection.execute(_IS_OURS).fetchone() != (True,):
+                return None
+            failed = connection.execute(_SWEEP).fetchone()
+            return failed[0] if failed else None
+
     def _say(self, words: str) -> None:
-        if words != self._said:
-            self._said = words
+        if words and words != self._said:
             self._journal.note("sweep", f"not done, trying again: {words}")
+        self._said = words

@@ -435,6 +435,16 @@ grant execute on function private.rate_limit to service_role;
 -- member sees the rows of their own organisations and no other; the list of those organisations is computed once per
 -- statement (`any(array(select …))`), not once per row.
 
+-- An access token outlives its session by up to an hour; a person who was signed out must not. Tokens of service
+-- accounts name no session.
+create function private.has_auth_session(p_claims jsonb) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return not coalesce(p_claims ? 'session_id', false) or exists (select from auth.sessions as s
+    where s.id = (p_claims ->> 'session_id')::pg_catalog.uuid);
+end;
+$$;
+
 -- How far somebody has proved who they are. Auth signs a token for a password alone, too, and says so in it; whether
 -- that is enough is decided here, once, and asked where the database learns who is calling: by every policy
 -- (my_org_ids) and at the beginning of every act (need, need_person). Runners never come this way.
@@ -452,6 +462,9 @@ begin
       where t.id = (v_claims ->> 'personal_token')::pg_catalog.uuid
         and t.user_id = (v_claims ->> 'sub')::pg_catalog.uuid and t.expires_at > now());
   end if;
+  if not private.has_auth_session(v_claims) then
+    return false;
+  end if;
   return coalesce(v_claims ->> 'aal', '') = 'aal2' or not exists (select from auth.mfa_factors as f
     where f.user_id = (v_claims ->> 'sub')::pg_catalog.uuid and f.status = 'verified');
 end;
@@ -465,6 +478,8 @@ begin
     return;
   elsif private.jwt() ? 'personal_token' then
     perform private.fail('RY403', 'This personal token was revoked or has expired.', 'Make a new one under Account.');
+  elsif not private.has_auth_session(private.jwt()) then
+    perform private.fail('RY401', 'This session was ended.', 'Sign in again.');
   else
     perform private.fail('RY403', 'This sign-in lacks its second step.',
       'Sign in again, and give the code of your authenticator app.');
@@ -489,9 +504,9 @@ create table public.organizations (
   id uuid primary key default gen_random_uuid(),
   slug text not null unique check (slug ~ '^[a-z0-9](-?[a-z0-9]){1,38}$'),
   name text not null check (length(name) between 1 and 100),
-  log_retention_days integer not null default 30 check (log_retention_days between 1 and 3650),
+  log_retention_days integer not null default 30 check (log_retention_days between 1 and 400),
   can_approve_own_jobs boolean not null default false,
-  shared_runners public.shared_use not null default 'NONE_FITS',
+  shared_runners public.shared_use not null default 'NONE_AVAILABLE',
   maintenance_until timestamptz,
   maintenance_reason text check (length(maintenance_reason) <= 500),
   created_at timestamptz not null default now(),
@@ -837,7 +852,7 @@ begin
 exception
   when check_violation then
     perform private.fail('RY422', 'The name or the retention is not valid.',
-      'A name has 1 to 100 characters; logs are kept for 1 to 3,650 days.');
+      'A name has 1 to 100 characters; logs are kept for 1 to 400 days.');
 end;
 $$;
 comment on function private.update_organization is
@@ -1608,31 +1623,44 @@ begin
 end;
 $$;
 
--- The login that waits with a code, however the code is written.
-create function private.need_device_login(p_user_code text) returns private.device_logins
+-- The login that waits with a code, however the code is written; empty if there is none. Guesses are counted, so a
+-- wrong one is answered without an exception, which would take its count back.
+create function private.find_device_login(p_user_code text) returns private.device_logins
 language plpgsql set search_path = '' as $$
 declare
   v_login private.device_logins;
 begin
   perform private.need_person();
   perform private.refuse_personal_token();
+  if not private.rate_limit('device:code:' || private.caller_id(), 20, 60) then
+    perform private.fail('RY429', 'Too many codes were tried.', 'Try again in a minute.');
+  end if;
   select * into v_login from private.device_logins
   where user_code = upper(regexp_replace(p_user_code, '[^A-Za-z]', '', 'g')) and expires_at > now()
     and is_confirmed is null
   for update;
-  if v_login.device_hash is null then
-    perform private.fail('RY404', 'No program waits with this code.',
-      'It may be mistyped, older than ten minutes, or used already; start again with: runyard login.');
-  end if;
   return v_login;
+end;
+$$;
+
+-- PostgREST answers with this status and commits.
+create function private.no_device_login() returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  perform set_config('response.status', '404', true);
+  return jsonb_build_object('code', 'RY404', 'message', 'No program waits with this code.', 'details', null, 'hint',
+    'It may be mistyped, older than ten minutes, or used already; start again with: runyard login.');
 end;
 $$;
 
 create function private.device_login(p_user_code text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_login private.device_logins := private.need_device_login(p_user_code);
+  v_login private.device_logins := private.find_device_login(p_user_code);
 begin
+  if v_login.device_hash is null then
+    return private.no_device_login();
+  end if;
   return jsonb_build_object('user_code', v_login.user_code, 'program', v_login.program, 'address', v_login.address,
     'created_at', v_login.created_at, 'expires_at', v_login.expires_at);
 end;
@@ -1644,10 +1672,12 @@ grant execute on function private.device_login to authenticated;
 create function private.decide_device_login(p_user_code text, p_is_confirmed boolean) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_login private.device_logins := private.need_device_login(p_user_code);
+  v_login private.device_logins := private.find_device_login(p_user_code);
 begin
   if p_is_confirmed is null then
     perform private.fail('RY422', 'Confirm it or decline it.', 'Send true or false.');
+  elsif v_login.device_hash is null then
+    return private.no_device_login();
   end if;
   update private.device_logins set is_confirmed = p_is_confirmed, decided_by = private.caller_id()
   where device_hash = v_login.device_hash;
@@ -1816,6 +1846,7 @@ create table public.modules (
   source jsonb not null default '{"files": {}}',
   engine public.engine not null default 'tofu',
   engine_version text,
+  backend text check (backend in ('runyard', 'own')),
   inputs jsonb not null default '{}',
   env jsonb not null default '{}',
   extra_files jsonb not null default '[]',
@@ -1851,6 +1882,9 @@ comment on column public.modules.source_kind is 'Where the code comes from.';
 comment on column public.modules.source is
   'git {url,ref,subfolder} · archive {url,sha256,subfolder} · inline {files:{path:content}} · local {path}.';
 comment on column public.modules.engine_version is 'The engine version wanted; null: whatever the runner has.';
+comment on column public.modules.backend is
+  'Where the state is kept: "runyard", or "own" for the backend that the code names. Null: nobody has chosen, so a '
+  'module whose code names a backend is refused until its state is brought in.';
 comment on column public.modules.inputs is 'Input values, by variable name.';
 comment on column public.modules.env is 'Variables for the engine. No secrets.';
 comment on column public.modules.extra_files is 'Files written beside the code: [{path, content, mode?}].';
@@ -1903,7 +1937,7 @@ create trigger check_row before insert or update of name, path, description, sou
 create trigger wake after insert or delete or update of description, source_kind, source, engine, engine_version,
   inputs, env, extra_files, hooks,
   labels, runner_instance_name, pinned_worker_id, approvals_required, approval_timeout_seconds, auto_apply, deleted_at,
-  drift_since, drift_resources
+  backend, drift_since, drift_resources
   on public.modules for each row execute function private.wake_for_row();
 
 -- ## checks of what people write
@@ -2093,6 +2127,21 @@ $$;
 comment on function private.delete_group is 'Deletes an empty group. Admins.';
 grant execute on function private.delete_group to authenticated;
 
+-- Refuses a module's own backend where Runyard has its state, and where its engine has none.
+create function private.check_backend(p_module public.modules) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if p_module.backend = 'own' and p_module.engine = 'pulumi' then
+    perform private.fail('RY422', 'Runyard keeps the state of Pulumi modules itself.',
+      'Store what "pulumi stack export" wrote: runyard state push MODULE FILE.');
+  end if;
+  if p_module.backend = 'own' and exists (select from private.states as s where s.module_id = p_module.id) then
+    perform private.fail('RY409', 'Runyard has a state of this module.',
+      'Move it into your backend first, then create another module that keeps its own backend.');
+  end if;
+end;
+$$;
+
 -- Refuses a module that no runner could run.
 create function private.check_module(p_module public.modules) returns void
 language plpgsql stable set search_path = '' as $$
@@ -2101,6 +2150,7 @@ begin
   perform private.check_env(p_module.env);
   perform private.check_source(p_module.source_kind::pg_catalog.text, p_module.source);
   perform private.check_extra_files(p_module.extra_files);
+  perform private.check_backend(p_module);
   if p_module.pinned_worker_id is not null and not exists (
     select from public.workers as w where w.id = p_module.pinned_worker_id and w.removed_at is null
       and (w.org_id = p_module.org_id or w.is_shared)
@@ -2117,7 +2167,7 @@ declare
   v_module public.modules;
 begin
   perform private.refuse_unknown_keys(p_spec, array[
-    'description', 'source_kind', 'source', 'engine', 'engine_version', 'inputs', 'env', 'extra_files', 'hooks',
+    'description', 'source_kind', 'source', 'engine', 'engine_version', 'backend', 'inputs', 'env', 'extra_files', 'hooks',
       'labels',
     'runner_instance_name', 'pinned_worker_id', 'approvals_required', 'approval_timeout_seconds', 'auto_apply',
     'can_apply_uploads', 'is_temporary']);
@@ -2172,14 +2222,14 @@ begin
     perform private.need('module.guard', p_org, p_group_path);
   end if;
   insert into public.modules (
-    org_id, group_id, group_path, name, path, description, source_kind, source, engine, engine_version, inputs, env,
-      extra_files, hooks,
+    org_id, group_id, group_path, name, path, description, source_kind, source, engine, engine_version, backend,
+      inputs, env, extra_files, hooks,
     labels, runner_instance_name, pinned_worker_id, approvals_required, approval_timeout_seconds, auto_apply,
     can_apply_uploads, is_temporary
   ) values (
     p_org, private.ensure_groups(p_org, p_group_path), p_group_path, p_name, p_group_path || '/' || p_name,
       v_new.description, v_new.source_kind, v_new.source,
-    v_new.engine, v_new.engine_version, v_new.inputs, v_new.env, v_new.extra_files, v_new.hooks, v_new.labels,
+    v_new.engine, v_new.engine_version, v_new.backend, v_new.inputs, v_new.env, v_new.extra_files, v_new.hooks, v_new.labels,
       v_new.runner_instance_name,
     v_new.pinned_worker_id, v_new.approvals_required, v_new.approval_timeout_seconds, v_new.auto_apply,
     v_new.can_apply_uploads, v_new.is_temporary
@@ -2233,7 +2283,7 @@ begin
   update public.modules set
     description = v_module.description, source_kind = v_module.source_kind, source = v_module.source,
       engine = v_module.engine,
-    engine_version = v_module.engine_version, inputs = v_module.inputs, env = v_module.env,
+    engine_version = v_module.engine_version, backend = v_module.backend, inputs = v_module.inputs, env = v_module.env,
       extra_files = v_module.extra_files,
     hooks = v_module.hooks, labels = v_module.labels, runner_instance_name = v_module.runner_instance_name,
     pinned_worker_id = v_module.pinned_worker_id, approvals_required = v_module.approvals_required,
@@ -2382,9 +2432,6 @@ create table public.workers (
   labels text[] not null default '{}' check (private.is_label_list(labels)),
   capacity integer not null default 1 check (capacity between 1 and 256),
   accepted_job_types public.job_type[] not null default enum_range(null::public.job_type),
-  is_choosy boolean not null generated always as (
-    not accepted_job_types @> '{PLAN, APPLY, DESTROY, OUTPUT, DRIFT, DEPLOY_WORKER, UPDATE_WORKER, REMOVE_WORKER,
-      VERIFY_IDENTITY}'::public.job_type[]) stored,
   is_disabled boolean not null default false,
   is_draining boolean not null default false,
   drain_reason text,
@@ -2410,8 +2457,8 @@ create unique index workers_name_idx on public.workers (org_id, lower(name)) whe
 create unique index workers_shared_name_idx on public.workers (lower(name)) where removed_at is null and org_id is null;
 create index workers_org_id_idx on public.workers (org_id, created_at desc);
 
--- Only runners that leave some types out, so that asking for one costs the same with 5,000 others.
-create index workers_choosy_idx on public.workers (org_id) where removed_at is null and is_choosy;
+-- For is_choosy_about_types: lists that leave some types out are before or after the whole list.
+create index workers_types_idx on public.workers (org_id, accepted_job_types) where removed_at is null;
 alter table public.workers enable row level security;
 grant select on public.workers to authenticated, service_role;
 comment on table public.workers is
@@ -2426,7 +2473,6 @@ comment on column public.workers.status_changed_at is 'Since when.';
 comment on column public.workers.labels is 'What it offers, such as gpu=true. A job''s labels must all be among them.';
 comment on column public.workers.capacity is 'How many jobs each of its instances runs at a time.';
 comment on column public.workers.accepted_job_types is 'Which types of job it takes.';
-comment on column public.workers.is_choosy is 'Whether it refuses some types of job; then the type counts in routing.';
 comment on column public.workers.is_disabled is 'A disabled runner gets no new jobs.';
 comment on column public.workers.is_draining is 'Told to finish what it has and take nothing new.';
 comment on column public.workers.allow_multiple_instances is
@@ -2934,13 +2980,19 @@ begin
   perform private.refresh_worker_status(p_worker);
   perform private.reroute((select w.org_id from public.workers as w where w.id = p_worker), p_worker);
   -- Its running jobs are lost now, not when their leases end; queued jobs that only it could run cannot run any more.
+  -- Two lookups by index: this holds the routing lock alone, and the history may be millions of jobs.
   for v_job in
-    select q.job_id from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id
-    where (q.stage = 'RUNNING' and q.worker_id = p_worker) or (q.stage in ('WAITING', 'BACKOFF', 'READY')
-      and j.pinned_worker_id = p_worker)
-    order by q.state_key
+    select q.job_id, q.state_key, j.pinned_worker_id from public.worker_instances as i
+    join private.live_jobs as q on q.instance_id = i.id and q.stage = 'RUNNING'
+    join public.provision_jobs as j on j.id = q.job_id where i.worker_id = p_worker
+    union all
+    select q.job_id, q.state_key, null from public.provision_jobs as j join private.live_jobs as q on q.job_id = j.id
+    where j.status = 'QUEUED' and j.pinned_worker_id = p_worker
+    order by state_key
   loop
-    perform private.lose_job(v_job.job_id, 'The runner was removed.');
+    if private.lose_job(v_job.job_id, 'The runner was removed.') = 'requeued' and v_job.pinned_worker_id = p_worker then
+      perform private.lose_job(v_job.job_id, 'The runner was removed.');
+    end if;
   end loop;
   perform private.end_job(j.id, 'CANCELLED', 'cancelled', 'system', null, 'system', 'The runner was removed.')
   from public.provision_jobs as j where j.pinned_worker_id = p_worker and j.status = 'AWAITING_APPROVAL';
@@ -3297,6 +3349,7 @@ create table public.provision_jobs (
   is_quarantined boolean not null default false,
   late_report jsonb,
   last_log_seq integer not null default 0,
+  log_day date,
   not_before_at timestamptz,
   created_by uuid,
   created_by_label text not null default 'system',
@@ -3305,6 +3358,7 @@ create table public.provision_jobs (
   claimed_at timestamptz,
   started_at timestamptz,
   finished_at timestamptz,
+  slimmed_at timestamptz,
   updated_at timestamptz not null default now(),
   constraint provision_jobs_module_fkey foreign key (org_id, module_id) references public.modules (org_id, id),
   constraint provision_jobs_one_target check (num_nonnulls(module_id, target_worker_id, target_identity_id) = 1)
@@ -3323,8 +3377,6 @@ create index provision_jobs_target_identity_id_idx on public.provision_jobs (tar
   where target_identity_id is not null;
 create index provision_jobs_target_worker_id_idx on public.provision_jobs (target_worker_id)
   where target_worker_id is not null;
-create index provision_jobs_pinned_worker_id_idx on public.provision_jobs (pinned_worker_id)
-  where pinned_worker_id is not null;
 create index provision_jobs_retry_of_idx on public.provision_jobs (retry_of) where retry_of is not null;
 create index provision_jobs_worker_id_idx on public.provision_jobs (worker_id, id desc) where worker_id is not null;
 create index provision_jobs_finished_at_idx on public.provision_jobs (org_id, finished_at)
@@ -3333,6 +3385,12 @@ create index provision_jobs_plan_job_id_idx on public.provision_jobs (plan_job_i
 create index provision_jobs_rollout_id_idx on public.provision_jobs (rollout_id) where rollout_id is not null;
 create unique index provision_jobs_idempotency_key_idx on public.provision_jobs (org_id, idempotency_key)
   where idempotency_key is not null;
+-- For a runner that is removed and for the sweep, which know no organisation: jobs that only one runner may take, and
+-- approvals that run out.
+create index provision_jobs_pinned_worker_id_idx on public.provision_jobs (pinned_worker_id, status)
+  where pinned_worker_id is not null;
+create index provision_jobs_approval_deadline_at_idx on public.provision_jobs (approval_deadline_at)
+  where status = 'AWAITING_APPROVAL';
 alter table public.provision_jobs enable row level security;
 grant select on public.provision_jobs to authenticated, service_role;
 create policy "Members see their organisation's jobs" on public.provision_jobs
@@ -3382,11 +3440,16 @@ comment on column public.provision_jobs.late_report is
   'What an attempt reported after it had lost the job. It changed nothing.';
 comment on column public.provision_jobs.last_log_seq is
   'Last chunk of the current attempt''s log that the finish call announced.';
+comment on column public.provision_jobs.log_day is
+  'Day (UTC) on which its current attempt was claimed: the partition of that log. An earlier attempt''s day is not '
+  'after it.';
 comment on column public.provision_jobs.not_before_at is 'After a lost attempt: not tried again before this.';
 comment on column public.provision_jobs.created_by is 'The member who enqueued it; null for the database itself.';
 comment on column public.provision_jobs.created_by_label is 'Their name at that time.';
 comment on column public.provision_jobs.queued_at is 'When it last became QUEUED.';
 comment on column public.provision_jobs.claimed_at is 'When its current or last attempt was claimed.';
+comment on column public.provision_jobs.slimmed_at is
+  'When payload, steps, plan and result were removed: 90 days after its end. It cannot be retried from then on.';
 comment on column public.provision_jobs.started_at is 'When that attempt reported its first phase.';
 
 create view public.last_jobs with (security_invoker = true) as
@@ -3440,6 +3503,7 @@ create table private.live_jobs (
   cancel_kind public.cancel_kind,
   unlisted_at timestamptz,
   returned integer not null default 0,
+  aged_from integer,
   not_before_at timestamptz
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000,
   autovacuum_vacuum_cost_delay = 0);
@@ -3453,6 +3517,7 @@ create index live_jobs_ready_idx on private.live_jobs (lane_id, ready_seq) with 
 create unique index live_jobs_next_idx on private.live_jobs (state_key) where stage <> 'WAITING';
 create index live_jobs_waiting_idx on private.live_jobs (state_key, priority, job_id) where stage = 'WAITING';
 create index live_jobs_instance_id_idx on private.live_jobs (instance_id) where stage = 'RUNNING';
+create index live_jobs_aged_from_idx on private.live_jobs (aged_from) where aged_from is not null;
 create index live_jobs_not_before_at_idx on private.live_jobs (not_before_at) where stage = 'BACKOFF';
 alter table private.live_jobs enable row level security;
 comment on table private.live_jobs is
@@ -3475,6 +3540,8 @@ comment on column private.live_jobs.unlisted_at is
   'Since when the runner''s heartbeats do not mention it, although it has it.';
 comment on column private.live_jobs.returned is
   'How many attempts were given back unused; they do not count against the limit.';
+comment on column private.live_jobs.aged_from is
+  'The lane that it waited in for ten minutes, before it was given the usual priority.';
 comment on column private.live_jobs.not_before_at is 'End of the back-off.';
 
 -- A constraint is parsed again by every statement that writes, as long as it is: as six conditions they were a tenth of
@@ -3733,8 +3800,9 @@ grant execute on function private.worker_report to worker, executor;
 -- Logs, artifacts and uploads. Every call of a runner carries (job, attempt) and is refused when its session no longer
 -- has that attempt: this fence makes requeueing safe. Logs are chunks, not lines (half the work, a third of the space),
 -- in one partition per day of the attempt's claim: so (job, attempt, seq) stays unique, and retention drops a table.
--- Partitions live in `private`; readers go through the parent and its policy. Chunks are not published: a wake-up
--- carries how far the log has come.
+-- Partitions live in `private`; readers go through the parent and its policy, and name the day (`log_day` of the job),
+-- so that they lock and read one partition of 400. Chunks are not published: a wake-up carries how far the log has
+-- come.
 
 -- Without check constraints: check_chunks has looked at every chunk, and they would be parsed again for every call.
 create table public.job_log_chunks (
@@ -3747,6 +3815,7 @@ create table public.job_log_chunks (
   body text not null,
   line_count integer not null,
   bytes integer not null,
+  is_late boolean not null default false,
   created_at timestamptz not null default now(),
   primary key (job_id, attempt, seq, log_day)
 ) partition by range (log_day);
@@ -3761,6 +3830,7 @@ comment on column public.job_log_chunks.seq is 'Position in the attempt''s log, 
 comment on column public.job_log_chunks.body is 'The text, at most 64 KiB.';
 comment on column public.job_log_chunks.line_count is 'Lines in it.';
 comment on column public.job_log_chunks.bytes is 'Bytes in it (UTF-8).';
+comment on column public.job_log_chunks.is_late is 'Whether it came after a person had released the attempt.';
 
 do $$
 begin
@@ -3770,13 +3840,26 @@ exception
 end;
 $$;
 
+-- A day that has no partition of its own yet, because no sweep ran for days: a runner's call makes no tables.
+create table private.job_log_chunks_rest partition of public.job_log_chunks default;
+alter table private.job_log_chunks_rest enable row level security;
+comment on table private.job_log_chunks_rest is
+  'Job logs of days for which the sweep has made no partition. Empty while the sweep runs.';
+
+-- Today in UTC, whatever the time zone of the session.
+create function private.utc_day() returns date
+language sql stable set search_path = '' as $$
+  select (now() at time zone 'utc')::pg_catalog.date
+$$;
+
 -- The name of a day's log partition (in private).
 create function private.log_partition_name(p_day date) returns text
 language sql immutable set search_path = '' as $$
   select 'job_log_chunks_' || to_char(p_day, 'YYYYMMDD')
 $$;
 
--- Makes a day's log partition if it is not there.
+-- Makes a day's log partition if it is not there. Chunks that came before it stay in the partition for the rest, and
+-- the day with them.
 create function private.ensure_log_partition(p_day date) returns void
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -3786,7 +3869,8 @@ begin
     return;
   end if;
   perform pg_advisory_xact_lock(private.lock_key('log_partition'));
-  if to_regclass('private.' || v_name) is not null then
+  if to_regclass('private.' || v_name) is not null
+    or exists (select from private.job_log_chunks_rest as c where c.log_day = p_day) then
     return;
   end if;
   -- Attaching takes a weaker lock on the parent than "create … partition of": appends go on meanwhile.
@@ -3800,7 +3884,7 @@ $$;
 
 do $$
 begin
-  perform private.ensure_log_partition(current_date + d) from generate_series(0, 2) as d;
+  perform private.ensure_log_partition(private.utc_day() + d) from generate_series(0, 2) as d;
 end;
 $$;
 
@@ -3826,26 +3910,30 @@ begin
 end;
 $$;
 
-create function private.worker_append_logs(p_job bigint, p_attempt integer, p_chunks jsonb) returns jsonb
+create function private.worker_append_logs(
+  p_job bigint, p_attempt integer, p_chunks jsonb, p_is_late boolean default false
+) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
+  v_runner private.runner := private.this_runner();
   -- Without a lock: a chunk that slips in while the attempt is being lost is still that attempt's own log.
-  v_live private.live_jobs := private.fenced_job(private.this_runner(), p_job, p_attempt);
+  v_live private.live_jobs := private.live_attempt(v_runner, p_job, p_attempt);
+  v_is_late boolean := v_live.job_id is null;
   v_last integer;
 begin
+  if v_is_late then
+    v_live := private.late_place(v_runner, p_job, p_attempt, p_is_late);
+  end if;
   perform private.check_chunks(p_chunks);
   v_last := p_chunks -> -1 ->> 'seq';
   -- A crash may lose the last chunks: the finish call tells the runner which are missing, and it still has them on
   -- disk.
   perform set_config('synchronous_commit', 'off', true);
-  if to_regclass('private.job_log_chunks_' || to_char(v_live.log_day, 'YYYYMMDD')) is null then
-    perform private.ensure_log_partition(v_live.log_day);
-  end if;
-  insert into public.job_log_chunks (log_day, job_id, attempt, seq, org_id, step, body, line_count, bytes)
+  insert into public.job_log_chunks (log_day, job_id, attempt, seq, org_id, step, body, line_count, bytes, is_late)
   select v_live.log_day, p_job, p_attempt, c.seq, v_live.org_id, left(coalesce(c.step, ''), 100), c.body,
     octet_length(c.body) - octet_length(replace(c.body, chr(10), '')) + (c.body <> ''
       and right(c.body, 1) <> chr(10))::integer,
-    octet_length(c.body)
+    octet_length(c.body), v_is_late
   from jsonb_to_recordset(p_chunks) as c (seq integer, step pg_catalog.text, body pg_catalog.text)
   on conflict do nothing;
   perform private.wake_log(v_live.org_id, p_job, p_attempt, v_last);
@@ -3854,29 +3942,49 @@ end;
 $$;
 comment on function private.worker_append_logs is
   'Appends log chunks [{seq, step, body}]. A chunk that is already there is left as it is, so repeating a call is '
-  'harmless.';
+  'harmless. With p_is_late an attempt that lost its job fills the gaps that its late report was answered with.';
 grant execute on function private.worker_append_logs to worker, executor;
 
+-- The reads of a log are executed as text, so that each is planned for its day: a runner's calls have generic plans,
+-- which lock every partition.
 -- Ranges of chunks that have not arrived: [[from, to], …].
-create function private.log_gaps(p_job bigint, p_attempt integer, p_last integer) returns jsonb
-language sql stable set search_path = '' as $$
+create function private.log_gaps(p_job bigint, p_attempt integer, p_day date, p_last integer) returns jsonb
+language plpgsql stable set search_path = '' as $$
+declare
+  v_gaps pg_catalog.jsonb;
+begin
   -- From what is there, not from what was announced: a number costs nothing to say.
-  select coalesce(jsonb_agg(jsonb_build_array(g.before + 1, g.seq - 1) order by g.seq), '[]')
-  from (
-    select c.seq, coalesce(lag(c.seq) over (order by c.seq), 0) as before from (
-      select k.seq from public.job_log_chunks as k where k.job_id = p_job and k.attempt = p_attempt and k.seq <= p_last
-      union all select p_last + 1
-    ) as c
-  ) as g
-  where g.seq > g.before + 1
+  execute $query$
+    select coalesce(jsonb_agg(jsonb_build_array(g.before + 1, g.seq - 1) order by g.seq), '[]')
+    from (
+      select c.seq, coalesce(lag(c.seq) over (order by c.seq), 0) as before from (
+        select k.seq from public.job_log_chunks as k
+        where k.log_day = $3 and k.job_id = $1 and k.attempt = $2 and k.seq <= $4
+        union all select $4 + 1
+      ) as c
+    ) as g
+    where g.seq > g.before + 1
+  $query$ into v_gaps using p_job, p_attempt, p_day, p_last;
+  return v_gaps;
+end;
 $$;
 
--- Size and SHA-256 of a stored log; the digest only up to 16 MiB, so that a finish call stays short.
-create function private.log_digest(p_job bigint, p_attempt integer) returns table (bytes bigint, sha256 text)
-language sql stable set search_path = '' as $$
-  select coalesce(sum(c.bytes), 0), case when coalesce(sum(c.bytes), 0) <= 16777216
-    then encode(sha256(convert_to(coalesce(string_agg(c.body, '' order by c.seq), ''), 'UTF8')), 'hex') end
-  from public.job_log_chunks as c where c.job_id = p_job and c.attempt = p_attempt
+-- What is stored of an attempt's log: chunks up to a number, bytes and, when none of those chunks is missing, SHA-256;
+-- the digest only up to 16 MiB, so that a finish call stays short.
+create function private.stored_log(p_job bigint, p_attempt integer, p_day date, p_last integer)
+returns table (chunks bigint, bytes bigint, sha256 text)
+language plpgsql stable set search_path = '' as $$
+begin
+  return query execute $query$
+    select s.chunks, s.bytes, case when s.chunks = $4 and s.bytes <= 16777216 then (
+      select encode(sha256(convert_to(coalesce(string_agg(c.body, '' order by c.seq), ''), 'UTF8')), 'hex')
+      from public.job_log_chunks as c where c.log_day = $3 and c.job_id = $1 and c.attempt = $2) end
+    from (
+      select count(*) filter (where k.seq <= $4) as chunks, coalesce(sum(k.bytes), 0) as bytes
+      from public.job_log_chunks as k where k.log_day = $3 and k.job_id = $1 and k.attempt = $2
+    ) as s
+  $query$ using p_job, p_attempt, p_day, p_last;
+end;
 $$;
 
 -- ## artifacts
@@ -4110,8 +4218,9 @@ create table private.states (
   lineage text,
   body text not null,
   sha256 text not null,
-  job_id bigint not null,
-  attempt integer not null,
+  job_id bigint,
+  attempt integer,
+  written_by text,
   updated_at timestamptz not null default now()
 );
 alter table private.states enable row level security;
@@ -4119,6 +4228,7 @@ comment on table private.states is 'The current state of each module, as the eng
 comment on column private.states.serial is 'The state''s serial; for engines without one, a counter.';
 comment on column private.states.body is
   'The state file''s text. It may contain secrets: only admins read it, version by version.';
+comment on column private.states.written_by is 'The admin who pushed it; null where a job wrote it.';
 comment on column private.states.sha256 is 'SHA-256 of the text (hex).';
 
 create table private.state_versions (
@@ -4127,13 +4237,15 @@ create table private.state_versions (
   lineage text,
   body text not null,
   sha256 text not null,
-  job_id bigint not null,
-  attempt integer not null,
+  job_id bigint,
+  attempt integer,
+  written_by text,
   created_at timestamptz not null default now(),
   primary key (module_id, serial)
 );
 alter table private.state_versions enable row level security;
 comment on table private.state_versions is 'Every version of every state; the newest 100 of each module are kept.';
+comment on column private.state_versions.written_by is 'The admin who pushed it; null where a job wrote it.';
 comment on column private.state_versions.body is 'The state file''s text.';
 comment on column private.state_versions.sha256 is 'SHA-256 of the text (hex).';
 
@@ -4208,24 +4320,34 @@ $$;
 
 -- Makes a text the current state of a module and adds it to the history. The caller has checked that it may be.
 create function private.write_state(
-  p_module uuid, p_serial bigint, p_lineage text, p_body text, p_job bigint, p_attempt integer
+  p_module uuid, p_serial bigint, p_lineage text, p_body text, p_job bigint, p_attempt integer, p_by text default null
 ) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_sha pg_catalog.text := encode(sha256(convert_to(p_body, 'UTF8')), 'hex');
 begin
-  insert into private.states as s (module_id, serial, lineage, body, sha256, job_id, attempt)
-  values (p_module, p_serial, p_lineage, p_body, v_sha, p_job, p_attempt)
+  insert into private.states as s (module_id, serial, lineage, body, sha256, job_id, attempt, written_by)
+  values (p_module, p_serial, p_lineage, p_body, v_sha, p_job, p_attempt, p_by)
   on conflict (module_id) do update set serial = excluded.serial, lineage = excluded.lineage, body = excluded.body,
     sha256 = excluded.sha256,
-    job_id = excluded.job_id, attempt = excluded.attempt, updated_at = now();
-  insert into private.state_versions (module_id, serial, lineage, body, sha256, job_id, attempt)
-  values (p_module, p_serial, p_lineage, p_body, v_sha, p_job, p_attempt)
+    job_id = excluded.job_id, attempt = excluded.attempt, written_by = excluded.written_by, updated_at = now();
+  insert into private.state_versions (module_id, serial, lineage, body, sha256, job_id, attempt, written_by)
+  values (p_module, p_serial, p_lineage, p_body, v_sha, p_job, p_attempt, p_by)
   on conflict (module_id, serial) do nothing;
   -- By number of versions, not by serial: an engine may leave some out.
   delete from private.state_versions as v where v.module_id = p_module and v.serial <= (
     select o.serial from private.state_versions as o where o.module_id = p_module order by o.serial desc offset 100
       limit 1);
+end;
+$$;
+
+-- Refuses to store a state of a module that keeps its own backend: there would be two.
+create function private.refuse_own_backend(p_module uuid) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  perform private.fail('RY409', format('"%s" keeps its own backend; Runyard stores no state of it.', m.path),
+    'Push the state into that backend with its engine.')
+  from public.modules as m where m.id = p_module and m.backend = 'own';
 end;
 $$;
 
@@ -4244,6 +4366,7 @@ begin
     perform private.fail('RY409', 'This job only looks; it writes no state.',
       'Run it with -lock=false and -refresh-only.');
   end if;
+  perform private.refuse_own_backend(v_module);
   select * into v_lock from private.state_locks where module_id = v_module for update;
   if v_lock.module_id is not null and (v_lock.job_id, v_lock.attempt) <> (p_job, p_attempt)
     or v_lock.lock_id <> p_lock_id then
@@ -4348,7 +4471,7 @@ begin
       'versions', (
         select coalesce(jsonb_agg(jsonb_build_object('serial', v.serial, 'size', octet_length(v.body), 'sha256',
           v.sha256, 'job_id', v.job_id,
-          'attempt', v.attempt, 'created_at', v.created_at) order by v.serial desc), '[]')
+          'attempt', v.attempt, 'written_by', v.written_by, 'created_at', v.created_at) order by v.serial desc), '[]')
         from private.state_versions as v where v.module_id = v_module.id))
     from (values (1)) as one (n) left join private.states as s on s.module_id = v_module.id);
 end;
@@ -4500,6 +4623,59 @@ comment on function private.roll_back_state is
   'Makes an older version of a state the newest again, with a new serial; refused while a job uses the state. Changes '
   'no infrastructure. Admins.';
 grant execute on function private.roll_back_state to authenticated;
+
+-- Serial and lineage of a text that a person hands in as the state of a module; refuses a text that is none.
+create function private.pushed_fields(p_engine public.engine, p_body text) returns table (serial bigint, lineage text)
+language plpgsql immutable set search_path = '' as $$
+begin
+  return query select f.serial, f.lineage from private.state_fields(p_body) as f;
+  if jsonb_typeof(p_body::pg_catalog.jsonb) <> 'object'
+    or p_engine = 'pulumi' and not p_body::pg_catalog.jsonb ? 'deployment'
+    or p_engine <> 'pulumi' and not (p_body::pg_catalog.jsonb ?& array['serial', 'lineage']
+      and p_body::pg_catalog.jsonb ?| array['resources', 'encrypted_data']) then
+    perform private.fail('RY422', format('This is not a state of %s.', p_engine),
+      'Push what "state pull" or "pulumi stack export" printed.');
+  end if;
+end;
+$$;
+
+create function private.push_state(p_module uuid, p_body text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'admin');
+  v_old private.states;
+  v_new pg_catalog.record;
+begin
+  perform private.lock_state(v_module.org_id, p_module);
+  v_module := private.my_module(p_module, 'admin');
+  perform private.refuse_own_backend(p_module);
+  if exists (select from private.state_locks as l where l.module_id = p_module) or private.has_writer(p_module) then
+    perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then push again.');
+  end if;
+  select f.serial, f.lineage into v_new from private.pushed_fields(v_module.engine, p_body) as f;
+  select * into v_old from private.states where module_id = p_module for update;
+  v_new.serial := coalesce(v_new.serial, v_old.serial + 1, 1);
+  if v_old.lineage <> v_new.lineage then
+    perform private.fail('RY409', format('The state has the lineage %s, and the stored one %s.', v_new.lineage,
+      v_old.lineage), 'It belongs to something else; create another module for it.');
+  end if;
+  if v_new.serial <= v_old.serial then
+    perform private.fail('RY409', format('The state''s serial %s is not newer than %s.', v_new.serial, v_old.serial),
+      format('Pull the stored state and change that one, or set the serial to %s.', v_old.serial + 1));
+  end if;
+  perform private.check_serial(v_new.serial, v_old.serial);
+  perform private.write_state(p_module, v_new.serial, v_new.lineage, p_body, null, null,
+    private.caller_label(v_module.org_id));
+  perform private.audit(v_module.org_id, 'state.pushed', 'module', p_module::pg_catalog.text, v_module.path,
+    jsonb_build_object('serial', v_new.serial, 'before', v_old.serial, 'lineage', v_new.lineage));
+  perform private.wake_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
+  return jsonb_build_object('serial', v_new.serial, 'lineage', v_new.lineage);
+end;
+$$;
+comment on function private.push_state is
+  'Stores a state file as the newest version of a module''s state; refused while a job uses the state, with another '
+  'lineage, and with a serial that is not newer. Admins.';
+grant execute on function private.push_state to authenticated;
 
 -- ## is it safe to break?
 
@@ -4875,6 +5051,7 @@ declare
   v_serial bigint;
   v_body pg_catalog.text := v_kept.body;
 begin
+  perform private.refuse_own_backend(v_kept.module_id);
   select * into v_lock from private.state_locks where module_id = v_kept.module_id for update;
   if v_lock.job_id <> v_kept.job_id or private.has_writer(v_kept.module_id) then
     perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then decide again.',
@@ -5112,7 +5289,7 @@ begin
     capacity = private.slots_of(p_worker.capacity, p_facts)
   where i.id = p_instance;
   insert into private.heartbeats as h (instance_id, session_id, worker_id, last_seen_at, tick_at)
-  values (p_instance, p_session, p_worker.id, now(), date_bin('15 minutes', now(), '2000-01-01'))
+  values (p_instance, p_session, p_worker.id, now(), date_bin('15 minutes', now(), '2000-01-01 00:00+00'))
   on conflict (instance_id) do update set session_id = excluded.session_id, last_seen_at = excluded.last_seen_at,
     is_draining = false;
   if p_facts ->> 'version' is not null then
@@ -5339,9 +5516,9 @@ begin
 end;
 $$;
 
--- The fence: the attempt that holds the job, if it is this session's, or this instance's while a person is waited for.
--- It makes requeueing safe.
-create function private.fenced_job(p_runner private.runner, p_job bigint, p_attempt integer) returns private.live_jobs
+-- An attempt that the calling runner has; null when it has not. An executor may only name its own.
+create function private.live_attempt(p_runner private.runner, p_job bigint, p_attempt integer)
+returns private.live_jobs
 language plpgsql stable set search_path = '' as $$
 declare
   v_live private.live_jobs;
@@ -5353,6 +5530,27 @@ begin
   where q.job_id = p_job and q.attempt = p_attempt
     and (q.stage = 'RUNNING' and q.session_id = p_runner.session_id or q.stage = 'HELD'
       and q.instance_id = p_runner.instance_id);
+  return v_live;
+end;
+$$;
+
+-- The day on which this runner claimed an attempt, which is the day of its log; null if it never did.
+create function private.claimed_day(p_runner private.runner, p_job bigint, p_attempt integer) returns date
+language plpgsql stable set search_path = '' as $$
+begin
+  return (select (e.at at time zone 'utc')::pg_catalog.date from public.job_events as e
+    where e.job_id = p_job and e.attempt = p_attempt and e.event = 'claimed' and e.actor_id = p_runner.worker_id
+    limit 1);
+end;
+$$;
+
+-- The fence: the attempt that holds the job, if it is this session's, or this instance's while a person is waited for.
+-- It makes requeueing safe.
+create function private.fenced_job(p_runner private.runner, p_job bigint, p_attempt integer) returns private.live_jobs
+language plpgsql stable set search_path = '' as $$
+declare
+  v_live private.live_jobs := private.live_attempt(p_runner, p_job, p_attempt);
+begin
   if v_live.job_id is null then
     perform private.fail('RY410', format('Attempt %s of job %s is not this runner''s any more.', p_attempt, p_job),
       'Stop working on it; what it wrote until now is kept.',
@@ -5360,6 +5558,24 @@ begin
         from private.known_job(p_runner, p_job) as j where j.id is not null));
   end if;
   return v_live;
+end;
+$$;
+
+-- The place of the log of an attempt that lost its job, for a week: a person who decides about a state that it left needs
+-- to read what it did.
+create function private.late_place(p_runner private.runner, p_job bigint, p_attempt integer, p_is_late boolean)
+returns private.live_jobs
+language plpgsql stable set search_path = '' as $$
+declare
+  v_place private.live_jobs;
+begin
+  v_place.log_day := private.claimed_day(p_runner, p_job, p_attempt);
+  if not p_is_late or coalesce(v_place.log_day < (now() at time zone 'utc')::pg_catalog.date - 7, true) then
+    return private.fenced_job(p_runner, p_job, p_attempt);
+  end if;
+  v_place.job_id := p_job;
+  v_place.org_id := (select j.org_id from public.provision_jobs as j where j.id = p_job);
+  return v_place;
 end;
 $$;
 
@@ -5441,7 +5657,8 @@ select
     -- With a dispatcher the image's engines count, not the host's.
     case when coalesce(i.facts ->> 'dispatcher', 'local') <> 'local' then i.facts -> 'dispatcher_engines'
       else nullif(i.engines, case when i.engine_note is null then '{}' end::jsonb) end,
-    i.engine_note, i.facts -> 'clouds', coalesce(jsonb_typeof(i.facts -> 'degraded') = 'object', false)
+    case when coalesce(i.facts ->> 'dispatcher', 'local') = 'local' then i.engine_note end,
+    i.facts -> 'clouds', coalesce(jsonb_typeof(i.facts -> 'degraded') = 'object', false)
   )::private.offer as offer,
   coalesce(h.last_seen_at > now() - interval '60 seconds', false) as is_fresh,
   (select count(*) from private.live_jobs as j where j.instance_id = i.id and j.stage = 'RUNNING') as used
@@ -5611,7 +5828,7 @@ create function private.write_heartbeat(
 ) returns boolean
 language plpgsql set search_path = '' as $$
 declare
-  v_tick pg_catalog.timestamptz := date_bin('15 minutes', now(), '2000-01-01');
+  v_tick pg_catalog.timestamptz := date_bin('15 minutes', now(), '2000-01-01 00:00+00');
 begin
   if p_known.tick_at <> v_tick then
     perform private.flush_tick(p_runner.instance_id);
@@ -5652,7 +5869,7 @@ begin
   -- After a crash there is no row: UNLOGGED tables are empty then.
   insert into private.heartbeats (instance_id, session_id, worker_id, last_seen_at, tick_at)
   values (p_runner.instance_id, p_runner.session_id, p_runner.worker_id, now(),
-    date_bin('15 minutes', now(), '2000-01-01'))
+    date_bin('15 minutes', now(), '2000-01-01 00:00+00'))
   on conflict do nothing;
   return p_runner;
 end;
@@ -5806,7 +6023,6 @@ begin
     perform private.check_running(coalesce(p_running, '[]'));
     v_compared := private.compare_running(v_runner, p_running);
   end if;
-  perform private.sweep_if_due();
   return private.heartbeat_answer(v_runner) || v_compared || jsonb_build_object('server_time', clock_timestamp(),
     'has_work', v_runner.is_open and p_status = 'ONLINE' and private.has_ready_lane(v_runner.worker_id));
 end;
@@ -5862,7 +6078,6 @@ comment on column private.lanes.cloud is 'The cloud that its jobs act in: jobs a
 create table private.lane_workers (
   worker_id uuid not null references public.workers (id) on delete cascade,
   lane_id integer not null references private.lanes (id) on delete cascade,
-  priority smallint not null,
   distance smallint not null,
   instance_name text,
   primary key (worker_id, lane_id)
@@ -5919,40 +6134,56 @@ comment on column private.lane_instances.is_willing is
   'Whether it would take a job if it had a slot: it is there, enabled, not draining, and called as the lane asks.';
 comment on column private.lane_instances.free is 'Free slots.';
 
--- The rules that do not change by the minute: for a lane and a runner, how near it is and, where it may not serve, why.
--- The claim and the explanation both use it.
+-- The rules that do not change by the minute, for some lanes or all, and for one runner or all: the runners that a lane
+-- reaches, how near each is and, where it may not serve, why. A runner without a row is not assigned, or the lane is
+-- pinned to another one. The claim and the explanation both use it. Planned for its arguments: it fits one runner into
+-- thousands of lanes, and thousands of runners into hundreds.
 create function private.lane_fit(
-  p_lane integer, p_worker uuid
-) returns table (lane_id integer, worker_id uuid, priority smallint, distance smallint, instance_name text, reason text)
-language sql stable set search_path = '' as $$
-  select l.id, w.id, l.priority, reach.distance, l.pinned_instance_name, case
-    when l.pinned_worker_id <> w.id then 'PINNED_ELSEWHERE'
+  p_lanes integer[], p_worker uuid
+) returns table (lane_id integer, worker_id uuid, distance smallint, instance_name text, reason text)
+language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan as $$
+declare
+  v_types public.job_type[] := enum_range(null::public.job_type);
+begin
+  return query
+  with lane as materialized (
+    select l.*, private.path_prefixes(l.scope) as prefixes from private.lanes as l
+    where p_lanes is null or l.id = any (p_lanes)
+  ), everywhere as materialized (
+    select w.id, w.org_id, case when w.is_shared then 200 else 100 end as levels from public.workers as w
+    where (w.is_assigned_to_all_modules or w.is_shared) and w.removed_at is null and (p_worker is null or w.id = p_worker)
+      and (w.org_id is null or w.org_id in (select l.org_id from lane as l))
+  ), way as (
+    select l.id as lane, a.worker_id as runner,
+      case p.path when '' then 100 else cardinality(l.prefixes) - p.place end as levels
+    from lane as l cross join lateral unnest(l.prefixes) with ordinality as p (path, place)
+    -- "offset 0": by the index, whatever is known about the tables.
+    cross join lateral (
+      select a.worker_id from public.worker_assignments as a
+      where a.org_id = l.org_id and a.path = p.path and (p_worker is null or a.worker_id = p_worker) offset 0
+    ) as a
+    union all
+    select l.id, w.id, w.levels from lane as l join everywhere as w on w.org_id is null or w.org_id = l.org_id
+    union all
+    select l.id, l.pinned_worker_id, 0 from lane as l where l.pinned_worker_id = l.excluded_worker_id
+  ), reach as (
+    select y.lane, y.runner, min(y.levels)::smallint as levels from way as y group by y.lane, y.runner
+  )
+  select l.id, w.id, r.levels, l.pinned_instance_name, case
     when l.pinned_worker_id = l.excluded_worker_id then null
-    when shared.reason is not null then shared.reason
-    when l.excluded_worker_id = w.id then 'IS_TARGET'
-    when reach.distance is null then 'NOT_ASSIGNED'
-    when l.job_type is null and w.is_choosy then 'TYPE_REFUSED'
-    when l.job_type is not null and not l.job_type = any (w.accepted_job_types) then 'TYPE_REFUSED'
-    when not w.labels @> l.labels then 'LABELS_MISSING'
+    else coalesce(case when w.is_shared then (
+        select f.reason from private.shared_refusals as f where f.worker_id = w.id and f.org_id = l.org_id) end,
+      case
+        when l.excluded_worker_id = w.id then 'IS_TARGET'
+        when l.job_type is null and not w.accepted_job_types @> v_types
+          or l.job_type is not null and not l.job_type = any (w.accepted_job_types) then 'TYPE_REFUSED'
+        when not w.labels @> l.labels then 'LABELS_MISSING'
+      end)
   end
-  from private.lanes as l
-  join public.workers as w on (w.org_id = l.org_id or w.is_shared) and w.removed_at is null
-  cross join lateral (
-    select least(
-      case when l.pinned_worker_id = l.excluded_worker_id then 0 end,
-      case when w.is_shared then 200 end,
-      case when w.is_assigned_to_all_modules then 100 end,
-      (
-        select min(case a.path when '' then 100 else private.path_depth(l.scope) - private.path_depth(a.path) end)
-        from public.worker_assignments as a
-        where a.worker_id = w.id and (a.path = '' or l.scope = a.path or starts_with(l.scope, a.path || '/'))
-      )
-    )::smallint as distance
-  ) as reach
-  left join lateral (
-    select r.reason from private.shared_refusals as r where r.worker_id = w.id and r.org_id = l.org_id offset 0
-  ) as shared on w.is_shared
-  where (p_lane is null or l.id = p_lane) and (p_worker is null or w.id = p_worker)
+  from reach as r join lane as l on l.id = r.lane
+  join public.workers as w on w.id = r.runner and w.removed_at is null
+  where (p_worker is null or w.id = p_worker) and (l.pinned_worker_id is null or l.pinned_worker_id = w.id);
+end;
 $$;
 
 -- ## locks, always in this order: routing, state, rows
@@ -5981,6 +6212,12 @@ $$;
 create function private.lock_states(p_org uuid, p_states uuid[]) returns void
 language plpgsql set search_path = '' as $$
 begin
+  -- The server's table of locks has room for a few thousand. Every state's lock comes after the routing lock, so one
+  -- routing lock for the caller alone stands for all states of the organisation.
+  if cardinality(p_states) > 100 then
+    perform private.lock_routing(p_org, true);
+    return;
+  end if;
   perform private.lock_routing(p_org, false);
   -- In one order everywhere, so that two who want the same states never wait for each other.
   perform pg_advisory_xact_lock(private.lock_key('state', s.id::pg_catalog.text))
@@ -5992,9 +6229,7 @@ $$;
 create function private.lock_state(p_org uuid, p_state uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
-  perform pg_advisory_xact_lock_shared(private.lock_key('routing')),
-    pg_advisory_xact_lock_shared(private.lock_key('routing', p_org::pg_catalog.text)),
-    pg_advisory_xact_lock(private.lock_key('state', p_state::pg_catalog.text));
+  perform private.lock_routing(p_org, false), pg_advisory_xact_lock(private.lock_key('state', p_state::pg_catalog.text));
 end;
 $$;
 
@@ -6011,12 +6246,19 @@ $$;
 
 -- ## lanes
 
--- Whether some runner of the organisation refuses some types; only then is the type part of the lane.
+-- Whether some runner of the organisation, or a shared one, refuses some types; only then is the type part of the lane.
+-- A list that differs from the whole one is the first or the last in the index, so 5,000 equal ones cost nothing.
 create function private.is_choosy_about_types(p_org uuid) returns boolean
 language plpgsql stable set search_path = '' as $$
+declare
+  v_all public.job_type[] := enum_range(null::public.job_type);
 begin
-  return exists (select from public.workers as w where w.org_id = p_org and w.removed_at is null and w.is_choosy)
-    or exists (select from public.workers as w where w.org_id is null and w.removed_at is null and w.is_choosy);
+  return coalesce((select w.accepted_job_types <> v_all from public.workers as w
+      where w.org_id = p_org and w.removed_at is null order by w.accepted_job_types limit 1), false)
+    or coalesce((select w.accepted_job_types <> v_all from public.workers as w
+      where w.org_id = p_org and w.removed_at is null order by w.accepted_job_types desc limit 1), false)
+    or exists (select from public.workers as w
+      where w.org_id is null and w.removed_at is null and w.accepted_job_types <> v_all);
 end;
 $$;
 
@@ -6048,50 +6290,90 @@ begin
 end;
 $$;
 
--- The lane of a job; made, with the runners that may serve it, when it is the first of its kind.
-create function private.lane_of(p_job public.provision_jobs) returns integer
+-- What a job needs of a runner: its lane, without a number.
+create function private.lane_needs(p_job public.provision_jobs) returns private.lanes
+language plpgsql stable set search_path = '' as $$
+declare
+  v_needs private.lanes;
+begin
+  v_needs.org_id := p_job.org_id;
+  v_needs.priority := p_job.priority;
+  v_needs.scope := private.nearest_scope(p_job.org_id, p_job.module_path);
+  v_needs.labels := p_job.labels;
+  v_needs.job_type := case when private.is_choosy_about_types(p_job.org_id) then p_job.type end;
+  v_needs.pinned_worker_id := p_job.pinned_worker_id;
+  v_needs.pinned_instance_name := p_job.pinned_instance_name;
+  v_needs.excluded_worker_id := private.excluded_worker(p_job);
+  v_needs.engine := p_job.payload #>> '{module,engine}';
+  v_needs.engine_version := nullif(trim(p_job.payload #>> '{module,engine_version}'), '');
+  -- A runner that updates itself needs no rights in a cloud.
+  if v_needs.excluded_worker_id is null or v_needs.excluded_worker_id is distinct from p_job.pinned_worker_id then
+    v_needs.cloud := p_job.payload #>> '{lifecycle,identity,provider}';
+  end if;
+  return v_needs;
+end;
+$$;
+
+-- Creates these lanes, with the runners that may serve them, in one join: fitted one by one, the lanes of 200 groups
+-- took seconds with 5,000 runners.
+create function private.make_lanes(p_needs private.lanes[]) returns void
 language plpgsql set search_path = '' as $$
 declare
-  v_lane integer;
-  v_scope pg_catalog.text := private.nearest_scope(p_job.org_id, p_job.module_path);
-  v_type public.job_type := case when private.is_choosy_about_types(p_job.org_id) then p_job.type end;
-  v_excluded pg_catalog.uuid := private.excluded_worker(p_job);
-  v_engine public.engine := p_job.payload #>> '{module,engine}';
-  v_version pg_catalog.text := nullif(trim(p_job.payload #>> '{module,engine_version}'), '');
-  -- A runner that updates itself needs no rights in a cloud.
-  v_cloud pg_catalog.text := case when v_excluded is distinct from p_job.pinned_worker_id or v_excluded is null
-    then p_job.payload #>> '{lifecycle,identity,provider}' end;
+  v_made integer[];
 begin
-  -- Twice at most: where somebody else makes the lane at the same moment, it is there when the insert has waited for
-  -- it.
-  for n in 1 .. 2 loop
-    select l.id into v_lane from private.lanes as l
-    where l.org_id = p_job.org_id and l.scope = v_scope and l.labels = p_job.labels and l.priority = p_job.priority
-      and l.job_type is not distinct from v_type and l.pinned_worker_id is not distinct from p_job.pinned_worker_id
-      and l.pinned_instance_name is not distinct from p_job.pinned_instance_name
-      and l.excluded_worker_id is not distinct from v_excluded and l.engine is not distinct from v_engine
-      and l.engine_version is not distinct from v_version and l.cloud is not distinct from v_cloud;
-    if v_lane is not null then
-      return v_lane;
-    end if;
+  with made as (
     insert into private.lanes as l (
       org_id, priority, scope, labels, job_type, pinned_worker_id, pinned_instance_name, excluded_worker_id, engine,
-        engine_version,
-      cloud
-    ) values (
-      p_job.org_id, p_job.priority, v_scope, p_job.labels, v_type, p_job.pinned_worker_id, p_job.pinned_instance_name,
-        v_excluded,
-      v_engine, v_version, v_cloud
-    ) on conflict do nothing returning l.id into v_lane;
-    if v_lane is not null then
-      insert into private.lane_workers (worker_id, lane_id, priority, distance, instance_name)
-      select f.worker_id, f.lane_id, f.priority, f.distance, f.instance_name
-      -- A pinned lane is for that runner alone; each update of a runner makes one.
-      from private.lane_fit(v_lane, p_job.pinned_worker_id) as f where f.reason is null;
-      return v_lane;
-    end if;
+      engine_version, cloud)
+    select n.org_id, n.priority, n.scope, n.labels, n.job_type, n.pinned_worker_id, n.pinned_instance_name,
+      n.excluded_worker_id, n.engine, n.engine_version, n.cloud
+    -- In one order everywhere, so that two who create the same lanes never wait for each other.
+    from unnest(p_needs) as n order by n.org_id, n.scope, n.labels, n.priority, n.job_type, n.pinned_worker_id
+    on conflict do nothing returning l.id
+  )
+  select array_agg(m.id) into v_made from made as m;
+  if v_made is not null then
+    insert into private.lane_workers (worker_id, lane_id, distance, instance_name)
+    select f.worker_id, f.lane_id, f.distance, f.instance_name
+    -- A pinned lane is for that runner alone; each update of a runner makes one.
+    from private.lane_fit(v_made, case when cardinality(p_needs) = 1 then p_needs[1].pinned_worker_id end) as f
+    where f.reason is null;
+  end if;
+end;
+$$;
+
+-- The lanes for these needs, in their order; created where a need is the first of its kind.
+create function private.lanes_for(p_needs private.lanes[]) returns integer[]
+language plpgsql set search_path = '' as $$
+declare
+  v_lanes integer[];
+begin
+  -- Twice at most: a lane that somebody else creates at the same moment is there when the insert has waited for it.
+  for n in 1 .. 2 loop
+    v_lanes := array(
+      select (
+        select l.id from private.lanes as l
+        where l.org_id = n.org_id and l.scope = n.scope and l.labels = n.labels and l.priority = n.priority
+          and l.job_type is not distinct from n.job_type
+          and l.pinned_worker_id is not distinct from n.pinned_worker_id
+          and l.pinned_instance_name is not distinct from n.pinned_instance_name
+          and l.excluded_worker_id is not distinct from n.excluded_worker_id
+          and l.engine is not distinct from n.engine and l.engine_version is not distinct from n.engine_version
+          and l.cloud is not distinct from n.cloud
+      ) from unnest(p_needs) with ordinality as n order by n.ordinality);
+    exit when array_position(v_lanes, null) is null;
+    perform private.make_lanes(array(
+      select p_needs[i] from generate_subscripts(p_needs, 1) as i where v_lanes[i] is null));
   end loop;
-  return v_lane;
+  return v_lanes;
+end;
+$$;
+
+-- The lane of a job.
+create function private.lane_of(p_job public.provision_jobs) returns integer
+language plpgsql set search_path = '' as $$
+begin
+  return (private.lanes_for(array[private.lane_needs(p_job)]))[1];
 end;
 $$;
 
@@ -6170,21 +6452,21 @@ $$;
 -- caller holds the routing lock alone.
 create function private.reroute(p_org uuid, p_worker uuid) returns void
 language plpgsql set search_path = '' as $$
-declare
-  v_moved pg_catalog.record;
-  v_lane integer;
 begin
   delete from private.lane_workers as lw where lw.worker_id = p_worker;
-  insert into private.lane_workers (worker_id, lane_id, priority, distance, instance_name)
-  select f.worker_id, f.lane_id, f.priority, f.distance, f.instance_name from private.lane_fit(null, p_worker) as f
+  insert into private.lane_workers (worker_id, lane_id, distance, instance_name)
+  select f.worker_id, f.lane_id, f.distance, f.instance_name from private.lane_fit(null, p_worker) as f
     where f.reason is null;
-  -- One question for all that share the answer: a runner must be welcome also when 100,000 jobs wait for it.
-  for v_moved in select m.jobs, j as job from private.misplaced_jobs(p_org, p_worker) as m
-    join public.provision_jobs as j on j.id = m.first_job loop
-    v_lane := private.lane_of(v_moved.job);
-    update private.live_jobs as q set lane_id = v_lane where q.job_id = any (v_moved.jobs) and q.stage = 'READY'
-      and q.lane_id <> v_lane;
-  end loop;
+  -- Once for all that share the answer: registering a runner must stay quick when 100,000 jobs wait for it.
+  with moved as materialized (
+    select row_number() over () as place, m.jobs, private.lane_needs(j) as needs
+    from private.misplaced_jobs(p_org, p_worker) as m join public.provision_jobs as j on j.id = m.first_job
+  ), found as materialized (
+    select private.lanes_for(array_agg(m.needs order by m.place)) as lanes from moved as m
+  )
+  update private.live_jobs as q set lane_id = f.lanes[m.place]
+  from found as f cross join moved as m cross join lateral unnest(m.jobs) as j (id)
+  where q.job_id = j.id and q.stage = 'READY' and q.lane_id <> f.lanes[m.place];
   perform private.wake_lanes_of(p_worker);
 end;
 $$;
@@ -6371,10 +6653,10 @@ begin
   update public.organizations set shared_runners = p_use where id = p_org;
   delete from private.lane_workers as lw using private.lanes as l, public.workers as w
   where l.id = lw.lane_id and l.org_id = p_org and w.id = lw.worker_id and w.is_shared;
-  insert into private.lane_workers (worker_id, lane_id, priority, distance, instance_name)
-  select f.worker_id, f.lane_id, f.priority, f.distance, f.instance_name
-  from private.lanes as l cross join lateral private.lane_fit(l.id, null) as f
-  where l.org_id = p_org and f.reason is null and f.distance = 200
+  insert into private.lane_workers (worker_id, lane_id, distance, instance_name)
+  select f.worker_id, f.lane_id, f.distance, f.instance_name
+  from private.lane_fit(array(select l.id from private.lanes as l where l.org_id = p_org), null) as f
+  where f.reason is null and f.distance = 200
   on conflict do nothing;
   perform private.audit(p_org, 'organization.shared_runners', 'organization', p_org::pg_catalog.text, null,
     jsonb_build_object('use', p_use));
@@ -6573,15 +6855,15 @@ comment on type private.placement is 'What the queue of a state needs to know ab
 
 -- Jobs of a set are read by their numbers: "offset 0" makes it a look for each, and never a comparison of every row
 -- with every number; the end of this file, that it is a look into the index.
--- Where those of these jobs that are QUEUED belong: state and lane. Each lane is looked for once.
+-- Where those of these jobs that are QUEUED belong: state and lane. Each lane is looked for once, all of them together.
 create function private.placements(
   p_jobs bigint[]
 ) returns table (job_id bigint, state_key uuid, priority smallint, attempt integer, lane_id integer)
 language sql set search_path = '' as $$
   -- Modules of a group have the same lane, unless they want different runners or somebody is assigned to one of them
   -- alone.
-  with alike as (
-    select min(j.job_id) as first_job,
+  with alike as materialized (
+    select row_number() over () as place, min(j.job_id) as first_job,
       array_agg(row(j.job_id, j.state_key, j.priority, j.attempt)::private.placement) as jobs
     from unnest(p_jobs) as p (id)
     cross join lateral (select * from private.job_states as j where j.job_id = p.id offset 0) as j
@@ -6592,10 +6874,11 @@ language sql set search_path = '' as $$
         select from public.worker_assignments as a where a.org_id = j.org_id and a.path = j.module_path
       ) then j.module_path else j.group_path end
   ), found as materialized (
-    select private.lane_of(j) as lane_id, a.jobs from alike as a join public.provision_jobs as j on j.id = a.first_job
+    select private.lanes_for(array_agg(private.lane_needs(j) order by a.place)) as lanes
+    from alike as a join public.provision_jobs as j on j.id = a.first_job
   )
-  select j.job_id, j.state_key, j.priority, j.attempt, f.lane_id
-  from found as f cross join lateral unnest(f.jobs) as j
+  select j.job_id, j.state_key, j.priority, j.attempt, f.lanes[a.place]
+  from found as f cross join alike as a cross join lateral unnest(a.jobs) as j
 $$;
 
 -- Puts those of an organisation's jobs that are QUEUED, at most one for each state, into the queues of their states;
@@ -6746,14 +7029,14 @@ language plpgsql immutable set search_path = '' as $$
 begin
   if exists (
     select from jsonb_each(p_options) as o
-    where o.key in ('auto_apply', 'confirm', 'refresh_only', 'destroy') and jsonb_typeof(o.value) not in ('boolean',
+    where o.key in ('auto_apply', 'confirm', 'refresh_only', 'destroy', 'bring_state') and jsonb_typeof(o.value) not in ('boolean',
         'null')
       or o.key in ('targets', 'replace') and (jsonb_typeof(o.value) not in ('array', 'null')
         or pg_column_size(o.value) > 65536
         or jsonb_path_exists(o.value, 'strict $[*] ? (@.type() != "string")', silent => true))
   ) then
     perform private.fail('RY422', 'An option of the job has the wrong type.',
-      'auto_apply, confirm, refresh_only and destroy are true or false; targets and replace are lists of addresses, '
+      'auto_apply, confirm, refresh_only, destroy and bring_state are true or false; targets and replace are lists of addresses, '
       'of at most 64 KiB.');
   end if;
 end;
@@ -6765,7 +7048,7 @@ language plpgsql stable set search_path = '' as $$
 begin
   perform private.refuse_unknown_keys(p_options, array['plan_job_id', 'priority', 'labels', 'pinned_worker_id',
     'pinned_instance_name', 'max_attempts', 'idempotency_key', 'approvals_required', 'auto_apply', 'confirm',
-    'refresh_only', 'destroy', 'targets', 'replace', 'reason', 'upload_id', 'variables']);
+    'refresh_only', 'destroy', 'targets', 'replace', 'reason', 'upload_id', 'variables', 'bring_state']);
   perform private.check_option_types(p_options);
   perform private.check_reason(p_options ->> 'reason');
   if coalesce((p_options ->> 'priority')::integer, 100) not between 0 and 1000
@@ -6892,7 +7175,7 @@ begin
     from unnest(p_modules) with ordinality as p (id, place)
     cross join lateral (select * from public.modules as m where m.id = p.id offset 0) as m
     cross join lateral (select m.id, m.name, m.path, m.group_path, m.engine::pg_catalog.text as engine,
-      m.engine_version, coalesce(v_sent ->> 'source_kind', m.source_kind::pg_catalog.text) as source_kind,
+      m.engine_version, m.backend, coalesce(v_sent ->> 'source_kind', m.source_kind::pg_catalog.text) as source_kind,
       coalesce(v_sent -> 'source', m.source) as source,
       case when p_options ? 'variables' then m.inputs || (p_options -> 'variables') else m.inputs end as inputs,
       m.env, m.extra_files, m.hooks) as frozen
@@ -6926,6 +7209,24 @@ begin
 end;
 $$;
 
+-- Refuses to bring in a state where one is kept already, and together with options that would hide what differs.
+create function private.check_bring_state(p_type public.job_type, p_modules uuid[], p_options jsonb) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if p_type <> 'PLAN' or p_options ?| array['destroy', 'refresh_only', 'targets', 'replace', 'upload_id', 'auto_apply',
+    'confirm'] then
+    perform private.fail('RY422', 'A state is brought in by a plan of the whole module, and nothing is applied after.',
+      'Enqueue a PLAN with bring_state, without targets and without options that apply.');
+  end if;
+  perform private.fail('RY409', format('Runyard has a state of "%s" already.', m.path),
+    'Plan the module. An older version becomes the newest again by a rollback.')
+  from public.modules as m join private.states as s on s.module_id = m.id where m.id = any (p_modules);
+  perform private.fail('RY409', format('"%s" keeps its own backend or is a Pulumi module.', m.path),
+    'Let Runyard keep the state first (backend null); for Pulumi: runyard state push MODULE FILE.')
+  from public.modules as m where m.id = any (p_modules) and (m.backend = 'own' or m.engine = 'pulumi');
+end;
+$$;
+
 -- What a member asks for: a job for each of these modules, in its queue, and in the audit log. Their numbers.
 create function private.request_jobs(
   p_org uuid, p_type public.job_type, p_modules uuid[], p_keys text[], p_options jsonb
@@ -6938,6 +7239,9 @@ begin
   -- that somebody else applies must be seen, also by a job that waits for approval first.
   perform private.lock_module_states(p_org, p_modules);
   perform private.check_job_options(p_org, p_type, p_modules[1], p_options);
+  if p_options -> 'bring_state' = 'true' then
+    perform private.check_bring_state(p_type, p_modules, p_options);
+  end if;
   if p_type in ('APPLY', 'DESTROY') then
     perform private.refuse_locked_modules(p_modules);
   end if;
@@ -6985,7 +7289,6 @@ grant execute on function private.enqueue_job to authenticated;
 create function private.check_module_list(p_modules uuid[], p_options jsonb) returns void
 language plpgsql immutable set search_path = '' as $$
 begin
-  -- Each of them holds an advisory lock until the end, and the server has room for a few thousand.
   if p_modules is null or cardinality(p_modules) not between 1 and 1000 then
     perform private.fail('RY422', 'One call takes 1 to 1,000 modules.', 'Send more in several calls.');
   end if;
@@ -7111,7 +7414,8 @@ begin
       return case when starts_with(p_offer.engine_note, p_lane.engine || ' is being prepared') then 'engine_preparing'
         else 'engine_missing' end;
     end if;
-    if not private.meets_requirement(p_offer.engines ->> p_lane.engine::pg_catalog.text, p_lane.engine_version) then
+    if p_lane.engine_version is not null
+      and not private.meets_requirement(p_offer.engines ->> p_lane.engine::pg_catalog.text, p_lane.engine_version) then
       return 'engine_version';
     end if;
   end if;
@@ -7119,29 +7423,25 @@ begin
 end;
 $$;
 
--- Whether a runner nearer than this is available for the lane (there, willing, a free slot, lacking nothing), or,
--- before a shared one, is meant for it: enabled, seen, and not without what its jobs need. The claim and the
--- explanation both use it.
-create function private.has_nearer(p_lane private.lanes, p_distance smallint) returns boolean
-language plpgsql stable set search_path = '' as $$
-begin
-  if exists (
-    select from private.lane_instances as n
-    where n.lane_id = p_lane.id and n.distance < p_distance and n.is_willing and n.free > 0
-      and private.shortfall(p_lane, n.offer) is null
-  ) then
-    return true;
-  end if;
-  -- 200 is the distance of a shared runner: it may have to wait for own ones that are only busy or away.
-  return p_distance >= 200
-    and (select o.shared_runners = 'NONE_FITS' from public.organizations as o where o.id = p_lane.org_id)
-    and exists (
-      select from private.lane_instances as n
-      where n.lane_id = p_lane.id and n.distance < p_distance and n.is_in_use and n.is_named
-        and coalesce(private.shortfall(p_lane, n.offer), 'degraded') in ('degraded', 'engine_preparing')
-    );
-end;
-$$;
+create view private.preferred_runners as
+select n.lane_id, n.distance, 'nearer' as reason
+from private.lanes as l inner join private.lane_instances as n on n.lane_id = l.id
+where n.is_willing and n.free > 0 and private.shortfall(l, n.offer) is null
+union all
+-- 199: before every shared runner, however far away its runner is.
+select n.lane_id, 199::smallint, 'own_first'
+from private.lanes as l
+inner join public.organizations as o on o.id = l.org_id and o.shared_runners = 'NONE_FITS'
+inner join private.lane_instances as n on n.lane_id = l.id
+where n.distance < 200 and n.is_in_use and n.is_named
+  and coalesce(private.shortfall(l, n.offer), 'degraded') in ('degraded', 'engine_preparing');
+comment on view private.preferred_runners is
+  'The runners that keep a lane''s jobs from those that are farther away. The claim, the explanation and the scaling of '
+  'runners all read it.';
+comment on column private.preferred_runners.distance is 'Runners that are farther away than this wait.';
+comment on column private.preferred_runners.reason is
+  'nearer: it is available · own_first: it is meant for the lane, and the organisation lets its own runners go before '
+  'shared ones even when they are busy or away.';
 
 -- ## taking
 create type private.instance_now as (name text, offer private.offer, free integer);
@@ -7181,16 +7481,15 @@ begin
         select from private.live_jobs as q where q.lane_id = w.lane_id and q.stage = 'READY' limit 1
       ) as ready
       where w.worker_id = p_worker and (w.instance_name is null or w.instance_name = p_self.name)
-      -- First which lanes have work at all: the rules below cost more, and a runner may serve hundreds of lanes.
+      -- First the lanes that have work at all: the rules below cost more, and a runner may serve hundreds of lanes.
       offset 0
     ) as lw
-    join private.lanes as l on l.id = lw.lane_id
-    where private.shortfall(l, p_self.offer) is null
+    cross join lateral (select * from private.lanes as l where l.id = lw.lane_id offset 0) as l
+    where private.shortfall(row(l.*)::private.lanes, p_self.offer) is null
       and not exists (select from private.organizations_in_maintenance as m where m.org_id = l.org_id)
-      -- How the nearer ones are is asked where there are any.
-      and not (
-        exists (select from private.lane_workers as n where n.lane_id = l.id and n.distance < lw.distance)
-        and private.has_nearer(l, lw.distance))
+      -- "offset 0": one lane after the other, by the index, never the runners of all lanes.
+      and not exists (
+        select from private.preferred_runners as p where p.lane_id = l.id and p.distance < lw.distance offset 0)
   );
 end;
 $$;
@@ -7245,8 +7544,8 @@ begin
       'org_slug', p_org_slug,
     'module_id', p_job.module_id, 'module_path', p_job.module_path, 'group_path', p_job.group_path, 'target_worker_id',
       p_job.target_worker_id,
-    'payload', p_job.payload, 'plan_job_id', p_job.plan_job_id, 'plan_sha256', p_job.plan_sha256, 'labels', p_job.labels, 'max_attempts',
-      p_job.max_attempts,
+    'payload', p_job.payload, 'plan_job_id', p_job.plan_job_id, 'plan_sha256', p_job.plan_sha256,
+    'labels', p_job.labels, 'max_attempts', p_job.max_attempts,
     'created_by_label', p_job.created_by_label);
 end;
 $$;
@@ -7294,7 +7593,8 @@ begin
       status = 'CLAIMED', attempt = j.attempt + 1, worker_id = p_runner.worker_id, worker_name = p_runner.worker_name,
       instance_id = p_runner.instance_id, instance_name = p_instance, claimed_at = now(),
         started_at = null, phase = null,
-      lease_until = now() + interval '60 seconds', not_before_at = null, steps = '[]', last_log_seq = 0, error = null,
+      lease_until = now() + interval '60 seconds', not_before_at = null, steps = '[]', last_log_seq = 0,
+        log_day = (now() at time zone 'utc')::pg_catalog.date, error = null,
         result = null,
       plan_summary = null
     where j.id = any (p_jobs)
@@ -7353,12 +7653,12 @@ begin
     where q.job_id = p_job;
   end if;
   -- Until then the runner's heartbeats are for it, too; what is left of the last one is what an executor may rely on.
-  -- Where there is none, the server has crashed: no lease ends before it has been up for as long.
+  -- Where there is none, the server has crashed: no lease ends within the grace after that.
   select jsonb_build_object('cancel_kind', v_live.cancel_kind, 'has_touched', v_live.has_touched, 'heartbeat_seconds',
     15,
     'lease_seconds', greatest(0, round(extract(epoch from coalesce(
       (select h.last_seen_at from private.heartbeats as h where h.instance_id = v_live.instance_id),
-        pg_postmaster_start_time())
+        private.grace_began_at())
       + interval '60 seconds' - now()))))
   into v_answer;
   if p_has_payload then
@@ -7393,6 +7693,8 @@ language sql immutable set search_path = '' as $$
   select coalesce(p_plan.plan_summary -> 'has_changes' = 'true', false)
     and not coalesce(p_plan.payload #> '{options,refresh_only}' = 'true', false)
     and p_plan.payload #>> '{options,inspects}' is null
+    -- A state that has just come in is looked at before anything is applied, also where the module applies by itself.
+    and not coalesce(p_plan.payload #> '{options,bring_state}' = 'true', false)
     and p_plan.payload #>> '{module,source_kind}' is distinct from 'upload'
 $$;
 
@@ -7856,13 +8158,9 @@ grant execute on function private.worker_recover to worker;
 
 -- ## finish
 
--- Compares the announced log with the stored one: the ranges that are missing; a difference in content becomes an
--- event.
-create function private.check_log(p_job bigint, p_attempt integer, p_log jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-declare
-  v_last integer;
-  v_stored pg_catalog.record;
+-- The number of the last chunk of an announced log.
+create function private.announced_seq(p_log jsonb) returns integer
+language plpgsql immutable set search_path = '' as $$
 begin
   if coalesce(p_log ->> 'last_seq', '0') !~ '^([0-9]{1,6}|1000000)$'
     or coalesce(p_log ->> 'bytes', '0') !~ '^[0-9]{1,15}$'
@@ -7871,20 +8169,33 @@ begin
       'A log is announced by the number of its last chunk, 1,000,000 at most, its bytes and its SHA-256.',
         'Send {"last_seq": 1, "bytes": 10, "sha256": "…"}.');
   end if;
-  v_last := coalesce(p_log ->> 'last_seq', '0');
+  return coalesce(p_log ->> 'last_seq', '0');
+end;
+$$;
+
+-- Compares the announced log with the stored one: the ranges that are missing; a difference in content becomes an
+-- event.
+create function private.check_log(p_job bigint, p_attempt integer, p_log jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+declare
+  v_last integer := private.announced_seq(p_log);
+  v_day pg_catalog.date;
+  v_stored pg_catalog.record;
+begin
   update public.provision_jobs set last_log_seq = v_last where id = p_job and last_log_seq <> v_last;
   if coalesce((p_log ->> 'is_incomplete')::boolean, false) then
     return '[]';
   end if;
-  if private.log_gaps(p_job, p_attempt, v_last) <> '[]' then
-    return private.log_gaps(p_job, p_attempt, v_last);
+  v_day := (select q.log_day from private.live_jobs as q where q.job_id = p_job);
+  select s.* into v_stored from private.stored_log(p_job, p_attempt, v_day, v_last) as s;
+  if v_stored.chunks < v_last then
+    return private.log_gaps(p_job, p_attempt, v_day, v_last);
   end if;
-  select * into v_stored from private.log_digest(p_job, p_attempt);
   if v_stored.bytes <> (p_log ->> 'bytes')::bigint or v_stored.sha256 <> p_log ->> 'sha256' then
     perform private.record_job_event(j, 'log_mismatch', null, null, 'system', null, 'system',
       'The stored log differs from what the runner announced.', jsonb_build_object('announced', jsonb_build_object(
         'last_seq', v_last, 'bytes', p_log -> 'bytes', 'sha256', left(p_log ->> 'sha256', 64)),
-        'stored', to_jsonb(v_stored)))
+        'stored', to_jsonb(v_stored) - 'chunks'))
     from public.provision_jobs as j where j.id = p_job;
   end if;
   return '[]';
@@ -7892,32 +8203,38 @@ end;
 $$;
 
 -- A finish for an attempt that the runner no longer has: the same answer when it is a repetition, otherwise kept as a
--- late report.
+-- late report. Its log is wanted in any case.
 create function private.late_finish(
-  p_runner private.runner, p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb
+  p_runner private.runner, p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb, p_log jsonb
 ) returns jsonb
 language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
+  v_missing pg_catalog.jsonb := '[]';
+  v_day pg_catalog.date;
 begin
   select * into v_job from public.provision_jobs where id = p_job;
-  if not exists (
-    select from public.job_events as e
-    where e.job_id = p_job and e.attempt = p_attempt and e.event = 'claimed' and e.actor_id = p_runner.worker_id
-  ) then
+  v_day := private.claimed_day(p_runner, p_job, p_attempt);
+  if v_day is null then
     perform private.fail('RY404', format('Job %s was never given to this runner.', p_job));
+  end if;
+  if jsonb_typeof(p_log) = 'object' and p_log ->> 'is_incomplete' is distinct from 'true' then
+    v_missing := private.log_gaps(p_job, p_attempt, v_day, private.announced_seq(p_log));
   end if;
   -- The reply to a finish was lost and it is sent again: the same answer.
   if v_job.attempt = p_attempt and v_job.worker_id = p_runner.worker_id and v_job.status::pg_catalog.text = p_status
     then
-    return jsonb_build_object('status', v_job.status, 'is_late', false);
+    return jsonb_build_object('status', v_job.status, 'is_late', false, 'missing', v_missing);
+  end if;
+  if (v_job.late_report ->> 'attempt', v_job.late_report ->> 'status') = (p_attempt::pg_catalog.text, p_status) then
+    return jsonb_build_object('status', v_job.status, 'is_late', true, 'missing', v_missing);
   end if;
   update public.provision_jobs set late_report = jsonb_build_object('attempt', p_attempt, 'status', p_status,
     'result', p_result, 'error', p_error, 'worker', p_runner.worker_name, 'at', now())
   where id = p_job returning * into v_job;
   perform private.record_job_event(v_job, 'late_report', null, null, 'worker', p_runner.worker_id, p_runner.worker_name,
     format('Attempt %s reported %s after it had lost the job.', p_attempt, p_status));
-  return jsonb_build_object('status', v_job.status, 'is_late', true);
+  return jsonb_build_object('status', v_job.status, 'is_late', true, 'missing', v_missing);
 end;
 $$;
 
@@ -7985,7 +8302,7 @@ begin
     return v_answer || private.finish_attempt(v_runner, p_job, p_attempt, p_status, p_result, p_error, p_plan_summary,
       p_log);
   end if;
-  return v_answer || private.late_finish(v_runner, p_job, p_attempt, p_status, p_result, p_error);
+  return v_answer || private.late_finish(v_runner, p_job, p_attempt, p_status, p_result, p_error, p_log);
 end;
 $$;
 comment on function private.worker_finish is
@@ -8225,6 +8542,10 @@ begin
   if v_old.status not in ('FAILED', 'CANCELLED') then
     perform private.fail('RY409', format('The job is %s; only a failed or cancelled one can be retried.', v_old.status),
       case when v_old.status = 'NEEDS_ATTENTION' then 'Resolve it first.' else 'Enqueue a new one instead.' end);
+  end if;
+  if v_old.slimmed_at is not null then
+    perform private.fail('RY409', 'The job ended more than 90 days ago; its options are past their retention period.',
+      'Enqueue a new one instead.');
   end if;
   select * into v_module from public.modules where id = v_old.module_id and deleted_at is null;
   if v_old.module_id is null then
@@ -8545,6 +8866,257 @@ end;
 $$;
 comment on function private.comment_on_job is 'Says something about a job to everybody who looks at it. Members.';
 grant execute on function private.comment_on_job to authenticated;
+
+-- ==================== schemas/identities.sql
+
+-- Job identities: who a job is in a cloud, without a stored key. Runyard signs a token for the attempt that holds the
+-- lease, and a cloud that trusts the issuer exchanges it for a credential. An identity is attached to a path; of two
+-- with the same name the nearest to the module counts. The claims are built here, behind the fence that every call of
+-- a runner passes, and the edge function job-identity signs only what worker_identities returns. No row is a secret.
+
+-- Whether settings have the fields that a kind of identity needs.
+create function private.is_identity_complete(p_kind text, p_settings jsonb) returns boolean
+language sql immutable set search_path = '' as $$
+  select coalesce(case p_kind
+    when 'aws' then p_settings ->> 'plan_role' ~ '^arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+$'
+      and p_settings ->> 'apply_role' ~ '^arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+$'
+    when 'gcp' then p_settings ->> 'provider'
+      ~ '^projects/\d+/locations/global/workloadIdentityPools/[a-z0-9-]+/providers/[a-z0-9-]+$'
+    when 'azure' then p_settings ?& array['tenant_id', 'plan_client_id', 'apply_client_id']
+    when 'vault' then p_settings ->> 'address' ~ '^https?://' and p_settings ?& array['plan_role', 'apply_role']
+    when 'kubernetes' then p_settings ->> 'server' ~ '^https?://'
+    when 'custom' then p_settings = '{}' end, false)
+$$;
+
+create table public.job_identities (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  path text not null check (path = '' or private.is_path(path)),
+  name text not null check (name ~ '^[a-z0-9][a-z0-9-]{0,62}$'),
+  kind text not null check (kind in ('aws', 'gcp', 'azure', 'vault', 'kubernetes', 'custom')),
+  audience text not null check (length(audience) between 1 and 500 and audience = trim(audience)),
+  settings jsonb not null default '{}' check (octet_length(settings::text) <= 8192),
+  created_by uuid,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  unique (org_id, path, name),
+  -- A provider reads one set of variables, so a job has one identity of each kind; custom ones are files of their own.
+  constraint job_identities_one_of_kind check (
+    case kind when 'custom' then name not in ('aws', 'gcp', 'azure', 'vault', 'kubernetes') else name = kind end),
+  constraint job_identities_complete check (private.is_identity_complete(kind, settings))
+);
+alter table public.job_identities enable row level security;
+grant select on public.job_identities to authenticated, service_role;
+create policy "Members see their organisation's job identities" on public.job_identities
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.job_identities is
+  'What jobs are in a cloud: the audience of their tokens, and the roles that they assume. No secrets.';
+comment on column public.job_identities.path is 'The module or group whose jobs have it; "" is the whole organisation.';
+comment on column public.job_identities.name is 'Its kind; a custom one has a name of its own.';
+comment on column public.job_identities.kind is 'aws, gcp, azure, vault, kubernetes, or custom for any other audience.';
+comment on column public.job_identities.audience is 'The aud claim of its tokens.';
+comment on column public.job_identities.settings is 'Fields of its kind, such as plan_role and apply_role.';
+create trigger touch before update on public.job_identities for each row execute function private.touch_updated_at();
+
+-- ## attaching
+
+-- Refuses fields that the kind does not have, and values that are not texts.
+create function private.check_identity_settings(p_kind text, p_settings jsonb) returns void
+language plpgsql immutable set search_path = '' as $$
+begin
+  perform private.refuse_unknown_keys(p_settings, case p_kind
+    when 'aws' then array['plan_role', 'apply_role', 'region']
+    when 'gcp' then array['provider', 'plan_account', 'apply_account']
+    when 'azure' then array['tenant_id', 'subscription_id', 'plan_client_id', 'apply_client_id']
+    when 'vault' then array['address', 'namespace', 'mount', 'plan_role', 'apply_role']
+    when 'kubernetes' then array['server', 'certificate_authority'] else '{}' end);
+  if exists (select from jsonb_each(p_settings) as s where jsonb_typeof(s.value) <> 'string'
+    or s.value #>> '{}' ~ '[[:cntrl:]]') then
+    perform private.fail('RY422', 'The settings of an identity are texts of one line.');
+  end if;
+end;
+$$;
+
+-- The audience that a provider's own documentation uses.
+create function private.usual_audience(p_kind text, p_settings jsonb) returns text
+language sql immutable set search_path = '' as $$
+  select case p_kind when 'aws' then 'aws.workload.identity'
+    when 'gcp' then '//iam.googleapis.com/' || (p_settings ->> 'provider')
+    when 'azure' then 'api://AzureADTokenExchange'
+    when 'vault' then p_settings ->> 'address' when 'kubernetes' then p_settings ->> 'server' end
+$$;
+
+create function private.attach_identity(p_org uuid, p_path text, p_spec jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_kind pg_catalog.text := p_spec ->> 'kind';
+  v_settings pg_catalog.jsonb := coalesce(p_spec -> 'settings', '{}');
+  v_identity public.job_identities;
+begin
+  perform private.need('identity.manage', p_org, p_path);
+  perform private.need_target(p_org, p_path);
+  perform private.refuse_unknown_keys(p_spec, array['kind', 'name', 'audience', 'settings']);
+  perform private.check_identity_settings(v_kind, v_settings);
+  insert into public.job_identities as i (org_id, path, name, kind, audience, settings, created_by)
+  values (p_org, p_path, coalesce(p_spec ->> 'name', v_kind), v_kind,
+    coalesce(p_spec ->> 'audience', private.usual_audience(v_kind, v_settings)), v_settings, private.caller_id())
+  on conflict (org_id, path, name) do update set kind = excluded.kind, audience = excluded.audience,
+    settings = excluded.settings
+  returning * into v_identity;
+  perform private.audit(p_org, 'job_identity.attached', 'job_identity', v_identity.id::pg_catalog.text,
+    concat_ws(' ', v_identity.name, nullif(p_path, '')), p_spec);
+  return to_jsonb(v_identity);
+exception
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'A field of the identity is missing or not valid.',
+      'aws needs plan_role and apply_role (ARNs); gcp a provider; azure tenant_id, plan_client_id and apply_client_id; '
+      'vault address, plan_role and apply_role; kubernetes a server; custom a name of lower-case letters, digits and '
+      'hyphens, and an audience.');
+end;
+$$;
+comment on function private.attach_identity is
+  'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, settings}. '
+  'Admins.';
+grant execute on function private.attach_identity to authenticated;
+
+create function private.detach_identity(p_job_identity uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_identity public.job_identities;
+begin
+  select * into v_identity from public.job_identities
+  where id = p_job_identity and org_id in (select private.my_org_ids());
+  if v_identity.id is null then
+    perform private.fail('RY404', 'There is no such identity of jobs.');
+  end if;
+  perform private.need('identity.manage', v_identity.org_id, v_identity.path);
+  delete from public.job_identities where id = p_job_identity;
+  perform private.audit(v_identity.org_id, 'job_identity.detached', 'job_identity', p_job_identity::pg_catalog.text,
+    concat_ws(' ', v_identity.name, nullif(v_identity.path, '')));
+  return to_jsonb(v_identity);
+end;
+$$;
+comment on function private.detach_identity is
+  'Detaches an identity. Jobs that run get no further token for it. Admins.';
+grant execute on function private.detach_identity to authenticated;
+
+-- Detaches the identities of a removed group or module: a later one with the same path must not inherit them.
+create function private.detach_from_removed() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  delete from public.job_identities where org_id = old.org_id and path = old.path;
+  return null;
+end;
+$$;
+create trigger detach_identities after delete on public.groups
+  for each row execute function private.detach_from_removed();
+create trigger detach_identities after update of deleted_at on public.modules
+  for each row when (old.deleted_at is null and new.deleted_at is not null)
+  execute function private.detach_from_removed();
+
+-- ## what a job is given
+
+-- The identities of a module: of each name the nearest at or above its path.
+create function private.effective_identities(p_org uuid, p_path text) returns setof public.job_identities
+language sql stable set search_path = '' as $$
+  select distinct on (i.name) i.* from public.job_identities as i
+  where i.org_id = p_org and i.path = any (private.path_prefixes(p_path))
+  order by i.name, length(i.path) desc
+$$;
+
+-- The phase that a type of job has in its tokens. Null for jobs without a module.
+create function private.identity_phase(p_type public.job_type) returns text
+language sql immutable set search_path = '' as $$
+  select case when p_type in ('APPLY', 'DESTROY') then 'apply'
+    when p_type in ('PLAN', 'DRIFT', 'OUTPUT') then 'plan' end
+$$;
+
+-- The claims of a job without those of the audience and the clock. It repeats them under HCP Terraform's names, so that
+-- trust policies written for those fit; workspaces have no slashes in their names.
+create function private.identity_claims(p_job public.provision_jobs) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_strip_nulls(jsonb_build_object(
+    'sub', format('organization:%s:module:%s:phase:%s', o.slug, p_job.module_path, f.phase),
+    'runyard_organization', o.slug, 'runyard_organization_id', o.id, 'runyard_group', p_job.group_path,
+    'runyard_module', p_job.module_path, 'runyard_module_id', p_job.module_id, 'runyard_phase', f.phase,
+    'runyard_operation', lower(p_job.type::pg_catalog.text), 'runyard_trust', f.trust,
+    'runyard_ref', case f.trust when 'branch' then p_job.payload #>> '{module,source,ref}' end,
+    'runyard_job', p_job.id, 'runyard_attempt', p_job.attempt, 'runyard_plan_job', p_job.plan_job_id,
+    'runyard_runner', p_job.worker_name, 'runyard_approvals', p_job.approvals_received,
+    'terraform_organization_id', o.id, 'terraform_organization_name', o.slug,
+    'terraform_project_name', p_job.group_path, 'terraform_workspace_id', p_job.module_id,
+    'terraform_workspace_name', f.workspace, 'terraform_full_workspace',
+    format('organization:%s:project:%s:workspace:%s', o.slug, p_job.group_path, f.workspace),
+    'terraform_run_id', 'run-' || p_job.id, 'terraform_run_phase', f.phase))
+  from public.organizations as o cross join lateral (
+    select private.identity_phase(p_job.type) as phase, replace(p_job.module_path, '/', '.') as workspace,
+      case p_job.payload #>> '{module,source_kind}' when 'git' then 'branch' when 'upload' then 'upload'
+        else 'settings' end as trust
+  ) as f
+  where o.id = p_job.org_id
+$$;
+
+-- How long a token lives: as long as the lease, at most 15 minutes. During a change no other runner gets the job but by
+-- a person's decision, so the 15 minutes bridge a short outage of the project. 0 when the lease has run out.
+create function private.identity_seconds(p_live private.live_jobs) returns integer
+language sql stable set search_path = '' as $$
+  select case when l.seconds <= 0 then 0 when p_live.has_touched then 900 else least(l.seconds, 900) end
+  from (
+    select floor(extract(epoch from greatest(p_live.lease_until, (
+      select h.last_seen_at + interval '60 seconds' from private.heartbeats as h
+      where h.instance_id = p_live.instance_id and h.session_id = p_live.session_id)) - now()))::integer as seconds
+  ) as l
+$$;
+
+create function private.worker_identities(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_live private.live_jobs := private.fenced_job(private.this_runner(), p_job, p_attempt);
+  v_seconds integer := private.identity_seconds(v_live);
+  v_job public.provision_jobs;
+begin
+  if v_live.stage <> 'RUNNING' or v_seconds <= 0 then
+    perform private.fail('RY410', format('The lease of attempt %s of job %s has run out.', p_attempt, p_job),
+      'A token is for the attempt that holds its lease.');
+  end if;
+  select * into v_job from public.provision_jobs where id = p_job;
+  return jsonb_build_object('phase', private.identity_phase(v_job.type), 'seconds', v_seconds,
+    'claims', private.identity_claims(v_job), 'identities', coalesce((
+      select jsonb_agg(jsonb_build_object('name', i.name, 'kind', i.kind, 'audience', i.audience,
+        'settings', i.settings) order by i.name)
+      from private.effective_identities(v_job.org_id, v_job.module_path) as i), '[]'));
+end;
+$$;
+comment on function private.worker_identities is
+  'The identities of a running job, and the claims of its tokens: for the attempt that holds the lease alone, and for '
+  'its own phase. The edge function job-identity signs what this returns.';
+grant execute on function private.worker_identities to worker, executor;
+
+create function private.preview_identities(p_module uuid, p_type public.job_type default 'PLAN') returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'module.read');
+  v_job public.provision_jobs;
+begin
+  if private.identity_phase(p_type) is null then
+    perform private.fail('RY422', 'That is not a job of a module.', 'Send PLAN, APPLY, DESTROY, DRIFT or OUTPUT.');
+  end if;
+  v_job.org_id := v_module.org_id;
+  v_job.type := p_type;
+  v_job.module_id := v_module.id;
+  v_job.module_path := v_module.path;
+  v_job.group_path := v_module.group_path;
+  v_job.payload := jsonb_build_object('module', jsonb_build_object('source_kind', v_module.source_kind, 'source',
+    v_module.source));
+  return jsonb_build_object('phase', private.identity_phase(p_type), 'claims', private.identity_claims(v_job) - array[
+    'terraform_run_id'], 'identities', coalesce((
+      select jsonb_agg(to_jsonb(i) order by i.name)
+      from private.effective_identities(v_module.org_id, v_module.path) as i), '[]'));
+end;
+$$;
+comment on function private.preview_identities is
+  'The identities that a module''s next job would have, and the claims of their tokens. Members.';
+grant execute on function private.preview_identities to authenticated;
 
 -- ==================== schemas/releases.sql
 
@@ -9081,7 +9653,7 @@ begin
         v_count := v_count + 1;
       end if;
     exception
-      when others then raise warning 'sweep of the update of job %: %', v_job.job_id, sqlerrm;
+      when query_canceled or others then raise warning 'sweep of the update of job %: %', v_job.job_id, sqlerrm;
     end;
   end loop;
   return v_count;
@@ -9586,7 +10158,7 @@ begin
         v_count := v_count + 1;
       end if;
     exception
-      when others then raise warning 'sweep of removed runner %: %', v_worker.id, sqlerrm;
+      when query_canceled or others then raise warning 'sweep of removed runner %: %', v_worker.id, sqlerrm;
     end;
   end loop;
   return v_count;
@@ -9668,9 +10240,10 @@ language sql stable set search_path = '' as $$
         coalesce((w.scaling ->> 'idle_seconds')::integer, 300)),
     'load', jsonb_build_object('desired', w.desired_count, 'connected', l.connected, 'waiting', (
         -- Who is nearer is asked once for a lane that has work, not for each of its jobs.
-        select coalesce(sum(case when ready.jobs = 0 or private.has_nearer(l, lw.distance) then 0 else ready.jobs end),
-          0)
-        from private.lane_workers as lw join private.lanes as l on l.id = lw.lane_id
+        select coalesce(sum(case when ready.jobs > 0 and not exists (
+          select from private.preferred_runners as p where p.lane_id = lw.lane_id and p.distance < lw.distance offset 0
+        ) then ready.jobs end), 0)
+        from private.lane_workers as lw
         cross join lateral (
           select count(*) as jobs from private.live_jobs as q where q.lane_id = lw.lane_id and q.stage = 'READY'
         ) as ready
@@ -9899,6 +10472,7 @@ create table public.job_sets (
   finished_at timestamptz
 );
 create index job_sets_org_id_idx on public.job_sets (org_id, created_at desc);
+create index job_sets_finished_at_idx on public.job_sets (finished_at) where finished_at is not null;
 create index job_sets_open_idx on public.job_sets (created_at) where finished_at is null;
 create index job_sets_schedule_id_idx on public.job_sets (schedule_id, created_at desc) where schedule_id is not null;
 create unique index job_sets_idempotency_key_idx on public.job_sets (org_id, idempotency_key) where idempotency_key
@@ -9949,13 +10523,12 @@ create trigger follow_retry after insert on public.provision_jobs for each row w
 
 -- ## placing jobs
 
--- Enqueues a job for each of these members, all of sets that ask for the same.
+-- Enqueues a job for each of these members, all of sets that ask for the same. The caller holds their states' locks.
 create function private.add_set_jobs(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_jobs bigint[];
 begin
-  perform private.lock_module_states(p_like.org_id, p_modules);
   if p_like.type in ('APPLY', 'DESTROY') then
     perform private.refuse_locked_modules(p_modules);
   end if;
@@ -10007,6 +10580,9 @@ begin
   end loop;
   if v_modules = '{}' then
     return 0;
+  end if;
+  if p_waits then
+    perform private.lock_module_states(p_like.org_id, v_modules);
   end if;
   begin
     perform private.add_set_jobs(p_like, v_sets, v_modules);
@@ -10160,8 +10736,8 @@ begin
   if v_members = 0 then
     perform private.fail('RY409', 'There is no module below this group.', 'Create one first, or choose another group.');
   end if;
-  -- Each of them holds an advisory lock until the end; the sweep places the rest.
-  perform private.place_members(v_set, 1000, true);
+  -- As many as fit well into the time of one request; the sweep places the rest.
+  perform private.place_members(v_set, 2000, true);
   perform private.audit(p_org, 'set.started', 'set', v_set.id::pg_catalog.text, p_type || ' '
     || coalesce(nullif(p_path, ''), 'all modules'),
     jsonb_build_object('modules', v_members));
@@ -10803,7 +11379,7 @@ begin
     perform private.fail('RY409', 'There is nothing to run: no module is there, or the run before is not finished.',
       'Look at its last run.');
   end if;
-  perform private.place_members(v_set, 1000, true);
+  perform private.place_members(v_set, 2000, true);
   perform private.audit(v_schedule.org_id, 'schedule.run', 'schedule', p_schedule::pg_catalog.text, v_schedule.type
     || ' ' || v_schedule.path);
   return private.set_json(v_set);
@@ -10842,7 +11418,7 @@ begin
         update public.schedules as s set next_at = now() + interval '5 minutes',
           last_note = 'It could not run; it is tried again every five minutes.' where s.id = v_schedule.id;
     end;
-    -- It may run inside of a heartbeat; the next sweep goes on.
+    -- The next sweep continues.
     exit when clock_timestamp() > now() + interval '4 seconds';
   end loop;
   return v_count;
@@ -10933,6 +11509,7 @@ create table public.deliveries (
 create index deliveries_org_id_idx on public.deliveries (org_id, id desc);
 create index deliveries_rule_id_idx on public.deliveries (rule_id, id desc);
 create index deliveries_due_idx on public.deliveries (next_at) where status = 'PENDING';
+create index deliveries_finished_at_idx on public.deliveries (finished_at) where finished_at is not null;
 create index deliveries_subject_idx on public.deliveries (rule_id, subject, id) where status = 'PENDING';
 alter table public.deliveries enable row level security;
 grant select on public.deliveries to authenticated, service_role;
@@ -11194,6 +11771,18 @@ comment on function private.lease_deliveries is
   'Takes messages that are due, for the sender: the oldest of each rule and subject, with sealed addresses.';
 grant execute on function private.lease_deliveries to service_role;
 
+-- Makes a rule's messages due that wait out a pause: their receiver answers again. A message that the receiver refused
+-- keeps its pause, or it would use up its tries at once.
+create function private.end_pauses(p_rule uuid) returns void
+language sql set search_path = '' as $$
+  update public.deliveries as d set next_at = now()
+  where d.id in (
+    select w.id from public.deliveries as w
+    where w.rule_id = p_rule and w.status = 'PENDING' and w.next_at > now()
+      and coalesce(w.http_status, 0) not between 400 and 499
+    order by w.id for update skip locked)
+$$;
+
 create function private.finish_delivery(p_delivery bigint, p_lease uuid, p_result jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -11223,6 +11812,9 @@ begin
     next_at = case when v_status = 'PENDING'
       then now() + make_interval(secs => v_retry[v_delivery.attempt] * (0.9 + random() * 0.2)) else next_at end
   where id = p_delivery returning * into v_delivery;
+  if v_status = 'DELIVERED' then
+    perform private.end_pauses(v_delivery.rule_id);
+  end if;
   perform private.wake_org(v_delivery.org_id, 'deliveries', p_delivery::pg_catalog.text);
   return jsonb_build_object('status', v_delivery.status, 'next_at', v_delivery.next_at);
 end;
@@ -11479,7 +12071,7 @@ grant execute on function private.redeliver to authenticated;
 -- ==================== schemas/pages.sql
 
 -- What pages ask for. "Why is it waiting?" uses the claim's own rules: the same lane, lane_fit, lane_instances,
--- shortfall and has_nearer, so the answer cannot disagree with the claim (a test compares them). Thousands of runners
+-- shortfall and preferred_runners, so the answer cannot disagree with the claim (a test compares them). Thousands of runners
 -- share a few distances and offers, and each is evaluated once. Lists of runners, jobs and modules come a page at a
 -- time, with search, order and true counts: REST cuts a table at a thousand rows. The list of events reads two indexes
 -- by time, no further than one page; a search that finds little stops after a bound and says so.
@@ -11512,15 +12104,18 @@ create function private.lane_verdicts(
 )
 language sql stable set search_path = '' as $$
   with fit as materialized (
-    select f.* from private.lane_fit(p_lane, null) as f
-  ), nearer as materialized (
-    select d.distance, private.has_nearer(l, d.distance) as is_there
+    select f.* from private.lane_fit(array[p_lane], null) as f
+  ), before as materialized (
+    select d.distance, (
+      select min(p.reason) from private.preferred_runners as p where p.lane_id = p_lane and p.distance < d.distance
+    ) as reason
     from (select distinct f.distance from fit as f where f.reason is null) as d
-    join private.lanes as l on l.id = p_lane
   )
-  select f.worker_id, w.name, w.status, case
+  select w.id, w.name, w.status, case
+    when f.worker_id is null and l.pinned_worker_id <> w.id then 'pinned_elsewhere'
+    when f.worker_id is null then 'not_assigned'
     when f.reason is not null then lower(f.reason)
-    when s.is_available then case when n.is_there then 'nearer' else 'ok' end
+    when s.is_available then coalesce(b.reason, 'ok')
     when w.is_disabled then 'disabled'
     when w.is_draining then 'draining'
     when not s.has_named then 'instance_missing'
@@ -11533,111 +12128,131 @@ language sql stable set search_path = '' as $$
     when w.never_contacted then 'never_contacted'
     else 'offline'
   end, f.distance, f.instance_name
-  from fit as f
-  join public.workers as w on w.id = f.worker_id
-  join private.worker_prospects as p on p.worker_id = f.worker_id
-  left join nearer as n on n.distance = f.distance
-  left join private.lane_states(p_lane) as s on s.worker_id = f.worker_id
+  from private.lanes as l
+  join public.workers as w on (w.org_id = l.org_id or w.is_shared) and w.removed_at is null
+  join private.worker_prospects as p on p.worker_id = w.id
+  left join fit as f on f.worker_id = w.id
+  left join before as b on b.distance = f.distance
+  left join private.lane_states(p_lane) as s on s.worker_id = w.id
+  where l.id = p_lane
 $$;
 
--- A verdict in words, and what would help.
-create function private.verdict_words(p_code text, p_lane private.lanes, p_worker public.workers) returns text[]
-language sql stable set search_path = '' as $$
-  select case p_code
-    when 'ok' then array['Can take it now', '']
-    when 'nearer' then array['A runner nearer to the module is available and goes first', '']
-    when 'busy' then array[format('All slots are in use (%s per instance)', p_worker.capacity),
-      'Wait, or raise its capacity']
-    when 'draining' then array['Draining: ' || coalesce(p_worker.drain_reason, 'finishes what it has'), 'Resume it']
-    when 'disabled' then array['Disabled', 'Enable it']
-    when 'offline' then array['Offline: ' || p_worker.status_reason, 'Start it']
-    when 'never_contacted' then array['Never contacted', 'Start it with its id and token']
-    when 'no_credential' then array['Has no usable token or service account, so it cannot connect',
-      'Rotate its token, or give it a service account that is enabled']
-    when 'scaled_to_zero' then array['Asleep; it starts when a job needs it', '']
-    when 'starting' then array['Starting', '']
-    when 'instance_missing' then array[format('No instance called "%s" is connected', p_lane.pinned_instance_name),
-      'Start that instance, or change the module''s pin']
-    when 'not_assigned' then array['Not assigned to the module, its groups or all modules', 'Assign it']
-    when 'labels_missing' then array[format('Lacks %s', (
-      select string_agg(x, ', ') from unnest(p_lane.labels) as x where x <> all (p_worker.labels))),
-        'Add the label, if it is true of the machine']
-    when 'type_refused' then array['Does not accept this type of job', 'Change the types that it accepts']
-    when 'pinned_elsewhere' then array['The job is pinned to another runner', 'Change the module''s pin']
-    when 'is_target' then array['The job is about this runner itself', 'Another runner must do it']
-    when 'shared_refused' then array['The organisation does not use shared runners',
-      'Change that in the organisation''s settings']
-    when 'shared_elsewhere' then array['The installation keeps this shared runner for other organisations', '']
-    when 'degraded' then array['Degraded: ' || coalesce((
-      select i.facts #>> '{degraded,reason}' from public.worker_instances as i
-      where i.worker_id = p_worker.id and jsonb_typeof(i.facts -> 'degraded') = 'object' order by i.updated_at desc
-        limit 1), 'it cannot run jobs just now'), 'Look at the runner''s page']
-    when 'engine_preparing' then array[format('%s is still being prepared there', p_lane.engine), 'Wait a little']
-    when 'engine_missing' then array[format('Has no %s', p_lane.engine), format('Install %s on the machine',
-      p_lane.engine)]
-    when 'engine_version' then array[format('Its %s is not %s', p_lane.engine, p_lane.engine_version),
-      'Install that version, or change the module''s requirement']
-    when 'cloud_missing' then array[format('Says that it cannot act in %s', p_lane.cloud),
-      'Give it the rights; its doctor command says what is missing']
-  end
-$$;
+create view private.verdicts as
+select
+  v.rank, v.code, v.reason, v.help, v.summary, v.next_step
+from (values
+  (1, 'ok', 'Can take it now', '', 'A runner can take it now.', 'It starts when that runner next asks for jobs.'),
+  (2, 'busy', 'All slots are in use ({capacity} per instance)', 'Wait, or raise its capacity',
+    'Every runner that may run it is busy.',
+    'It starts when a slot is free; more capacity or another runner would help.'),
+  (3, 'nearer', 'A runner nearer to the module is available and goes first', '',
+    'A nearer runner is available and takes it first.', 'It starts when that runner next asks for jobs.'),
+  (4, 'engine_preparing', '{engine} is still being prepared there', 'Wait a little',
+    'The runner that may run it is still preparing the engine.', 'It begins when the engine is there.'),
+  (5, 'starting', 'Starting', '', 'The runner that may run it is starting.',
+    'It begins with that runner''s first look.'),
+  (6, 'scaled_to_zero', 'Asleep; it starts when a job needs it', '', 'The runner that may run it is asleep.',
+    'It is being started.'),
+  (7, 'degraded', 'Degraded: {degraded}', 'Look at the runner''s page', 'The runners that may run it are degraded.',
+    'Their pages say what is wrong with them.'),
+  (8, 'draining', 'Draining: {drain}', 'Resume it', 'The runners that may run it are draining.',
+    'Resume one of them, or assign another runner.'),
+  (9, 'disabled', 'Disabled', 'Enable it', 'The runners that may run it are disabled.', 'Enable one of them.'),
+  (10, 'offline', 'Offline: {status}', 'Start it', 'The runners that may run it are offline.',
+    'Start one of them, or assign another runner.'),
+  (11, 'never_contacted', 'Never contacted', 'Start it with its id and token',
+    'The runner that may run it has never connected.', 'Start it with its id and token.'),
+  (12, 'no_credential', 'Has no usable token or service account, so it cannot connect',
+    'Rotate its token, or give it a service account that is enabled',
+    'The runner that may run it has no usable token or service account, so it cannot connect.',
+    'Rotate its token, or give it a service account that is enabled.'),
+  (13, 'own_first', 'The organisation''s own runners come first, even while they are busy or away',
+    'Let shared runners help when no own runner is available, in the organisation''s settings',
+    'Only the organisation''s own runners may run it, and none of them is available.',
+    'Start one of them.'),
+  (14, 'instance_missing', 'No instance called "{instance}" is connected',
+    'Start that instance, or change the module''s pin',
+    'It is pinned to instance "{instance}", which is not connected.', 'Start that instance, or change the pin.'),
+  (15, 'engine_version', 'Its {engine} is not {version}', 'Install that version, or change the module''s requirement',
+    'No runner that may run it has {engine} {version}.',
+    'Install that version on one of them, or change the module''s requirement.'),
+  (16, 'engine_missing', 'Has no {engine}', 'Install {engine} on the machine', 'No runner that may run it has {engine}.',
+    'Install the engine on one of them, or assign a runner that has it.'),
+  (17, 'cloud_missing', 'Says that it cannot act in {cloud}',
+    'Give it the rights; its doctor command says what is missing', 'No runner that may run it can act in {cloud}.',
+    'Give one of them the rights; its doctor command says what is missing.'),
+  (18, 'labels_missing', 'Lacks {missing}', 'Add the label, if it is true of the machine',
+    'No assigned runner has the labels {labels}.', 'Add the labels to a runner that has what they say.'),
+  (19, 'type_refused', 'Does not accept this type of job', 'Change the types that it accepts',
+    'No assigned runner accepts {type} jobs.', 'Change the types that a runner accepts.'),
+  (20, 'is_target', 'The job is about this runner itself', 'Another runner must do it',
+    'Only the runner that the job is about could run it.', 'Add another runner, or use a shared one.'),
+  (21, 'shared_refused', 'The organisation does not use shared runners', 'Change that in the organisation''s settings',
+    'Only shared runners could run it, and the organisation does not use them.',
+    'Add a runner, or change the organisation''s settings.'),
+  (22, 'shared_elsewhere', 'The installation keeps this shared runner for other organisations', '',
+    'Only shared runners that are kept for other organisations could run it.',
+    'Add a runner, or ask whoever runs this installation.'),
+  (23, 'pinned_elsewhere', 'The job is pinned to another runner', 'Change the module''s pin',
+    'The runner that it is pinned to cannot run it.', 'Change the pin, or assign that runner.'),
+  (24, 'not_assigned', 'Not assigned to the module, its groups or all modules', 'Assign it',
+    'No runner is assigned to {path}.', 'Assign a runner to the module, a group above it, or all modules.')
+) as v (rank, code, reason, help, summary, next_step);
+comment on view private.verdicts is
+  'Why a runner does not take a job now: in words about the runner, and, for the verdict that is nearest to "ok", about '
+  'the job. Names in braces are filled in.';
+comment on column private.verdicts.code is 'What programs read.';
+comment on column private.verdicts.help is 'What would help the runner.';
+comment on column private.verdicts.summary is 'About the job, when this is the verdict that is nearest to "ok".';
+comment on column private.verdicts.rank is 'The nearer to "ok", the lower: the lowest one says why a job waits.';
+comment on column private.verdicts.next_step is 'What would help the job.';
 
--- The verdict of the runner that comes nearest to taking a job, as the reason why the job waits, and what would help.
-create function private.best_words(p_job public.provision_jobs, p_code text) returns text[]
-language plpgsql stable set search_path = '' as $$
+-- A text with its names in braces filled in.
+create function private.fill_in(p_text text, p_facts jsonb) returns text
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_fact pg_catalog.record;
 begin
-  return case p_code
-    when 'ok' then array['A runner can take it now.', 'It starts when that runner next asks for jobs.']
-    when 'busy' then array['Every runner that may run it is busy.',
-      'It starts when a slot is free; more capacity or another runner would help.']
-    when 'nearer' then array['A nearer runner is available and takes it first.',
-      'It starts when that runner next asks for jobs.']
-    when 'draining' then array['The runners that may run it are draining.',
-      'Resume one of them, or assign another runner.']
-    when 'disabled' then array['The runners that may run it are disabled.', 'Enable one of them.']
-    when 'scaled_to_zero' then array['The runner that may run it is asleep.', 'It is being started.']
-    when 'starting' then array['The runner that may run it is starting.', 'It begins with that runner''s first look.']
-    when 'offline' then array['The runners that may run it are offline.',
-      'Start one of them, or assign another runner.']
-    when 'never_contacted' then array['The runner that may run it has never connected.',
-      'Start it with its id and token.']
-    when 'no_credential'
-      then array['The runner that may run it has no usable token or service account, so it cannot connect.',
-        'Rotate its token, or give it a service account that is enabled.']
-    when 'instance_missing' then array[format('It is pinned to instance "%s", which is not connected.',
-      p_job.pinned_instance_name), 'Start that instance, or change the pin.']
-    when 'labels_missing' then array[format('No assigned runner has the labels %s.',
-      array_to_string(p_job.labels, ', ')), 'Add the labels to a runner that has what they say.']
-    when 'type_refused' then array[format('No assigned runner accepts %s jobs.', p_job.type),
-      'Change the types that a runner accepts.']
-    when 'not_assigned' then array[format('No runner is assigned to %s.',
-      coalesce(p_job.module_path, 'the organisation')),
-        'Assign a runner to the module, a group above it, or all modules.']
-    when 'pinned_elsewhere' then array['The runner that it is pinned to cannot run it.',
-      'Change the pin, or assign that runner.']
-    when 'is_target' then array['Only the runner that the job is about could run it.',
-      'Add another runner, or use a shared one.']
-    when 'shared_refused' then array['Only shared runners could run it, and the organisation does not use them.',
-      'Add a runner, or change the organisation''s settings.']
-    when 'shared_elsewhere' then array['Only shared runners that are kept for other organisations could run it.',
-      'Add a runner, or ask whoever runs this installation.']
-    when 'degraded' then array['The runners that may run it are degraded.', 'Their pages say what is wrong with them.']
-    when 'engine_preparing' then array['The runner that may run it is still preparing the engine.',
-      'It begins when the engine is there.']
-    when 'engine_missing' then array[format('No runner that may run it has %s.', p_job.payload #>> '{module,engine}'),
-      'Install the engine on one of them, or assign a runner that has it.']
-    when 'engine_version' then array[format('No runner that may run it has %s %s.', p_job.payload #>> '{module,engine}',
-      p_job.payload #>> '{module,engine_version}'),
-        'Install that version on one of them, or change the module''s requirement.']
-    when 'cloud_missing' then array[format('No runner that may run it can act in %s.',
-      p_job.payload #>> '{lifecycle,identity,provider}'),
-        'Give one of them the rights; its doctor command says what is missing.']
-    else array['There is no runner.', 'Add a runner.'] end;
+  for v_fact in select f.key, f.value from jsonb_each_text(p_facts) as f loop
+    p_text := replace(p_text, '{' || v_fact.key || '}', coalesce(v_fact.value, ''));
+  end loop;
+  return p_text;
 end;
 $$;
 
--- Why a job waits, in one sentence, and what would help, in another.
-create function private.queue_words(p_job public.provision_jobs, p_live private.live_jobs, p_code text) returns text[]
+-- What the words about a runner and a lane's jobs name.
+create function private.verdict_facts(p_lane private.lanes, p_worker public.workers) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('engine', p_lane.engine, 'version', p_lane.engine_version, 'cloud', p_lane.cloud,
+    'instance', p_lane.pinned_instance_name, 'capacity', p_worker.capacity, 'status', p_worker.status_reason,
+    'drain', coalesce(p_worker.drain_reason, 'finishes what it has'), 'missing', (
+      select string_agg(x, ', ') from unnest(p_lane.labels) as x where x <> all (p_worker.labels)),
+    'degraded', coalesce((
+      select i.facts #>> '{degraded,reason}' from public.worker_instances as i
+      where i.worker_id = p_worker.id and jsonb_typeof(i.facts -> 'degraded') = 'object'
+      order by i.updated_at desc limit 1), 'it cannot run jobs just now'))
+$$;
+
+-- The verdict of the runner that comes nearest to taking a job, as the reason why the job waits, and what would help.
+create function private.best_words(p_job public.provision_jobs, p_lane private.lanes, p_codes text[]) returns text[]
+language plpgsql stable set search_path = '' as $$
+declare
+  v_facts pg_catalog.jsonb := jsonb_build_object('engine', p_lane.engine, 'version', p_lane.engine_version,
+    'cloud', p_lane.cloud, 'instance', p_lane.pinned_instance_name, 'labels', array_to_string(p_lane.labels, ', '),
+    'type', p_job.type, 'path', coalesce(p_job.module_path, 'the organisation'));
+  v_words pg_catalog.text[];
+begin
+  select array[private.fill_in(v.summary, v_facts), private.fill_in(v.next_step, v_facts) || case
+    when 'own_first' = any (p_codes)
+    then ' Shared runners could run it: let them help when no own runner is available, in the organisation''s settings.'
+    else '' end]
+  into v_words from private.verdicts as v where v.code = any (p_codes) order by v.rank limit 1;
+  return coalesce(v_words, array['There is no runner.', 'Add a runner.']);
+end;
+$$;
+
+-- Why a job waits that no runner could take now, in one sentence, and what would help, in another; else null.
+create function private.queue_words(p_job public.provision_jobs, p_live private.live_jobs) returns text[]
 language plpgsql stable set search_path = '' as $$
 declare
   v_current private.live_jobs;
@@ -11669,18 +12284,8 @@ begin
       else array[format('Job %s of the same module goes first: one job per state at a time.', v_current.job_id),
         'It starts when that one is done.'] end;
   end if;
-  return private.best_words(p_job, p_code);
+  return null;
 end;
-$$;
-
--- The nearer a verdict is to "ok", the lower: the lowest one says why a job waits.
-create function private.verdict_rank(p_code text) returns integer
-language sql immutable set search_path = '' as $$
-  select array_position(array['ok', 'busy', 'nearer', 'engine_preparing', 'starting', 'scaled_to_zero', 'degraded',
-    'draining', 'disabled', 'offline', 'never_contacted', 'no_credential', 'instance_missing', 'engine_version',
-      'engine_missing', 'cloud_missing',
-    'labels_missing', 'type_refused', 'is_target', 'shared_refused', 'shared_elsewhere',
-    'pinned_elsewhere', 'not_assigned'], p_code)
 $$;
 
 -- How many ready jobs that want the same runners go before this one; counted up to a thousand.
@@ -11706,7 +12311,7 @@ declare
   v_job public.provision_jobs;
   v_live private.live_jobs;
   v_lane private.lanes;
-  v_best pg_catalog.text;
+  v_codes pg_catalog.text[];
   v_counts pg_catalog.jsonb;
   v_runners pg_catalog.jsonb;
   v_words pg_catalog.text[];
@@ -11730,25 +12335,26 @@ begin
   with verdict as materialized (
     select v.* from private.lane_verdicts(v_lane.id) as v
   ), reason as materialized (
-    select c.code, c.n, private.verdict_rank(c.code) as rank
+    select c.code, c.n, r.rank, r.reason, r.help
     from (select v.code, count(*) as n from verdict as v group by v.code) as c
+    join private.verdicts as r on r.code = c.code
   ), best as (
-    select v.*, r.rank from verdict as v join reason as r on r.code = v.code
+    select v.*, r.rank, r.reason, r.help from verdict as v join reason as r on r.code = v.code
     order by r.rank, v.distance, v.name limit 20
   )
-  select (select r.code from reason as r order by r.rank limit 1),
+  select (select array_agg(r.code order by r.rank) from reason as r),
     (select coalesce(jsonb_agg(jsonb_build_object('reason_code', r.code, 'count', r.n) order by r.rank), '[]')
       from reason as r),
     (select coalesce(jsonb_agg(jsonb_build_object('worker_id', v.worker_id, 'name', v.name, 'status', v.status,
-      'reason_code', v.code, 'reason', words.said[1], 'help', words.said[2], 'distance', v.distance) order by v.rank,
-        v.distance, v.name), '[]')
+      'reason_code', v.code, 'reason', private.fill_in(v.reason, f.facts), 'help', private.fill_in(v.help, f.facts),
+      'distance', v.distance) order by v.rank, v.distance, v.name), '[]')
       from best as v join public.workers as w on w.id = v.worker_id
-      cross join lateral (select private.verdict_words(v.code, v_lane, w) as said) as words)
-  into v_best, v_counts, v_runners;
+      cross join lateral (select private.verdict_facts(v_lane, w) as facts offset 0) as f)
+  into v_codes, v_counts, v_runners;
   v_maintenance := private.current_maintenance(v_job.org_id);
-  v_words := private.queue_words(v_job, v_live, v_best);
+  v_words := coalesce(private.queue_words(v_job, v_live), private.best_words(v_job, v_lane, v_codes));
   return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'maintenance', v_maintenance,
-    'claimable', v_live.stage = 'READY' and v_best = 'ok' and v_maintenance is null,
+    'claimable', v_live.stage = 'READY' and v_codes[1] = 'ok' and v_maintenance is null,
     'summary', v_words[1], 'help', v_words[2], 'position', case when v_live.stage = 'READY' then v_ahead + 1 end,
       'ahead', v_ahead,
     'runners', v_runners, 'counts', v_counts);
@@ -11791,19 +12397,18 @@ language sql immutable set search_path = '' as $$
     when p_status = 'QUEUED' then 3 else 4 end
 $$;
 
--- How many jobs of an organisation there are, by status; of some types, where they are named.
--- From the index alone: there may be years of jobs, and their rows are wide.
+-- How many jobs of an organisation there are, by status; of some types, where they are named. Of those that ended, the
+-- newest 10,000 of each status are counted: there may be years of jobs. From the index alone: their rows are wide.
 create function private.job_counts(p_org uuid, p_types text[]) returns jsonb
 language plpgsql stable set search_path = '' set enable_seqscan = off as $$
 begin
-  if p_types = '{}' then
-    return (select coalesce(jsonb_object_agg(c.status, c.n), '{}')
-      from (select j.status, count(*) as n from public.provision_jobs as j where j.org_id = p_org
-        group by j.status) as c);
-  end if;
   return (select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
-    select j.status, count(*) as n from public.provision_jobs as j
-    where j.org_id = p_org and j.type::pg_catalog.text = any (p_types) group by j.status) as c);
+    select s.status, count(*) as n from unnest(enum_range(null::public.job_status)) as s (status)
+    cross join lateral (
+      select k.type from public.provision_jobs as k where k.org_id = p_org and k.status = s.status
+      order by k.id desc limit case when s.status in ('SUCCEEDED', 'FAILED', 'CANCELLED') then 10000 end
+    ) as j
+    where p_types = '{}' or j.type::pg_catalog.text = any (p_types) group by s.status) as c);
 end;
 $$;
 
@@ -11891,7 +12496,7 @@ end;
 $$;
 comment on function private.list_jobs is
   'A page of jobs {total, counts by status, rows}, running ones first or newest first; filters {status, type, '
-  'module_id, worker_id}. Members.';
+  'module_id, worker_id}. Without a search, the newest 10,000 of each final status are counted. Members.';
 grant execute on function private.list_jobs to authenticated;
 
 -- ## modules
@@ -11948,7 +12553,9 @@ grant execute on function private.list_modules to authenticated;
 -- Runners with a free slot that take nothing, although a job which they may take, by the claim's own rules, has waited
 -- for two minutes.
 create function private.idle_workers(p_org uuid, p_workers uuid[]) returns setof uuid
-language sql stable set search_path = '' as $$
+language plpgsql stable set search_path = '' set plan_cache_mode = force_generic_plan as $$
+begin
+  return query
   with old as materialized (
     -- The first of each lane is enough; and mostly there is none.
     select l.id as lane_id from private.lanes as l
@@ -11959,30 +12566,40 @@ language sql stable set search_path = '' as $$
     join public.provision_jobs as j on j.id = head.job_id and j.queued_at < now() - interval '2 minutes'
     where l.org_id = p_org and private.current_maintenance(p_org) is null
   ), idle as materialized (
-    select i.worker_id, i.name, i.offer from public.workers as w
-    join private.instance_liveness as i on i.worker_id = w.id
+    -- Runner by runner, by its index: a page asks for fifty of thousands.
+    select w.id as worker_id, i.name, i.offer from public.workers as w
+    cross join lateral (
+      select i.name, i.offer, n.connected_at from private.instance_liveness as i
+      join public.worker_instances as n on n.id = i.instance_id
+      where i.worker_id = w.id and i.is_fresh and not i.is_draining and i.used < i.capacity offset 0
+    ) as i
     where exists (select from old) and (w.org_id = p_org or w.is_shared) and w.removed_at is null
       and (p_workers is null or w.id = any (p_workers)) and not w.is_disabled and not w.is_draining
-      and i.is_fresh and not i.is_draining and i.used < i.capacity
-      -- Whoever has just come, or has just taken one, is about to take the next.
-      and not exists (select from public.worker_instances as n where n.id = i.instance_id
-        and n.connected_at > now() - interval '2 minutes')
+      -- A runner that has just connected, or has just claimed a job, is about to claim the next one.
+      and not coalesce(i.connected_at > now() - interval '2 minutes', false)
       and not exists (
         select from (select j.claimed_at from public.provision_jobs as j where j.worker_id = w.id
           order by j.id desc limit 1) as last where last.claimed_at > now() - interval '2 minutes')
-  ), fit as materialized (
-    select o.lane_id, f.offer from old as o join private.lanes as l on l.id = o.lane_id
-    cross join (select distinct i.offer from idle as i) as f where private.shortfall(l, f.offer) is null
   ), near as materialized (
-    select d.lane_id, d.distance from (
-      select distinct lw.lane_id, lw.distance from idle as i
-      join private.lane_workers as lw on lw.worker_id = i.worker_id join old as o on o.lane_id = lw.lane_id) as d
-    join private.lanes as l on l.id = d.lane_id where d.distance = 0 or not private.has_nearer(l, d.distance)
+    -- Thousands of runners share a few distances and offers: each is compared with its lane once.
+    select d.lane_id, d.distance
+    from (select distinct lw.lane_id, lw.distance from old as o join private.lane_workers as lw using (lane_id)) as d
+    where d.distance = 0 or not exists (
+      select from private.preferred_runners as p where p.lane_id = d.lane_id and p.distance < d.distance offset 0)
+  ), offer as materialized (
+    select o.offer, row_number() over () as number from (select distinct i.offer from idle as i) as o
+  ), alike as (
+    select n.lane_id, f.number, array_agg(i.worker_id) as workers
+    from near as n join private.lane_workers as lw on lw.lane_id = n.lane_id and lw.distance = n.distance
+    join idle as i on i.worker_id = lw.worker_id and (lw.instance_name is null or lw.instance_name = i.name)
+    join offer as f on f.offer = i.offer
+    group by n.lane_id, f.number
   )
-  select distinct i.worker_id from idle as i join private.lane_workers as lw on lw.worker_id = i.worker_id
-  join fit as f on f.lane_id = lw.lane_id and f.offer = i.offer
-  join near as n on n.lane_id = lw.lane_id and n.distance = lw.distance
-  where lw.instance_name is null or lw.instance_name = i.name
+  select distinct w.id from alike as a join offer as f on f.number = a.number
+  join private.lanes as l on l.id = a.lane_id
+  cross join lateral unnest(a.workers) as w (id)
+  where private.shortfall(l, f.offer) is null;
+end;
 $$;
 
 -- What is wrong with an organisation's runners, or some of them: never_contacted, out_of_contact, degraded (and why),
@@ -11990,7 +12607,9 @@ $$;
 create function private.runner_health(
   p_org uuid, p_workers uuid[]
 ) returns table (worker_id uuid, health text[], reason text, updates_itself boolean, clock_off integer)
-language sql stable set search_path = '' as $$
+language plpgsql stable set search_path = '' set plan_cache_mode = force_generic_plan as $$
+begin
+  return query
   with newest as materialized (
     select l.version, private.release_files(l.version) as files from private.latest_version() as l (version)
   ), fleet as materialized (
@@ -12016,10 +12635,11 @@ language sql stable set search_path = '' as $$
     left join idle as i on i.id = f.id
     -- Runner by runner, by its index: a page asks for fifty of thousands.
     cross join lateral (
-      select bool_or(i.facts ->> 'isolation' = 'none') as is_open,
+      select bool_or(i.facts ->> 'isolation' in ('none', 'off')) as is_open,
         bool_and(coalesce(i.facts ->> 'self_update' = any (n.files), false)) as updates_itself,
-        max(coalesce(i.facts #>> '{degraded,reason}',
-          case when i.engine_note like 'no engine%' then 'No engine was found on it.' end)) as reason,
+        -- A runner that dispatches needs no engine of its own: its jobs use the image's.
+        max(coalesce(i.facts #>> '{degraded,reason}', case when i.engine_note like 'no engine%'
+          and coalesce(i.facts ->> 'dispatcher', 'local') = 'local' then 'No engine was found on it.' end)) as reason,
         (array_agg((i.facts ->> 'clock_off')::integer order by abs((i.facts ->> 'clock_off')::integer) desc nulls last)
         )[1] as clock_off
       from public.worker_instances as i where i.worker_id = f.id and i.status <> 'OFFLINE'
@@ -12027,7 +12647,8 @@ language sql stable set search_path = '' as $$
   )
   select s.id, case when s.health = '{}' and s.status <> 'OFFLINE' then '{healthy}' else s.health end, s.reason,
     s.updates_itself, s.clock_off
-  from said as s
+  from said as s;
+end;
 $$;
 
 create function private.runner_facets(p_org uuid) returns jsonb
@@ -12076,8 +12697,8 @@ language sql stable set search_path = '' as $$
   select jsonb_build_object(
     'left_at', max(i.disconnected_at),
     'processes', coalesce(jsonb_agg(jsonb_build_object('id', i.id, 'name', i.name, 'hostname', i.hostname,
-      'status', i.status, 'version', i.version, 'capacity', i.capacity, 'engines', i.engines,
-      'engine_note', i.engine_note) order by i.name) filter (where i.status <> 'OFFLINE'), '[]'),
+      'status', i.status, 'version', i.version, 'capacity', i.capacity,
+      'engines', coalesce((l.offer).engines, '{}'), 'engine_note', (l.offer).engine_note) order by i.name) filter (where i.status <> 'OFFLINE'), '[]'),
     'pulses', coalesce(jsonb_object_agg(i.id, jsonb_build_object('at', l.last_seen_at, 'used', l.used,
       'capacity', i.capacity)) filter (where i.status <> 'OFFLINE'), '{}'))
   from public.worker_instances as i join private.instance_liveness as l on l.instance_id = i.id
@@ -12333,7 +12954,8 @@ begin
   elsif cardinality(v_shown) > 1000 then
     perform private.fail('RY422', 'Live numbers are given for 1,000 runners at a time.', 'Name those that are shown.');
   end if;
-  return jsonb_build_object('server_time', now(), 'counts', private.fleet_counts(p_org), 'workers', (
+  return jsonb_build_object('server_time', now(), 'counts', private.fleet_counts(p_org),
+    'swept_seconds_ago', private.swept_seconds_ago(), 'workers', (
     select coalesce(jsonb_agg(jsonb_build_object(
       'id', w.id, 'status', l.status, 'last_seen_at', l.last_seen_at, 'used', l.used, 'capacity',
         coalesce(nullif(l.capacity, 0), w.capacity),
@@ -12346,8 +12968,8 @@ begin
 end;
 $$;
 comment on function private.fleet_overview is
-  'Counts of an organisation, and live numbers of the runners named, 1,000 at most: status, last heartbeat, load per '
-  'instance. Members.';
+  'Counts of an organisation, live numbers of the runners named, 1,000 at most: status, last heartbeat, load per '
+  'instance; and how long ago the last sweep was (null: none since a crash). Members.';
 grant execute on function private.fleet_overview to authenticated;
 
 create table private.job_stats_hourly (
@@ -12409,7 +13031,7 @@ create function private.hour_stats(
   p_org uuid, p_from timestamptz, p_to timestamptz
 ) returns setof private.job_stats_hourly
 language sql stable set search_path = '' as $$
-  select j.org_id, date_bin('1 hour', j.finished_at, '2000-01-01'), count(*)::integer,
+  select j.org_id, date_bin('1 hour', j.finished_at, '2000-01-01 00:00+00'), count(*)::integer,
     count(*) filter (where j.status = 'SUCCEEDED')::integer, count(*) filter (where j.status = 'FAILED')::integer,
     count(*) filter (where j.status = 'CANCELLED')::integer,
     percentile_cont(0.5) within group (order by extract(epoch from j.claimed_at - j.queued_at))
@@ -12426,7 +13048,8 @@ create function private.wait_counts(
   p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval
 ) returns setof private.waits_hourly
 language sql stable set search_path = '' as $$
-  select j.org_id, date_bin(p_step, j.finished_at, '2000-01-01'), coalesce(case when j.claimed_at >= j.queued_at
+  select j.org_id, date_bin(p_step, j.finished_at, '2000-01-01 00:00+00'),
+    coalesce(case when j.claimed_at >= j.queued_at
       then width_bucket(ln(greatest(date_part('epoch', j.claimed_at - j.queued_at), 0.01)),
         ln(0.01::double precision), ln(1e6::double precision), 200) end, 0)::smallint,
     count(*), count(*) filter (where j.status = 'FAILED'), count(*) filter (where j.status = 'SUCCEEDED')
@@ -12447,7 +13070,7 @@ create function private.load_sums(
   p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval
 ) returns setof private.load_hourly
 language sql stable set search_path = '' as $$
-  select q.org_id, date_bin(p_step, q.at, '2000-01-01'), sum(q.heartbeats)::bigint, sum(q.busy)::bigint,
+  select q.org_id, date_bin(p_step, q.at, '2000-01-01 00:00+00'), sum(q.heartbeats)::bigint, sum(q.busy)::bigint,
     sum(q.slots)::bigint
   from (
     select w.org_id, t.at, max(t.heartbeats) as heartbeats, sum(t.busy) as busy, sum(t.slots) as slots
@@ -12479,11 +13102,11 @@ declare
   v_count integer := 0;
 begin
   for v_hour in
-    select h from generate_series(date_bin('1 hour', now(), '2000-01-01') - interval '24 hours',
-      date_bin('1 hour', now(), '2000-01-01') - interval '1 hour', interval '1 hour') as h
+    select h from generate_series(date_bin('1 hour', now(), '2000-01-01 00:00+00') - interval '24 hours',
+      date_bin('1 hour', now(), '2000-01-01 00:00+00') - interval '1 hour', interval '1 hour') as h
     where not exists (select from private.rolled_hours as r where r.hour = h)
   loop
-    -- Organisation by organisation, by its index: this runs inside of a heartbeat, however many jobs there are.
+    -- Organisation by organisation, by its index: the sweep runs this, however many jobs there are.
     insert into private.job_stats_hourly select s.* from public.organizations as o
     cross join lateral private.hour_stats(o.id, v_hour, v_hour + interval '1 hour') as s
       on conflict (org_id, hour) do nothing;
@@ -12508,7 +13131,7 @@ $$;
 create function private.fleet_stats(p_org uuid, p_hours integer default 24) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
-  v_now pg_catalog.timestamptz := date_bin('1 hour', now(), '2000-01-01');
+  v_now pg_catalog.timestamptz := date_bin('1 hour', now(), '2000-01-01 00:00+00');
   v_from pg_catalog.timestamptz := v_now - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168) - 1);
   v_open pg_catalog.timestamptz := private.open_since(v_from);
   v_jobs pg_catalog.jsonb;
@@ -12549,7 +13172,7 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_worker public.workers;
   v_from pg_catalog.timestamptz := date_bin('15 minutes', now(),
-    '2000-01-01') - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168));
+    '2000-01-01 00:00+00') - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168));
 begin
   select * into v_worker from public.workers where id = p_worker
     and (is_shared or org_id in (select private.my_org_ids()));
@@ -12599,7 +13222,7 @@ declare
 begin
   return query
   with counted as materialized (
-    select date_bin(p_step, c.hour, '2000-01-01') as bin, c.size, c.jobs, c.failed, c.succeeded from (
+    select date_bin(p_step, c.hour, '2000-01-01 00:00+00') as bin, c.size, c.jobs, c.failed, c.succeeded from (
       select * from private.waits_hourly as h where h.org_id = p_org and h.hour >= p_from and h.hour < v_open
       union all
       select * from private.wait_counts(p_org, v_open, p_to, p_step)
@@ -12634,7 +13257,7 @@ declare
     else private.open_since(p_from) end;
 begin
   return query
-  select date_bin(v_step, l.hour, '2000-01-01'), sum(l.busy)::double precision / nullif(sum(l.slots), 0) from (
+  select date_bin(v_step, l.hour, '2000-01-01 00:00+00'), sum(l.busy)::double precision / nullif(sum(l.slots), 0) from (
     select * from private.load_hourly as h where h.org_id = p_org and h.hour >= p_from and h.hour < v_open
     union all
     select * from private.load_sums(p_org, v_open, p_to, v_step)
@@ -12713,7 +13336,7 @@ declare
   -- Sixty to eighty-four points, however long the span.
   v_step pg_catalog.interval := case p_hours when 1 then interval '1 minute' when 24 then interval '20 minutes'
     when 168 then interval '2 hours' end;
-  v_to pg_catalog.timestamptz := date_bin(v_step, now(), '2000-01-01') + v_step;
+  v_to pg_catalog.timestamptz := date_bin(v_step, now(), '2000-01-01 00:00+00') + v_step;
   v_from pg_catalog.timestamptz := v_to - make_interval(hours => p_hours);
 begin
   perform private.need('organization.read', p_org);
@@ -12786,8 +13409,7 @@ language sql stable security definer set search_path = '' as $$
         select w.status, count(*) as n from public.workers as w where w.removed_at is null group by w.status) as c),
     'slots', (select coalesce(sum(i.capacity), 0) from private.instance_liveness as i where i.is_fresh),
     'slots_used', (select count(*) from private.live_jobs as l where l.stage = 'RUNNING'),
-    'sweep_lag_seconds', (
-      select extract(epoch from now() - max(c.ran_at)) from private.clocks as c where c.name = 'swept'),
+    'sweep_lag_seconds', private.swept_seconds_ago(),
     'deliveries', (
       select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
         select d.status, count(*) as n from public.deliveries as d group by d.status) as c),
@@ -12830,8 +13452,7 @@ language sql stable security definer set search_path = '' as $$
     'connections', (select count(*) from pg_catalog.pg_stat_activity as a where a.datname = current_database()),
     'most_connections', current_setting('max_connections')::integer,
     'oldest_transaction_seconds', coalesce((private.open_transactions() #>> '{0,seconds}')::integer, 0),
-    'swept_seconds_ago', (
-      select extract(epoch from now() - max(c.ran_at))::integer from private.clocks as c where c.name = 'swept'),
+    'swept_seconds_ago', private.swept_seconds_ago(),
     'published', coalesce((select jsonb_agg(t.tablename order by t.tablename) from pg_catalog.pg_publication_tables as t
       where t.pubname = 'supabase_realtime' and t.schemaname = 'public'), '[]'),
     'organizations', (select count(*) from public.organizations),
@@ -12846,7 +13467,8 @@ grant execute on function private.installation_health to service_role;
 -- ==================== schemas/sweep.sql
 
 -- The sweep: what time does to runners and jobs. It can run twice at once, and be missed for an hour: it looks at the
--- clock, not at how often it ran. It waits for nobody: what it cannot lock at once is left to the next sweep.
+-- clock, not at how often it ran. It waits for nobody: what it cannot lock at once is left to the next sweep. It has a
+-- driver of its own, every 10 s: pg_cron, or the supervisor of the embedded stack. Heartbeats only write their row.
 -- Housekeeping makes log partitions ahead, drops them when every organisation's retention is over, rolls up hours, and
 -- removes old sessions, ticks, counters and artifacts. Realtime: who may listen to which topic, and which tables pages
 -- follow. Logs and heartbeats are not among them. The statements are guarded, so they run where there is no Realtime,
@@ -12881,10 +13503,35 @@ begin
 end;
 $$;
 
--- Whether the server has been up long enough for every living runner to have sent a heartbeat.
-create function private.is_past_grace() returns boolean
+create unlogged table private.first_sweeps (
+  server_started_at timestamptz primary key,
+  swept_at timestamptz not null
+);
+alter table private.first_sweeps enable row level security;
+comment on table private.first_sweeps is
+  'The first sweep since the server started or crashed. UNLOGGED: a crash empties it together with the heartbeats, and '
+  'one killed backend is a crash that leaves the server''s start time as it was.';
+comment on column private.first_sweeps.server_started_at is 'The server''s start; an earlier one counts no more.';
+comment on column private.first_sweeps.swept_at is 'When the first sweep after that, or after a crash, ran.';
+
+-- When the grace for leases began: no lease ends in the 60 s after it, so that every living runner can send a
+-- heartbeat first.
+create function private.grace_began_at() returns timestamptz
 language sql stable set search_path = '' as $$
-  select pg_postmaster_start_time() < now() - interval '60 seconds'
+  select coalesce((
+    select f.swept_at from private.first_sweeps as f where f.server_started_at = pg_postmaster_start_time()), now())
+$$;
+
+-- Whether every living runner has had the time to send a heartbeat. The first sweep begins the grace.
+create function private.is_past_grace() returns boolean
+language plpgsql set search_path = '' as $$
+begin
+  insert into private.first_sweeps as f (server_started_at, swept_at) values (pg_postmaster_start_time(), now())
+  -- A clock that was set back must not prolong the grace.
+  on conflict (server_started_at) do update set swept_at = now() where f.swept_at > now();
+  delete from private.first_sweeps as f where f.server_started_at <> pg_postmaster_start_time();
+  return private.grace_began_at() < now() - interval '60 seconds';
+end;
 $$;
 
 -- Marks runners and instances OFFLINE that have sent no heartbeat for 60 s, and wakes those who may take their place.
@@ -12905,7 +13552,7 @@ begin
       perform private.wake_lanes_of(v_worker);
       v_count := v_count + 1;
     exception
-      when others then raise warning 'sweep of runner %: %', v_worker, sqlerrm;
+      when query_canceled or others then raise warning 'sweep of runner %: %', v_worker, sqlerrm;
     end;
   end loop;
   update public.worker_instances as i set status = 'OFFLINE', disconnected_at = now()
@@ -12936,7 +13583,7 @@ begin
       perform private.refresh_worker_status(v_session.worker_id);
       v_count := v_count + 1;
     exception
-      when others then raise warning 'sweep of sessions of runner %: %', v_session.worker_id, sqlerrm;
+      when query_canceled or others then raise warning 'sweep of sessions of runner %: %', v_session.worker_id, sqlerrm;
     end;
   end loop;
   return v_count;
@@ -12965,7 +13612,7 @@ begin
         v_count := v_count + 1;
       end if;
     exception
-      when others then raise warning 'sweep of the lease of job %: %', v_job.job_id, sqlerrm;
+      when query_canceled or others then raise warning 'sweep of the lease of job %: %', v_job.job_id, sqlerrm;
     end;
   end loop;
   return v_count;
@@ -12987,7 +13634,43 @@ begin
         v_count := v_count + 1;
       end if;
     exception
-      when others then raise warning 'sweep of the pause of job %: %', v_job.job_id, sqlerrm;
+      when query_canceled or others then raise warning 'sweep of the pause of job %: %', v_job.job_id, sqlerrm;
+    end;
+  end loop;
+  return v_count;
+end;
+$$;
+
+-- Gives jobs of less than the usual priority (100) that one when they have waited for ten minutes, so that they do not
+-- starve behind people's jobs. One of each lane at a time: people's jobs must not wait behind a long queue of these.
+create function private.sweep_aging() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_live private.live_jobs;
+  v_job public.provision_jobs;
+  v_lane integer;
+  v_count integer := 0;
+begin
+  for v_live in
+    select q.* from private.lanes as l
+    cross join lateral (
+      select r.* from private.live_jobs as r where r.lane_id = l.id and r.stage = 'READY' order by r.ready_seq limit 1
+    ) as q
+    where l.priority > 100 and not exists (
+      select from private.live_jobs as a where a.aged_from = l.id and a.stage = 'READY')
+  loop
+    begin
+      select * into v_job from public.provision_jobs as j where j.id = v_live.job_id;
+      continue when v_job.queued_at > now() - interval '10 minutes' or not private.try_lock_job(v_live);
+      v_job.priority := 100;
+      v_lane := private.lane_of(v_job);
+      -- It keeps its place: older than the jobs that became ready meanwhile.
+      update private.live_jobs as q set priority = 100, lane_id = v_lane, aged_from = v_live.lane_id
+      where q.job_id = v_live.job_id;
+      perform private.wake_lane(v_lane);
+      v_count := v_count + 1;
+    exception
+      when query_canceled or others then raise warning 'sweep of the priority of job %: %', v_live.job_id, sqlerrm;
     end;
   end loop;
   return v_count;
@@ -13011,37 +13694,10 @@ begin
         'Nobody approved it in time.');
       v_count := v_count + 1;
     exception
-      when others then raise warning 'sweep of the approval of job %: %', v_job, sqlerrm;
+      when query_canceled or others then raise warning 'sweep of the approval of job %: %', v_job, sqlerrm;
     end;
   end loop;
   return v_count;
-end;
-$$;
-
--- One part of what starts by itself, called as the sweep's answer calls it; {} where it fails, as if it had not run.
-create function private.sweep_trigger(p_name text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return jsonb_build_object(p_name, case p_name
-    when 'scheduled' then to_jsonb(private.sweep_schedules())
-    when 'placed' then to_jsonb(private.sweep_sets())
-    when 'rollouts' then to_jsonb(private.sweep_update_policies())
-    when 'woken' then to_jsonb(private.wake_notifier()) end);
-exception
-  -- Somebody is at it, it cannot run, or it takes too long: that must not keep leases from ending. The next sweep tries
-  -- again.
-  when query_canceled or others then
-    raise warning 'sweep, %: %', p_name, sqlerrm;
-    return '{}';
-end;
-$$;
-
--- What starts by itself: schedules, jobs of sets, updates by policy, and the delivery of notifications.
-create function private.sweep_triggers() returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.sweep_trigger('scheduled') || private.sweep_trigger('placed') || private.sweep_trigger('rollouts')
-    || private.sweep_trigger('woken');
 end;
 $$;
 
@@ -13050,25 +13706,30 @@ create function private.log_days() returns setof date
 language sql stable set search_path = '' as $$
   select to_date(right(c.relname, 8), 'YYYYMMDD')
   from pg_catalog.pg_inherits as i join pg_catalog.pg_class as c on c.oid = i.inhrelid
-  where i.inhparent = 'public.job_log_chunks'::pg_catalog.regclass order by 1
+  where i.inhparent = 'public.job_log_chunks'::pg_catalog.regclass and c.relname ~ '_[0-9]{8}$' order by 1
 $$;
 
--- Drops the log partitions that no organisation keeps any more.
+-- Drops log partitions that no organisation keeps any more, a week of days at a time: each costs locks until the end of
+-- the transaction.
 create function private.drop_old_log_partitions() returns integer
 language plpgsql set search_path = '' as $$
 declare
   v_day pg_catalog.date;
-  v_keep integer := coalesce((select max(o.log_retention_days) from public.organizations as o), 30);
+  v_oldest pg_catalog.date := private.utc_day() - coalesce((
+    select max(o.log_retention_days) from public.organizations as o), 30);
   v_count integer := 0;
 begin
-  for v_day in select d from private.log_days() as d where d < current_date - v_keep loop
+  delete from private.job_log_chunks_rest where log_day < v_oldest;
+  for v_day in select d from private.log_days() as d where d < v_oldest loop
     begin
       execute format('drop table private.%I', private.log_partition_name(v_day));
       v_count := v_count + 1;
     exception
       -- Somebody reads logs, such as a backup: their days go with the next housekeeping.
       when lock_not_available then exit;
+      when query_canceled or others then raise warning 'sweep, logs of %: %', v_day, sqlerrm;
     end;
+    exit when v_count = 7;
   end loop;
   return v_count;
 end;
@@ -13093,11 +13754,13 @@ declare
   v_count integer := 0;
 begin
   -- Whole days go by dropping their partition; this is for organisations that keep logs for less long than another. A
-  -- part at a time: it may run inside of a heartbeat, which must not take long.
-  for v_day in select d from private.log_days() as d loop
+  -- part at a time, so that a sweep stays short.
+  for v_day in
+    select d from private.log_days() as d union select c.log_day from private.job_log_chunks_rest as c order by 1
+  loop
     v_orgs := array(
       select o.id from public.organizations as o left join private.log_retention as r on r.org_id = o.id
-      where v_day < current_date - o.log_retention_days and v_day >= coalesce(r.kept_from, v_day));
+      where v_day < private.utc_day() - o.log_retention_days and v_day >= coalesce(r.kept_from, v_day));
     continue when v_orgs = '{}';
     delete from public.job_log_chunks as c
     where (c.log_day, c.job_id, c.attempt, c.seq) in (
@@ -13202,11 +13865,11 @@ begin
 end;
 $$;
 
--- Removes what is past its time; makes log partitions ahead.
-create function private.housekeeping() returns jsonb
-language plpgsql set search_path = '' set lock_timeout = '100ms' as $$
+-- Removes rows that are past their time; makes log partitions ahead.
+create function private.remove_old_rows() returns boolean
+language plpgsql set search_path = '' as $$
 begin
-  perform private.ensure_log_partition(current_date + d) from generate_series(0, 2) as d;
+  perform private.ensure_log_partition(private.utc_day() + d) from generate_series(0, 2) as d;
   delete from private.sessions where ended_at < now() - interval '7 days';
   delete from private.rate_limits where window_started_at < now() - interval '1 day';
   delete from private.wake_ups where sent_at < now() - interval '1 hour';
@@ -13218,43 +13881,141 @@ begin
   delete from private.uploads where created_at < now() - interval '1 hour';
   delete from public.job_sets where finished_at < now() - interval '90 days';
   delete from public.deliveries where finished_at < now() - interval '30 days';
-  return jsonb_build_object('dropped_log_days', private.drop_old_log_partitions(), 'rolled_hours', private.roll_up(),
-    'forgotten_instances', private.forget_instances(), 'removed_modules', private.remove_temporary_modules(),
-    'deleted_log_chunks', case when private.is_due('retention', interval '30 minutes') then private.delete_old_logs()
-      else 0 end,
-    'forgotten_lanes', private.forget_lanes());
+  -- Stored by a person: the text is among the versions of the state.
+  update private.kept_states set body = '' where stored_at < now() - interval '90 days' and body <> '';
+  -- The oldest have the lowest numbers.
+  delete from public.worker_events as e using (
+    select o.id, o.at from public.worker_events as o order by o.id limit 5000) as o
+  where e.id = o.id and o.at < now() - interval '400 days';
+  delete from public.audit_events as e using (
+    select o.id, o.at from public.audit_events as o order by o.id limit 5000) as o
+  where e.id = o.id and o.at < now() - interval '730 days';
+  return true;
+end;
+$$;
+
+-- ## history
+
+create table private.slimmed_history (
+  org_id uuid primary key references public.organizations (id) on delete cascade,
+  slimmed_until timestamptz not null
+);
+alter table private.slimmed_history enable row level security;
+comment on table private.slimmed_history is
+  'How far each organisation''s old jobs were slimmed, so that no job is looked at twice.';
+comment on column private.slimmed_history.slimmed_until is 'Jobs that ended before it have no payload any more.';
+
+-- Removes payload, steps, plan and result of jobs that ended 90 days ago, a thousand at a time: they are most of a row.
+create function private.slim_old_jobs() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_jobs bigint[] := array(
+    select j.id from public.organizations as o
+    left join private.slimmed_history as h on h.org_id = o.id
+    cross join lateral (
+      select k.id from public.provision_jobs as k
+      where k.org_id = o.id and k.finished_at >= coalesce(h.slimmed_until, '-infinity')
+        and k.finished_at < now() - interval '90 days' and k.slimmed_at is null
+      order by k.finished_at limit 1000
+    ) as j limit 1000);
+begin
+  with slimmed as (
+    update public.provision_jobs as j set slimmed_at = now(), payload = '{}', steps = '[]', plan_summary = null,
+      result = null, late_report = null
+    where j.id = any (v_jobs) returning j.org_id, j.finished_at
+  )
+  insert into private.slimmed_history as h (org_id, slimmed_until)
+  select s.org_id, max(s.finished_at) from slimmed as s group by s.org_id
+  on conflict (org_id) do update set slimmed_until = excluded.slimmed_until;
+  return cardinality(v_jobs);
+end;
+$$;
+
+-- Deletes jobs that ended 400 days ago, with their events, a thousand at a time. One that has a state which nobody has
+-- decided about stays.
+create function private.delete_old_jobs() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_jobs bigint[] := array(
+    select j.id from public.organizations as o
+    cross join lateral (
+      select k.id from public.provision_jobs as k
+      where k.org_id = o.id and k.finished_at < now() - interval '400 days' and not exists (
+        select from private.kept_states as s
+        where s.job_id = k.id and s.stored_at is null and s.discarded_at is null)
+      order by k.finished_at limit 1000
+    ) as j limit 1000);
+begin
+  delete from public.job_events as e where e.job_id = any (v_jobs);
+  delete from public.provision_jobs as j where j.id = any (v_jobs);
+  return cardinality(v_jobs);
+end;
+$$;
+
+-- One part of the sweep, named as its answer names it. A part that fails or takes too long must not keep the others
+-- from running: it is undone alone, and the next sweep tries again.
+create function private.sweep_part(p_name text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return jsonb_build_object(p_name, case p_name
+    when 'lost' then to_jsonb(private.sweep_leases())
+    when 'unheard' then to_jsonb(private.sweep_updates())
+    when 'offline' then to_jsonb(private.sweep_workers())
+    when 'ready' then to_jsonb(private.sweep_backoff())
+    when 'aged' then to_jsonb(private.sweep_aging())
+    when 'expired' then to_jsonb(private.sweep_approvals())
+    when 'ended' then to_jsonb(private.sweep_sessions())
+    when 'removed' then to_jsonb(private.sweep_removals())
+    when 'scheduled' then to_jsonb(private.sweep_schedules())
+    when 'placed' then to_jsonb(private.sweep_sets())
+    when 'rollouts' then to_jsonb(private.sweep_update_policies())
+    when 'woken' then to_jsonb(private.wake_notifier())
+    when 'removed_rows' then to_jsonb(private.remove_old_rows())
+    when 'dropped_log_days' then to_jsonb(private.drop_old_log_partitions())
+    when 'deleted_log_chunks' then to_jsonb(case when private.is_due('retention', interval '30 minutes')
+      then private.delete_old_logs() else 0 end)
+    when 'slimmed_jobs' then to_jsonb(private.slim_old_jobs())
+    when 'deleted_jobs' then to_jsonb(private.delete_old_jobs())
+    when 'rolled_hours' then to_jsonb(private.roll_up())
+    when 'forgotten_instances' then to_jsonb(private.forget_instances())
+    when 'removed_modules' then to_jsonb(private.remove_temporary_modules())
+    when 'forgotten_lanes' then to_jsonb(private.forget_lanes()) end);
+exception
+  when query_canceled or others then
+    raise warning 'sweep, %: %', p_name, sqlerrm;
+    return jsonb_build_object('failed', format('%s: %s', p_name, sqlerrm));
 end;
 $$;
 
 create function private.sweep() returns jsonb
-language plpgsql security definer set search_path = '' as $$
+language plpgsql security definer set search_path = '' set lock_timeout = '100ms' as $$
 declare
+  v_part pg_catalog.text;
+  v_is_whole boolean;
   v_done pg_catalog.jsonb := '{}';
 begin
   if not pg_try_advisory_xact_lock(private.lock_key('sweep')) then
     return jsonb_build_object('skipped', 'Another sweep is running.');
   end if;
-  v_done := jsonb_build_object('removed', private.sweep_removals(), 'ended', private.sweep_sessions());
-  if private.is_past_grace() then
-    v_done := v_done || jsonb_build_object('lost', private.sweep_leases(), 'unheard', private.sweep_updates());
+  -- Leases come first: whatever else takes long, a lost job is found.
+  foreach v_part in array case when private.is_past_grace() then array['lost', 'unheard', 'offline'] else '{}' end
+    || array['ready', 'aged', 'expired', 'ended', 'removed'] loop
+    v_done := v_done || private.sweep_part(v_part);
+  end loop;
+  v_is_whole := not v_done ? 'failed';
+  -- Housekeeping that fails is tried again in five minutes.
+  foreach v_part in array array['scheduled', 'placed', 'rollouts', 'woken']
+    || case when private.is_due('housekeeping', interval '5 minutes') then array['removed_rows', 'dropped_log_days',
+      'deleted_log_chunks', 'slimmed_jobs', 'deleted_jobs', 'rolled_hours', 'forgotten_instances', 'removed_modules',
+      'forgotten_lanes'] else '{}' end loop
+    v_done := v_done || private.sweep_part(v_part);
+  end loop;
+  -- A sweep in which leases, pauses or sessions failed is one that has not run.
+  if v_is_whole then
+    perform private.note_alive();
+    insert into private.clocks (name, ran_at) values ('swept', now())
+    on conflict (name) do update set ran_at = excluded.ran_at;
   end if;
-  v_done := v_done || jsonb_build_object('ready', private.sweep_backoff(), 'expired', private.sweep_approvals());
-  if private.is_past_grace() then
-    v_done := v_done || jsonb_build_object('offline', private.sweep_workers());
-  end if;
-  v_done := v_done || private.sweep_triggers();
-  if private.is_due('housekeeping', interval '5 minutes') then
-    begin
-      v_done := v_done || private.housekeeping();
-    exception
-      -- What the sweep has done stays done, and the clock as well: housekeeping is tried again in five minutes.
-      when query_canceled or others then raise warning 'sweep, housekeeping: %', sqlerrm;
-    end;
-  end if;
-  -- Noted at its end, whoever ran it: a sweep that fails is one that has not run.
-  perform private.note_alive();
-  insert into private.clocks (name, ran_at) values ('swept', now())
-  on conflict (name) do update set ran_at = excluded.ran_at;
   return v_done;
 end;
 $$;
@@ -13263,20 +14024,21 @@ comment on function private.sweep is
   'run twice or not at all. Service key only.';
 grant execute on function private.sweep to service_role;
 
--- Runs the sweep from a heartbeat, every 5 s at most. A failing sweep does not fail it.
-create function private.sweep_if_due() returns void
-language plpgsql set search_path = '' set lock_timeout = '100ms' as $$
+-- Seconds since the last sweep that was whole; null when there was none since the server's last crash.
+create function private.swept_seconds_ago() returns integer
+language sql stable set search_path = '' as $$
+  select extract(epoch from now() - c.ran_at)::integer from private.clocks as c where c.name = 'swept'
+$$;
+
+-- The sweep's driver. Where pg_cron cannot be created, the embedded stack's supervisor sweeps, or another scheduler
+-- with the service key; no call of a runner does, so that a slow part costs no heartbeat.
+do $$
 begin
-  if not private.is_due('sweep', interval '5 seconds') then
-    return;
+  if exists (select from pg_catalog.pg_available_extensions where name = 'pg_cron') then
+    create extension if not exists pg_cron;
   end if;
-  begin
-    perform private.sweep();
-  exception
-    -- A heartbeat must not fail because of somebody else's job, nor because there was too much of it for the time
-    -- that a call has.
-    when query_canceled or others then raise warning 'sweep: %', sqlerrm;
-  end;
+exception
+  when others then raise notice 'pg_cron cannot be created here (%); another driver must sweep.', sqlerrm;
 end;
 $$;
 
@@ -13391,6 +14153,17 @@ $$;
 comment on function public.assign_worker is
   'Lets a runner serve modules at or below a path; "" is all modules. Admins.';
 grant execute on function public.assign_worker to authenticated;
+
+create function public.attach_identity(p_org uuid, p_path text, p_spec jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.attach_identity(p_org, p_path, p_spec);
+end
+$$;
+comment on function public.attach_identity is
+  'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, '
+  'settings}. Admins.';
+grant execute on function public.attach_identity to authenticated;
 
 create function public.cancel_job(p_job bigint, p_kind public.cancel_kind default
   'GRACEFUL'::public.cancel_kind, p_reason text default null::text) returns jsonb
@@ -13571,6 +14344,16 @@ comment on function public.deploy_worker is
   'cpu, memory, image, version and a runner''s settings. Admins.';
 grant execute on function public.deploy_worker to authenticated;
 
+create function public.detach_identity(p_job_identity uuid) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.detach_identity(p_job_identity);
+end
+$$;
+comment on function public.detach_identity is
+  'Detaches an identity. Jobs that run get no further token for it. Admins.';
+grant execute on function public.detach_identity to authenticated;
+
 create function public.device_login(p_user_code text) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -13680,8 +14463,8 @@ begin
 end
 $$;
 comment on function public.fleet_overview is
-  'Counts of an organisation, and live numbers of the runners named, 1,000 at most: status, last heartbeat, '
-  'load per instance. Members.';
+  'Counts of an organisation, live numbers of the runners named, 1,000 at most: status, last heartbeat, '
+  'load per instance; and how long ago the last sweep was (null: none since a crash). Members.';
 grant execute on function public.fleet_overview to authenticated;
 
 create function public.fleet_stats(p_org uuid, p_hours integer default 24) returns jsonb
@@ -13816,7 +14599,8 @@ end
 $$;
 comment on function public.list_jobs is
   'A page of jobs {total, counts by status, rows}, running ones first or newest first; filters {status, '
-  'type, module_id, worker_id}. Members.';
+  'type, module_id, worker_id}. Without a search, the newest 10,000 of each final status are counted. '
+  'Members.';
 grant execute on function public.list_jobs to authenticated;
 
 create function public.list_modules(p_org uuid, p_search text default null::text, p_filters jsonb
@@ -14007,6 +14791,17 @@ comment on function public.plan_changes is
   'all; sensitive values are masked. Members.';
 grant execute on function public.plan_changes to authenticated;
 
+create function public.preview_identities(p_module uuid, p_type public.job_type default
+  'PLAN'::public.job_type) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.preview_identities(p_module, p_type);
+end
+$$;
+comment on function public.preview_identities is
+  'The identities that a module''s next job would have, and the claims of their tokens. Members.';
+grant execute on function public.preview_identities to authenticated;
+
 create function public.preview_schedule(p_org uuid, p_cron text, p_zone text default 'UTC'::text) returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin
@@ -14027,6 +14822,17 @@ comment on function public.publish_release is
   'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again is no error. '
   'Service key only.';
 grant execute on function public.publish_release to service_role;
+
+create function public.push_state(p_module uuid, p_body text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.push_state(p_module, p_body);
+end
+$$;
+comment on function public.push_state is
+  'Stores a state file as the newest version of a module''s state; refused while a job uses the state, with '
+  'another lineage, and with a serial that is not newer. Admins.';
+grant execute on function public.push_state to authenticated;
 
 create function public.rate_limit(p_key text, p_limit integer, p_window_seconds integer) returns boolean
 language plpgsql set search_path = '' as $$
@@ -14718,15 +15524,17 @@ comment on function public.withdraw_release is
   'Withdraws a release: no runner is updated to it any more. Service key only.';
 grant execute on function public.withdraw_release to service_role;
 
-create function public.worker_append_logs(p_job bigint, p_attempt integer, p_chunks jsonb) returns jsonb
+create function public.worker_append_logs(p_job bigint, p_attempt integer, p_chunks jsonb, p_is_late
+  boolean default false) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
-  return private.worker_append_logs(p_job, p_attempt, p_chunks);
+  return private.worker_append_logs(p_job, p_attempt, p_chunks, p_is_late);
 end
 $$;
 comment on function public.worker_append_logs is
   'Appends log chunks [{seq, step, body}]. A chunk that is already there is left as it is, so repeating a '
-  'call is harmless.';
+  'call is harmless. With p_is_late an attempt that lost its job fills the gaps that its late report was '
+  'answered with.';
 grant execute on function public.worker_append_logs to executor, worker;
 
 create function public.worker_claim(p_request_id uuid, p_slots integer default 1) returns json
@@ -14797,6 +15605,17 @@ comment on function public.worker_history is
   'A runner''s quarters of an hour [{at, heartbeats, status, load}]; one that is missing had no heartbeat. '
   'Members.';
 grant execute on function public.worker_history to authenticated;
+
+create function public.worker_identities(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.worker_identities(p_job, p_attempt);
+end
+$$;
+comment on function public.worker_identities is
+  'The identities of a running job, and the claims of its tokens: for the attempt that holds the lease '
+  'alone, and for its own phase. The edge function job-identity signs what this returns.';
+grant execute on function public.worker_identities to executor, worker;
 
 create function public.worker_job(p_job bigint, p_attempt integer, p_has_payload boolean default true) returns jsonb
 language plpgsql set search_path = '' as $$

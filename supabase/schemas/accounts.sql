@@ -556,31 +556,44 @@ begin
 end;
 $$;
 
--- The login that waits with a code, however the code is written.
-create function private.need_device_login(p_user_code text) returns private.device_logins
+-- The login that waits with a code, however the code is written; empty if there is none. Guesses are counted, so a
+-- wrong one is answered without an exception, which would take its count back.
+create function private.find_device_login(p_user_code text) returns private.device_logins
 language plpgsql set search_path = '' as $$
 declare
   v_login private.device_logins;
 begin
   perform private.need_person();
   perform private.refuse_personal_token();
+  if not private.rate_limit('device:code:' || private.caller_id(), 20, 60) then
+    perform private.fail('RY429', 'Too many codes were tried.', 'Try again in a minute.');
+  end if;
   select * into v_login from private.device_logins
   where user_code = upper(regexp_replace(p_user_code, '[^A-Za-z]', '', 'g')) and expires_at > now()
     and is_confirmed is null
   for update;
-  if v_login.device_hash is null then
-    perform private.fail('RY404', 'No program waits with this code.',
-      'It may be mistyped, older than ten minutes, or used already; start again with: runyard login.');
-  end if;
   return v_login;
+end;
+$$;
+
+-- PostgREST answers with this status and commits.
+create function private.no_device_login() returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  perform set_config('response.status', '404', true);
+  return jsonb_build_object('code', 'RY404', 'message', 'No program waits with this code.', 'details', null, 'hint',
+    'It may be mistyped, older than ten minutes, or used already; start again with: runyard login.');
 end;
 $$;
 
 create function private.device_login(p_user_code text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_login private.device_logins := private.need_device_login(p_user_code);
+  v_login private.device_logins := private.find_device_login(p_user_code);
 begin
+  if v_login.device_hash is null then
+    return private.no_device_login();
+  end if;
   return jsonb_build_object('user_code', v_login.user_code, 'program', v_login.program, 'address', v_login.address,
     'created_at', v_login.created_at, 'expires_at', v_login.expires_at);
 end;
@@ -592,10 +605,12 @@ grant execute on function private.device_login to authenticated;
 create function private.decide_device_login(p_user_code text, p_is_confirmed boolean) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_login private.device_logins := private.need_device_login(p_user_code);
+  v_login private.device_logins := private.find_device_login(p_user_code);
 begin
   if p_is_confirmed is null then
     perform private.fail('RY422', 'Confirm it or decline it.', 'Send true or false.');
+  elsif v_login.device_hash is null then
+    return private.no_device_login();
   end if;
   update private.device_logins set is_confirmed = p_is_confirmed, decided_by = private.caller_id()
   where device_hash = v_login.device_hash;

@@ -47,6 +47,17 @@ comment on function public.assign_worker is
   'Lets a runner serve modules at or below a path; "" is all modules. Admins.';
 grant execute on function public.assign_worker to authenticated;
 
+create function public.attach_identity(p_org uuid, p_path text, p_spec jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.attach_identity(p_org, p_path, p_spec);
+end
+$$;
+comment on function public.attach_identity is
+  'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, '
+  'settings}. Admins.';
+grant execute on function public.attach_identity to authenticated;
+
 create function public.cancel_job(p_job bigint, p_kind public.cancel_kind default
   'GRACEFUL'::public.cancel_kind, p_reason text default null::text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -226,6 +237,16 @@ comment on function public.deploy_worker is
   'cpu, memory, image, version and a runner''s settings. Admins.';
 grant execute on function public.deploy_worker to authenticated;
 
+create function public.detach_identity(p_job_identity uuid) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.detach_identity(p_job_identity);
+end
+$$;
+comment on function public.detach_identity is
+  'Detaches an identity. Jobs that run get no further token for it. Admins.';
+grant execute on function public.detach_identity to authenticated;
+
 create function public.device_login(p_user_code text) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -335,8 +356,8 @@ begin
 end
 $$;
 comment on function public.fleet_overview is
-  'Counts of an organisation, and live numbers of the runners named, 1,000 at most: status, last heartbeat, '
-  'load per instance. Members.';
+  'Counts of an organisation, live numbers of the runners named, 1,000 at most: status, last heartbeat, '
+  'load per instance; and how long ago the last sweep was (null: none since a crash). Members.';
 grant execute on function public.fleet_overview to authenticated;
 
 create function public.fleet_stats(p_org uuid, p_hours integer default 24) returns jsonb
@@ -471,7 +492,8 @@ end
 $$;
 comment on function public.list_jobs is
   'A page of jobs {total, counts by status, rows}, running ones first or newest first; filters {status, '
-  'type, module_id, worker_id}. Members.';
+  'type, module_id, worker_id}. Without a search, the newest 10,000 of each final status are counted. '
+  'Members.';
 grant execute on function public.list_jobs to authenticated;
 
 create function public.list_modules(p_org uuid, p_search text default null::text, p_filters jsonb
@@ -662,6 +684,17 @@ comment on function public.plan_changes is
   'all; sensitive values are masked. Members.';
 grant execute on function public.plan_changes to authenticated;
 
+create function public.preview_identities(p_module uuid, p_type public.job_type default
+  'PLAN'::public.job_type) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.preview_identities(p_module, p_type);
+end
+$$;
+comment on function public.preview_identities is
+  'The identities that a module''s next job would have, and the claims of their tokens. Members.';
+grant execute on function public.preview_identities to authenticated;
+
 create function public.preview_schedule(p_org uuid, p_cron text, p_zone text default 'UTC'::text) returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin
@@ -682,6 +715,17 @@ comment on function public.publish_release is
   'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again is no error. '
   'Service key only.';
 grant execute on function public.publish_release to service_role;
+
+create function public.push_state(p_module uuid, p_body text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.push_state(p_module, p_body);
+end
+$$;
+comment on function public.push_state is
+  'Stores a state file as the newest version of a module''s state; refused while a job uses the state, with '
+  'another lineage, and with a serial that is not newer. Admins.';
+grant execute on function public.push_state to authenticated;
 
 create function public.rate_limit(p_key text, p_limit integer, p_window_seconds integer) returns boolean
 language plpgsql set search_path = '' as $$
@@ -1373,15 +1417,17 @@ comment on function public.withdraw_release is
   'Withdraws a release: no runner is updated to it any more. Service key only.';
 grant execute on function public.withdraw_release to service_role;
 
-create function public.worker_append_logs(p_job bigint, p_attempt integer, p_chunks jsonb) returns jsonb
+create function public.worker_append_logs(p_job bigint, p_attempt integer, p_chunks jsonb, p_is_late
+  boolean default false) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
-  return private.worker_append_logs(p_job, p_attempt, p_chunks);
+  return private.worker_append_logs(p_job, p_attempt, p_chunks, p_is_late);
 end
 $$;
 comment on function public.worker_append_logs is
   'Appends log chunks [{seq, step, body}]. A chunk that is already there is left as it is, so repeating a '
-  'call is harmless.';
+  'call is harmless. With p_is_late an attempt that lost its job fills the gaps that its late report was '
+  'answered with.';
 grant execute on function public.worker_append_logs to executor, worker;
 
 create function public.worker_claim(p_request_id uuid, p_slots integer default 1) returns json
@@ -1452,6 +1498,17 @@ comment on function public.worker_history is
   'A runner''s quarters of an hour [{at, heartbeats, status, load}]; one that is missing had no heartbeat. '
   'Members.';
 grant execute on function public.worker_history to authenticated;
+
+create function public.worker_identities(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.worker_identities(p_job, p_attempt);
+end
+$$;
+comment on function public.worker_identities is
+  'The identities of a running job, and the claims of its tokens: for the attempt that holds the lease '
+  'alone, and for its own phase. The edge function job-identity signs what this returns.';
+grant execute on function public.worker_identities to executor, worker;
 
 create function public.worker_job(p_job bigint, p_attempt integer, p_has_payload boolean default true) returns jsonb
 language plpgsql set search_path = '' as $$

@@ -343,7 +343,7 @@ begin
         v_count := v_count + 1;
       end if;
     exception
-      when others then raise warning 'sweep of removed runner %: %', v_worker.id, sqlerrm;
+      when query_canceled or others then raise warning 'sweep of removed runner %: %', v_worker.id, sqlerrm;
     end;
   end loop;
   return v_count;
@@ -425,9 +425,10 @@ language sql stable set search_path = '' as $$
         coalesce((w.scaling ->> 'idle_seconds')::integer, 300)),
     'load', jsonb_build_object('desired', w.desired_count, 'connected', l.connected, 'waiting', (
         -- Who is nearer is asked once for a lane that has work, not for each of its jobs.
-        select coalesce(sum(case when ready.jobs = 0 or private.has_nearer(l, lw.distance) then 0 else ready.jobs end),
-          0)
-        from private.lane_workers as lw join private.lanes as l on l.id = lw.lane_id
+        select coalesce(sum(case when ready.jobs > 0 and not exists (
+          select from private.preferred_runners as p where p.lane_id = lw.lane_id and p.distance < lw.distance offset 0
+        ) then ready.jobs end), 0)
+        from private.lane_workers as lw
         cross join lateral (
           select count(*) as jobs from private.live_jobs as q where q.lane_id = lw.lane_id and q.stage = 'READY'
         ) as ready

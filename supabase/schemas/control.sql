@@ -229,6 +229,10 @@ begin
     perform private.fail('RY409', format('The job is %s; only a failed or cancelled one can be retried.', v_old.status),
       case when v_old.status = 'NEEDS_ATTENTION' then 'Resolve it first.' else 'Enqueue a new one instead.' end);
   end if;
+  if v_old.slimmed_at is not null then
+    perform private.fail('RY409', 'The job ended more than 90 days ago; its options are past their retention period.',
+      'Enqueue a new one instead.');
+  end if;
   select * into v_module from public.modules where id = v_old.module_id and deleted_at is null;
   if v_old.module_id is null then
     perform private.need('job.destroy', v_old.org_id, v_old.module_path);

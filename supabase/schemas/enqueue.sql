@@ -55,15 +55,15 @@ comment on type private.placement is 'What the queue of a state needs to know ab
 
 -- Jobs of a set are read by their numbers: "offset 0" makes it a look for each, and never a comparison of every row
 -- with every number; the end of this file, that it is a look into the index.
--- Where those of these jobs that are QUEUED belong: state and lane. Each lane is looked for once.
+-- Where those of these jobs that are QUEUED belong: state and lane. Each lane is looked for once, all of them together.
 create function private.placements(
   p_jobs bigint[]
 ) returns table (job_id bigint, state_key uuid, priority smallint, attempt integer, lane_id integer)
 language sql set search_path = '' as $$
   -- Modules of a group have the same lane, unless they want different runners or somebody is assigned to one of them
   -- alone.
-  with alike as (
-    select min(j.job_id) as first_job,
+  with alike as materialized (
+    select row_number() over () as place, min(j.job_id) as first_job,
       array_agg(row(j.job_id, j.state_key, j.priority, j.attempt)::private.placement) as jobs
     from unnest(p_jobs) as p (id)
     cross join lateral (select * from private.job_states as j where j.job_id = p.id offset 0) as j
@@ -74,10 +74,11 @@ language sql set search_path = '' as $$
         select from public.worker_assignments as a where a.org_id = j.org_id and a.path = j.module_path
       ) then j.module_path else j.group_path end
   ), found as materialized (
-    select private.lane_of(j) as lane_id, a.jobs from alike as a join public.provision_jobs as j on j.id = a.first_job
+    select private.lanes_for(array_agg(private.lane_needs(j) order by a.place)) as lanes
+    from alike as a join public.provision_jobs as j on j.id = a.first_job
   )
-  select j.job_id, j.state_key, j.priority, j.attempt, f.lane_id
-  from found as f cross join lateral unnest(f.jobs) as j
+  select j.job_id, j.state_key, j.priority, j.attempt, f.lanes[a.place]
+  from found as f cross join alike as a cross join lateral unnest(a.jobs) as j
 $$;
 
 -- Puts those of an organisation's jobs that are QUEUED, at most one for each state, into the queues of their states;
@@ -228,14 +229,14 @@ language plpgsql immutable set search_path = '' as $$
 begin
   if exists (
     select from jsonb_each(p_options) as o
-    where o.key in ('auto_apply', 'confirm', 'refresh_only', 'destroy') and jsonb_typeof(o.value) not in ('boolean',
+    where o.key in ('auto_apply', 'confirm', 'refresh_only', 'destroy', 'bring_state') and jsonb_typeof(o.value) not in ('boolean',
         'null')
       or o.key in ('targets', 'replace') and (jsonb_typeof(o.value) not in ('array', 'null')
         or pg_column_size(o.value) > 65536
         or jsonb_path_exists(o.value, 'strict $[*] ? (@.type() != "string")', silent => true))
   ) then
     perform private.fail('RY422', 'An option of the job has the wrong type.',
-      'auto_apply, confirm, refresh_only and destroy are true or false; targets and replace are lists of addresses, '
+      'auto_apply, confirm, refresh_only, destroy and bring_state are true or false; targets and replace are lists of addresses, '
       'of at most 64 KiB.');
   end if;
 end;
@@ -247,7 +248,7 @@ language plpgsql stable set search_path = '' as $$
 begin
   perform private.refuse_unknown_keys(p_options, array['plan_job_id', 'priority', 'labels', 'pinned_worker_id',
     'pinned_instance_name', 'max_attempts', 'idempotency_key', 'approvals_required', 'auto_apply', 'confirm',
-    'refresh_only', 'destroy', 'targets', 'replace', 'reason', 'upload_id', 'variables']);
+    'refresh_only', 'destroy', 'targets', 'replace', 'reason', 'upload_id', 'variables', 'bring_state']);
   perform private.check_option_types(p_options);
   perform private.check_reason(p_options ->> 'reason');
   if coalesce((p_options ->> 'priority')::integer, 100) not between 0 and 1000
@@ -374,7 +375,7 @@ begin
     from unnest(p_modules) with ordinality as p (id, place)
     cross join lateral (select * from public.modules as m where m.id = p.id offset 0) as m
     cross join lateral (select m.id, m.name, m.path, m.group_path, m.engine::pg_catalog.text as engine,
-      m.engine_version, coalesce(v_sent ->> 'source_kind', m.source_kind::pg_catalog.text) as source_kind,
+      m.engine_version, m.backend, coalesce(v_sent ->> 'source_kind', m.source_kind::pg_catalog.text) as source_kind,
       coalesce(v_sent -> 'source', m.source) as source,
       case when p_options ? 'variables' then m.inputs || (p_options -> 'variables') else m.inputs end as inputs,
       m.env, m.extra_files, m.hooks) as frozen
@@ -408,6 +409,24 @@ begin
 end;
 $$;
 
+-- Refuses to bring in a state where one is kept already, and together with options that would hide what differs.
+create function private.check_bring_state(p_type public.job_type, p_modules uuid[], p_options jsonb) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if p_type <> 'PLAN' or p_options ?| array['destroy', 'refresh_only', 'targets', 'replace', 'upload_id', 'auto_apply',
+    'confirm'] then
+    perform private.fail('RY422', 'A state is brought in by a plan of the whole module, and nothing is applied after.',
+      'Enqueue a PLAN with bring_state, without targets and without options that apply.');
+  end if;
+  perform private.fail('RY409', format('Runyard has a state of "%s" already.', m.path),
+    'Plan the module. An older version becomes the newest again by a rollback.')
+  from public.modules as m join private.states as s on s.module_id = m.id where m.id = any (p_modules);
+  perform private.fail('RY409', format('"%s" keeps its own backend or is a Pulumi module.', m.path),
+    'Let Runyard keep the state first (backend null); for Pulumi: runyard state push MODULE FILE.')
+  from public.modules as m where m.id = any (p_modules) and (m.backend = 'own' or m.engine = 'pulumi');
+end;
+$$;
+
 -- What a member asks for: a job for each of these modules, in its queue, and in the audit log. Their numbers.
 create function private.request_jobs(
   p_org uuid, p_type public.job_type, p_modules uuid[], p_keys text[], p_options jsonb
@@ -420,6 +439,9 @@ begin
   -- that somebody else applies must be seen, also by a job that waits for approval first.
   perform private.lock_module_states(p_org, p_modules);
   perform private.check_job_options(p_org, p_type, p_modules[1], p_options);
+  if p_options -> 'bring_state' = 'true' then
+    perform private.check_bring_state(p_type, p_modules, p_options);
+  end if;
   if p_type in ('APPLY', 'DESTROY') then
     perform private.refuse_locked_modules(p_modules);
   end if;
@@ -467,7 +489,6 @@ grant execute on function private.enqueue_job to authenticated;
 create function private.check_module_list(p_modules uuid[], p_options jsonb) returns void
 language plpgsql immutable set search_path = '' as $$
 begin
-  -- Each of them holds an advisory lock until the end, and the server has room for a few thousand.
   if p_modules is null or cardinality(p_modules) not between 1 and 1000 then
     perform private.fail('RY422', 'One call takes 1 to 1,000 modules.', 'Send more in several calls.');
   end if;

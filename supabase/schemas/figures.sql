@@ -42,7 +42,8 @@ begin
   elsif cardinality(v_shown) > 1000 then
     perform private.fail('RY422', 'Live numbers are given for 1,000 runners at a time.', 'Name those that are shown.');
   end if;
-  return jsonb_build_object('server_time', now(), 'counts', private.fleet_counts(p_org), 'workers', (
+  return jsonb_build_object('server_time', now(), 'counts', private.fleet_counts(p_org),
+    'swept_seconds_ago', private.swept_seconds_ago(), 'workers', (
     select coalesce(jsonb_agg(jsonb_build_object(
       'id', w.id, 'status', l.status, 'last_seen_at', l.last_seen_at, 'used', l.used, 'capacity',
         coalesce(nullif(l.capacity, 0), w.capacity),
@@ -55,8 +56,8 @@ begin
 end;
 $$;
 comment on function private.fleet_overview is
-  'Counts of an organisation, and live numbers of the runners named, 1,000 at most: status, last heartbeat, load per '
-  'instance. Members.';
+  'Counts of an organisation, live numbers of the runners named, 1,000 at most: status, last heartbeat, load per '
+  'instance; and how long ago the last sweep was (null: none since a crash). Members.';
 grant execute on function private.fleet_overview to authenticated;
 
 create table private.job_stats_hourly (
@@ -118,7 +119,7 @@ create function private.hour_stats(
   p_org uuid, p_from timestamptz, p_to timestamptz
 ) returns setof private.job_stats_hourly
 language sql stable set search_path = '' as $$
-  select j.org_id, date_bin('1 hour', j.finished_at, '2000-01-01'), count(*)::integer,
+  select j.org_id, date_bin('1 hour', j.finished_at, '2000-01-01 00:00+00'), count(*)::integer,
     count(*) filter (where j.status = 'SUCCEEDED')::integer, count(*) filter (where j.status = 'FAILED')::integer,
     count(*) filter (where j.status = 'CANCELLED')::integer,
     percentile_cont(0.5) within group (order by extract(epoch from j.claimed_at - j.queued_at))
@@ -135,7 +136,8 @@ create function private.wait_counts(
   p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval
 ) returns setof private.waits_hourly
 language sql stable set search_path = '' as $$
-  select j.org_id, date_bin(p_step, j.finished_at, '2000-01-01'), coalesce(case when j.claimed_at >= j.queued_at
+  select j.org_id, date_bin(p_step, j.finished_at, '2000-01-01 00:00+00'),
+    coalesce(case when j.claimed_at >= j.queued_at
       then width_bucket(ln(greatest(date_part('epoch', j.claimed_at - j.queued_at), 0.01)),
         ln(0.01::double precision), ln(1e6::double precision), 200) end, 0)::smallint,
     count(*), count(*) filter (where j.status = 'FAILED'), count(*) filter (where j.status = 'SUCCEEDED')
@@ -156,7 +158,7 @@ create function private.load_sums(
   p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval
 ) returns setof private.load_hourly
 language sql stable set search_path = '' as $$
-  select q.org_id, date_bin(p_step, q.at, '2000-01-01'), sum(q.heartbeats)::bigint, sum(q.busy)::bigint,
+  select q.org_id, date_bin(p_step, q.at, '2000-01-01 00:00+00'), sum(q.heartbeats)::bigint, sum(q.busy)::bigint,
     sum(q.slots)::bigint
   from (
     select w.org_id, t.at, max(t.heartbeats) as heartbeats, sum(t.busy) as busy, sum(t.slots) as slots
@@ -188,11 +190,11 @@ declare
   v_count integer := 0;
 begin
   for v_hour in
-    select h from generate_series(date_bin('1 hour', now(), '2000-01-01') - interval '24 hours',
-      date_bin('1 hour', now(), '2000-01-01') - interval '1 hour', interval '1 hour') as h
+    select h from generate_series(date_bin('1 hour', now(), '2000-01-01 00:00+00') - interval '24 hours',
+      date_bin('1 hour', now(), '2000-01-01 00:00+00') - interval '1 hour', interval '1 hour') as h
     where not exists (select from private.rolled_hours as r where r.hour = h)
   loop
-    -- Organisation by organisation, by its index: this runs inside of a heartbeat, however many jobs there are.
+    -- Organisation by organisation, by its index: the sweep runs this, however many jobs there are.
     insert into private.job_stats_hourly select s.* from public.organizations as o
     cross join lateral private.hour_stats(o.id, v_hour, v_hour + interval '1 hour') as s
       on conflict (org_id, hour) do nothing;
@@ -217,7 +219,7 @@ $$;
 create function private.fleet_stats(p_org uuid, p_hours integer default 24) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
-  v_now pg_catalog.timestamptz := date_bin('1 hour', now(), '2000-01-01');
+  v_now pg_catalog.timestamptz := date_bin('1 hour', now(), '2000-01-01 00:00+00');
   v_from pg_catalog.timestamptz := v_now - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168) - 1);
   v_open pg_catalog.timestamptz := private.open_since(v_from);
   v_jobs pg_catalog.jsonb;
@@ -258,7 +260,7 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_worker public.workers;
   v_from pg_catalog.timestamptz := date_bin('15 minutes', now(),
-    '2000-01-01') - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168));
+    '2000-01-01 00:00+00') - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168));
 begin
   select * into v_worker from public.workers where id = p_worker
     and (is_shared or org_id in (select private.my_org_ids()));
@@ -308,7 +310,7 @@ declare
 begin
   return query
   with counted as materialized (
-    select date_bin(p_step, c.hour, '2000-01-01') as bin, c.size, c.jobs, c.failed, c.succeeded from (
+    select date_bin(p_step, c.hour, '2000-01-01 00:00+00') as bin, c.size, c.jobs, c.failed, c.succeeded from (
       select * from private.waits_hourly as h where h.org_id = p_org and h.hour >= p_from and h.hour < v_open
       union all
       select * from private.wait_counts(p_org, v_open, p_to, p_step)
@@ -343,7 +345,7 @@ declare
     else private.open_since(p_from) end;
 begin
   return query
-  select date_bin(v_step, l.hour, '2000-01-01'), sum(l.busy)::double precision / nullif(sum(l.slots), 0) from (
+  select date_bin(v_step, l.hour, '2000-01-01 00:00+00'), sum(l.busy)::double precision / nullif(sum(l.slots), 0) from (
     select * from private.load_hourly as h where h.org_id = p_org and h.hour >= p_from and h.hour < v_open
     union all
     select * from private.load_sums(p_org, v_open, p_to, v_step)
@@ -422,7 +424,7 @@ declare
   -- Sixty to eighty-four points, however long the span.
   v_step pg_catalog.interval := case p_hours when 1 then interval '1 minute' when 24 then interval '20 minutes'
     when 168 then interval '2 hours' end;
-  v_to pg_catalog.timestamptz := date_bin(v_step, now(), '2000-01-01') + v_step;
+  v_to pg_catalog.timestamptz := date_bin(v_step, now(), '2000-01-01 00:00+00') + v_step;
   v_from pg_catalog.timestamptz := v_to - make_interval(hours => p_hours);
 begin
   perform private.need('organization.read', p_org);
@@ -495,8 +497,7 @@ language sql stable security definer set search_path = '' as $$
         select w.status, count(*) as n from public.workers as w where w.removed_at is null group by w.status) as c),
     'slots', (select coalesce(sum(i.capacity), 0) from private.instance_liveness as i where i.is_fresh),
     'slots_used', (select count(*) from private.live_jobs as l where l.stage = 'RUNNING'),
-    'sweep_lag_seconds', (
-      select extract(epoch from now() - max(c.ran_at)) from private.clocks as c where c.name = 'swept'),
+    'sweep_lag_seconds', private.swept_seconds_ago(),
     'deliveries', (
       select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
         select d.status, count(*) as n from public.deliveries as d group by d.status) as c),
@@ -539,8 +540,7 @@ language sql stable security definer set search_path = '' as $$
     'connections', (select count(*) from pg_catalog.pg_stat_activity as a where a.datname = current_database()),
     'most_connections', current_setting('max_connections')::integer,
     'oldest_transaction_seconds', coalesce((private.open_transactions() #>> '{0,seconds}')::integer, 0),
-    'swept_seconds_ago', (
-      select extract(epoch from now() - max(c.ran_at))::integer from private.clocks as c where c.name = 'swept'),
+    'swept_seconds_ago', private.swept_seconds_ago(),
     'published', coalesce((select jsonb_agg(t.tablename order by t.tablename) from pg_catalog.pg_publication_tables as t
       where t.pubname = 'supabase_realtime' and t.schemaname = 'public'), '[]'),
     'organizations', (select count(*) from public.organizations),

@@ -61,6 +61,7 @@ create table public.provision_jobs (
   is_quarantined boolean not null default false,
   late_report jsonb,
   last_log_seq integer not null default 0,
+  log_day date,
   not_before_at timestamptz,
   created_by uuid,
   created_by_label text not null default 'system',
@@ -69,6 +70,7 @@ create table public.provision_jobs (
   claimed_at timestamptz,
   started_at timestamptz,
   finished_at timestamptz,
+  slimmed_at timestamptz,
   updated_at timestamptz not null default now(),
   constraint provision_jobs_module_fkey foreign key (org_id, module_id) references public.modules (org_id, id),
   constraint provision_jobs_one_target check (num_nonnulls(module_id, target_worker_id, target_identity_id) = 1)
@@ -87,8 +89,6 @@ create index provision_jobs_target_identity_id_idx on public.provision_jobs (tar
   where target_identity_id is not null;
 create index provision_jobs_target_worker_id_idx on public.provision_jobs (target_worker_id)
   where target_worker_id is not null;
-create index provision_jobs_pinned_worker_id_idx on public.provision_jobs (pinned_worker_id)
-  where pinned_worker_id is not null;
 create index provision_jobs_retry_of_idx on public.provision_jobs (retry_of) where retry_of is not null;
 create index provision_jobs_worker_id_idx on public.provision_jobs (worker_id, id desc) where worker_id is not null;
 create index provision_jobs_finished_at_idx on public.provision_jobs (org_id, finished_at)
@@ -97,6 +97,12 @@ create index provision_jobs_plan_job_id_idx on public.provision_jobs (plan_job_i
 create index provision_jobs_rollout_id_idx on public.provision_jobs (rollout_id) where rollout_id is not null;
 create unique index provision_jobs_idempotency_key_idx on public.provision_jobs (org_id, idempotency_key)
   where idempotency_key is not null;
+-- For a runner that is removed and for the sweep, which know no organisation: jobs that only one runner may take, and
+-- approvals that run out.
+create index provision_jobs_pinned_worker_id_idx on public.provision_jobs (pinned_worker_id, status)
+  where pinned_worker_id is not null;
+create index provision_jobs_approval_deadline_at_idx on public.provision_jobs (approval_deadline_at)
+  where status = 'AWAITING_APPROVAL';
 alter table public.provision_jobs enable row level security;
 grant select on public.provision_jobs to authenticated, service_role;
 create policy "Members see their organisation's jobs" on public.provision_jobs
@@ -146,11 +152,16 @@ comment on column public.provision_jobs.late_report is
   'What an attempt reported after it had lost the job. It changed nothing.';
 comment on column public.provision_jobs.last_log_seq is
   'Last chunk of the current attempt''s log that the finish call announced.';
+comment on column public.provision_jobs.log_day is
+  'Day (UTC) on which its current attempt was claimed: the partition of that log. An earlier attempt''s day is not '
+  'after it.';
 comment on column public.provision_jobs.not_before_at is 'After a lost attempt: not tried again before this.';
 comment on column public.provision_jobs.created_by is 'The member who enqueued it; null for the database itself.';
 comment on column public.provision_jobs.created_by_label is 'Their name at that time.';
 comment on column public.provision_jobs.queued_at is 'When it last became QUEUED.';
 comment on column public.provision_jobs.claimed_at is 'When its current or last attempt was claimed.';
+comment on column public.provision_jobs.slimmed_at is
+  'When payload, steps, plan and result were removed: 90 days after its end. It cannot be retried from then on.';
 comment on column public.provision_jobs.started_at is 'When that attempt reported its first phase.';
 
 create view public.last_jobs with (security_invoker = true) as
@@ -204,6 +215,7 @@ create table private.live_jobs (
   cancel_kind public.cancel_kind,
   unlisted_at timestamptz,
   returned integer not null default 0,
+  aged_from integer,
   not_before_at timestamptz
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000,
   autovacuum_vacuum_cost_delay = 0);
@@ -217,6 +229,7 @@ create index live_jobs_ready_idx on private.live_jobs (lane_id, ready_seq) with 
 create unique index live_jobs_next_idx on private.live_jobs (state_key) where stage <> 'WAITING';
 create index live_jobs_waiting_idx on private.live_jobs (state_key, priority, job_id) where stage = 'WAITING';
 create index live_jobs_instance_id_idx on private.live_jobs (instance_id) where stage = 'RUNNING';
+create index live_jobs_aged_from_idx on private.live_jobs (aged_from) where aged_from is not null;
 create index live_jobs_not_before_at_idx on private.live_jobs (not_before_at) where stage = 'BACKOFF';
 alter table private.live_jobs enable row level security;
 comment on table private.live_jobs is
@@ -239,6 +252,8 @@ comment on column private.live_jobs.unlisted_at is
   'Since when the runner''s heartbeats do not mention it, although it has it.';
 comment on column private.live_jobs.returned is
   'How many attempts were given back unused; they do not count against the limit.';
+comment on column private.live_jobs.aged_from is
+  'The lane that it waited in for ten minutes, before it was given the usual priority.';
 comment on column private.live_jobs.not_before_at is 'End of the back-off.';
 
 -- A constraint is parsed again by every statement that writes, as long as it is: as six conditions they were a tenth of

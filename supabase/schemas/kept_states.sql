@@ -180,6 +180,7 @@ declare
   v_serial bigint;
   v_body pg_catalog.text := v_kept.body;
 begin
+  perform private.refuse_own_backend(v_kept.module_id);
   select * into v_lock from private.state_locks where module_id = v_kept.module_id for update;
   if v_lock.job_id <> v_kept.job_id or private.has_writer(v_kept.module_id) then
     perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then decide again.',

@@ -65,7 +65,8 @@ select
     -- With a dispatcher the image's engines count, not the host's.
     case when coalesce(i.facts ->> 'dispatcher', 'local') <> 'local' then i.facts -> 'dispatcher_engines'
       else nullif(i.engines, case when i.engine_note is null then '{}' end::jsonb) end,
-    i.engine_note, i.facts -> 'clouds', coalesce(jsonb_typeof(i.facts -> 'degraded') = 'object', false)
+    case when coalesce(i.facts ->> 'dispatcher', 'local') = 'local' then i.engine_note end,
+    i.facts -> 'clouds', coalesce(jsonb_typeof(i.facts -> 'degraded') = 'object', false)
   )::private.offer as offer,
   coalesce(h.last_seen_at > now() - interval '60 seconds', false) as is_fresh,
   (select count(*) from private.live_jobs as j where j.instance_id = i.id and j.stage = 'RUNNING') as used
@@ -235,7 +236,7 @@ create function private.write_heartbeat(
 ) returns boolean
 language plpgsql set search_path = '' as $$
 declare
-  v_tick pg_catalog.timestamptz := date_bin('15 minutes', now(), '2000-01-01');
+  v_tick pg_catalog.timestamptz := date_bin('15 minutes', now(), '2000-01-01 00:00+00');
 begin
   if p_known.tick_at <> v_tick then
     perform private.flush_tick(p_runner.instance_id);
@@ -276,7 +277,7 @@ begin
   -- After a crash there is no row: UNLOGGED tables are empty then.
   insert into private.heartbeats (instance_id, session_id, worker_id, last_seen_at, tick_at)
   values (p_runner.instance_id, p_runner.session_id, p_runner.worker_id, now(),
-    date_bin('15 minutes', now(), '2000-01-01'))
+    date_bin('15 minutes', now(), '2000-01-01 00:00+00'))
   on conflict do nothing;
   return p_runner;
 end;
@@ -430,7 +431,6 @@ begin
     perform private.check_running(coalesce(p_running, '[]'));
     v_compared := private.compare_running(v_runner, p_running);
   end if;
-  perform private.sweep_if_due();
   return private.heartbeat_answer(v_runner) || v_compared || jsonb_build_object('server_time', clock_timestamp(),
     'has_work', v_runner.is_open and p_status = 'ONLINE' and private.has_ready_lane(v_runner.worker_id));
 end;

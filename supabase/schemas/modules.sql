@@ -46,6 +46,7 @@ create table public.modules (
   source jsonb not null default '{"files": {}}',
   engine public.engine not null default 'tofu',
   engine_version text,
+  backend text check (backend in ('runyard', 'own')),
   inputs jsonb not null default '{}',
   env jsonb not null default '{}',
   extra_files jsonb not null default '[]',
@@ -81,6 +82,9 @@ comment on column public.modules.source_kind is 'Where the code comes from.';
 comment on column public.modules.source is
   'git {url,ref,subfolder} · archive {url,sha256,subfolder} · inline {files:{path:content}} · local {path}.';
 comment on column public.modules.engine_version is 'The engine version wanted; null: whatever the runner has.';
+comment on column public.modules.backend is
+  'Where the state is kept: "runyard", or "own" for the backend that the code names. Null: nobody has chosen, so a '
+  'module whose code names a backend is refused until its state is brought in.';
 comment on column public.modules.inputs is 'Input values, by variable name.';
 comment on column public.modules.env is 'Variables for the engine. No secrets.';
 comment on column public.modules.extra_files is 'Files written beside the code: [{path, content, mode?}].';
@@ -133,7 +137,7 @@ create trigger check_row before insert or update of name, path, description, sou
 create trigger wake after insert or delete or update of description, source_kind, source, engine, engine_version,
   inputs, env, extra_files, hooks,
   labels, runner_instance_name, pinned_worker_id, approvals_required, approval_timeout_seconds, auto_apply, deleted_at,
-  drift_since, drift_resources
+  backend, drift_since, drift_resources
   on public.modules for each row execute function private.wake_for_row();
 
 -- ## checks of what people write
@@ -323,6 +327,21 @@ $$;
 comment on function private.delete_group is 'Deletes an empty group. Admins.';
 grant execute on function private.delete_group to authenticated;
 
+-- Refuses a module's own backend where Runyard has its state, and where its engine has none.
+create function private.check_backend(p_module public.modules) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if p_module.backend = 'own' and p_module.engine = 'pulumi' then
+    perform private.fail('RY422', 'Runyard keeps the state of Pulumi modules itself.',
+      'Store what "pulumi stack export" wrote: runyard state push MODULE FILE.');
+  end if;
+  if p_module.backend = 'own' and exists (select from private.states as s where s.module_id = p_module.id) then
+    perform private.fail('RY409', 'Runyard has a state of this module.',
+      'Move it into your backend first, then create another module that keeps its own backend.');
+  end if;
+end;
+$$;
+
 -- Refuses a module that no runner could run.
 create function private.check_module(p_module public.modules) returns void
 language plpgsql stable set search_path = '' as $$
@@ -331,6 +350,7 @@ begin
   perform private.check_env(p_module.env);
   perform private.check_source(p_module.source_kind::pg_catalog.text, p_module.source);
   perform private.check_extra_files(p_module.extra_files);
+  perform private.check_backend(p_module);
   if p_module.pinned_worker_id is not null and not exists (
     select from public.workers as w where w.id = p_module.pinned_worker_id and w.removed_at is null
       and (w.org_id = p_module.org_id or w.is_shared)
@@ -347,7 +367,7 @@ declare
   v_module public.modules;
 begin
   perform private.refuse_unknown_keys(p_spec, array[
-    'description', 'source_kind', 'source', 'engine', 'engine_version', 'inputs', 'env', 'extra_files', 'hooks',
+    'description', 'source_kind', 'source', 'engine', 'engine_version', 'backend', 'inputs', 'env', 'extra_files', 'hooks',
       'labels',
     'runner_instance_name', 'pinned_worker_id', 'approvals_required', 'approval_timeout_seconds', 'auto_apply',
     'can_apply_uploads', 'is_temporary']);
@@ -402,14 +422,14 @@ begin
     perform private.need('module.guard', p_org, p_group_path);
   end if;
   insert into public.modules (
-    org_id, group_id, group_path, name, path, description, source_kind, source, engine, engine_version, inputs, env,
-      extra_files, hooks,
+    org_id, group_id, group_path, name, path, description, source_kind, source, engine, engine_version, backend,
+      inputs, env, extra_files, hooks,
     labels, runner_instance_name, pinned_worker_id, approvals_required, approval_timeout_seconds, auto_apply,
     can_apply_uploads, is_temporary
   ) values (
     p_org, private.ensure_groups(p_org, p_group_path), p_group_path, p_name, p_group_path || '/' || p_name,
       v_new.description, v_new.source_kind, v_new.source,
-    v_new.engine, v_new.engine_version, v_new.inputs, v_new.env, v_new.extra_files, v_new.hooks, v_new.labels,
+    v_new.engine, v_new.engine_version, v_new.backend, v_new.inputs, v_new.env, v_new.extra_files, v_new.hooks, v_new.labels,
       v_new.runner_instance_name,
     v_new.pinned_worker_id, v_new.approvals_required, v_new.approval_timeout_seconds, v_new.auto_apply,
     v_new.can_apply_uploads, v_new.is_temporary
@@ -463,7 +483,7 @@ begin
   update public.modules set
     description = v_module.description, source_kind = v_module.source_kind, source = v_module.source,
       engine = v_module.engine,
-    engine_version = v_module.engine_version, inputs = v_module.inputs, env = v_module.env,
+    engine_version = v_module.engine_version, backend = v_module.backend, inputs = v_module.inputs, env = v_module.env,
       extra_files = v_module.extra_files,
     hooks = v_module.hooks, labels = v_module.labels, runner_instance_name = v_module.runner_instance_name,
     pinned_worker_id = v_module.pinned_worker_id, approvals_required = v_module.approvals_required,

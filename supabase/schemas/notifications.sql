@@ -80,6 +80,7 @@ create table public.deliveries (
 create index deliveries_org_id_idx on public.deliveries (org_id, id desc);
 create index deliveries_rule_id_idx on public.deliveries (rule_id, id desc);
 create index deliveries_due_idx on public.deliveries (next_at) where status = 'PENDING';
+create index deliveries_finished_at_idx on public.deliveries (finished_at) where finished_at is not null;
 create index deliveries_subject_idx on public.deliveries (rule_id, subject, id) where status = 'PENDING';
 alter table public.deliveries enable row level security;
 grant select on public.deliveries to authenticated, service_role;
@@ -341,6 +342,18 @@ comment on function private.lease_deliveries is
   'Takes messages that are due, for the sender: the oldest of each rule and subject, with sealed addresses.';
 grant execute on function private.lease_deliveries to service_role;
 
+-- Makes a rule's messages due that wait out a pause: their receiver answers again. A message that the receiver refused
+-- keeps its pause, or it would use up its tries at once.
+create function private.end_pauses(p_rule uuid) returns void
+language sql set search_path = '' as $$
+  update public.deliveries as d set next_at = now()
+  where d.id in (
+    select w.id from public.deliveries as w
+    where w.rule_id = p_rule and w.status = 'PENDING' and w.next_at > now()
+      and coalesce(w.http_status, 0) not between 400 and 499
+    order by w.id for update skip locked)
+$$;
+
 create function private.finish_delivery(p_delivery bigint, p_lease uuid, p_result jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -370,6 +383,9 @@ begin
     next_at = case when v_status = 'PENDING'
       then now() + make_interval(secs => v_retry[v_delivery.attempt] * (0.9 + random() * 0.2)) else next_at end
   where id = p_delivery returning * into v_delivery;
+  if v_status = 'DELIVERED' then
+    perform private.end_pauses(v_delivery.rule_id);
+  end if;
   perform private.wake_org(v_delivery.org_id, 'deliveries', p_delivery::pg_catalog.text);
   return jsonb_build_object('status', v_delivery.status, 'next_at', v_delivery.next_at);
 end;

@@ -531,7 +531,7 @@ begin
         v_count := v_count + 1;
       end if;
     exception
-      when others then raise warning 'sweep of the update of job %: %', v_job.job_id, sqlerrm;
+      when query_canceled or others then raise warning 'sweep of the update of job %: %', v_job.job_id, sqlerrm;
     end;
   end loop;
   return v_count;

@@ -32,9 +32,6 @@ create table public.workers (
   labels text[] not null default '{}' check (private.is_label_list(labels)),
   capacity integer not null default 1 check (capacity between 1 and 256),
   accepted_job_types public.job_type[] not null default enum_range(null::public.job_type),
-  is_choosy boolean not null generated always as (
-    not accepted_job_types @> '{PLAN, APPLY, DESTROY, OUTPUT, DRIFT, DEPLOY_WORKER, UPDATE_WORKER, REMOVE_WORKER,
-      VERIFY_IDENTITY}'::public.job_type[]) stored,
   is_disabled boolean not null default false,
   is_draining boolean not null default false,
   drain_reason text,
@@ -60,8 +57,8 @@ create unique index workers_name_idx on public.workers (org_id, lower(name)) whe
 create unique index workers_shared_name_idx on public.workers (lower(name)) where removed_at is null and org_id is null;
 create index workers_org_id_idx on public.workers (org_id, created_at desc);
 
--- Only runners that leave some types out, so that asking for one costs the same with 5,000 others.
-create index workers_choosy_idx on public.workers (org_id) where removed_at is null and is_choosy;
+-- For is_choosy_about_types: lists that leave some types out are before or after the whole list.
+create index workers_types_idx on public.workers (org_id, accepted_job_types) where removed_at is null;
 alter table public.workers enable row level security;
 grant select on public.workers to authenticated, service_role;
 comment on table public.workers is
@@ -76,7 +73,6 @@ comment on column public.workers.status_changed_at is 'Since when.';
 comment on column public.workers.labels is 'What it offers, such as gpu=true. A job''s labels must all be among them.';
 comment on column public.workers.capacity is 'How many jobs each of its instances runs at a time.';
 comment on column public.workers.accepted_job_types is 'Which types of job it takes.';
-comment on column public.workers.is_choosy is 'Whether it refuses some types of job; then the type counts in routing.';
 comment on column public.workers.is_disabled is 'A disabled runner gets no new jobs.';
 comment on column public.workers.is_draining is 'Told to finish what it has and take nothing new.';
 comment on column public.workers.allow_multiple_instances is
@@ -584,13 +580,19 @@ begin
   perform private.refresh_worker_status(p_worker);
   perform private.reroute((select w.org_id from public.workers as w where w.id = p_worker), p_worker);
   -- Its running jobs are lost now, not when their leases end; queued jobs that only it could run cannot run any more.
+  -- Two lookups by index: this holds the routing lock alone, and the history may be millions of jobs.
   for v_job in
-    select q.job_id from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id
-    where (q.stage = 'RUNNING' and q.worker_id = p_worker) or (q.stage in ('WAITING', 'BACKOFF', 'READY')
-      and j.pinned_worker_id = p_worker)
-    order by q.state_key
+    select q.job_id, q.state_key, j.pinned_worker_id from public.worker_instances as i
+    join private.live_jobs as q on q.instance_id = i.id and q.stage = 'RUNNING'
+    join public.provision_jobs as j on j.id = q.job_id where i.worker_id = p_worker
+    union all
+    select q.job_id, q.state_key, null from public.provision_jobs as j join private.live_jobs as q on q.job_id = j.id
+    where j.status = 'QUEUED' and j.pinned_worker_id = p_worker
+    order by state_key
   loop
-    perform private.lose_job(v_job.job_id, 'The runner was removed.');
+    if private.lose_job(v_job.job_id, 'The runner was removed.') = 'requeued' and v_job.pinned_worker_id = p_worker then
+      perform private.lose_job(v_job.job_id, 'The runner was removed.');
+    end if;
   end loop;
   perform private.end_job(j.id, 'CANCELLED', 'cancelled', 'system', null, 'system', 'The runner was removed.')
   from public.provision_jobs as j where j.pinned_worker_id = p_worker and j.status = 'AWAITING_APPROVAL';

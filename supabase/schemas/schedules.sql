@@ -442,7 +442,7 @@ begin
     perform private.fail('RY409', 'There is nothing to run: no module is there, or the run before is not finished.',
       'Look at its last run.');
   end if;
-  perform private.place_members(v_set, 1000, true);
+  perform private.place_members(v_set, 2000, true);
   perform private.audit(v_schedule.org_id, 'schedule.run', 'schedule', p_schedule::pg_catalog.text, v_schedule.type
     || ' ' || v_schedule.path);
   return private.set_json(v_set);
@@ -481,7 +481,7 @@ begin
         update public.schedules as s set next_at = now() + interval '5 minutes',
           last_note = 'It could not run; it is tried again every five minutes.' where s.id = v_schedule.id;
     end;
-    -- It may run inside of a heartbeat; the next sweep goes on.
+    -- The next sweep continues.
     exit when clock_timestamp() > now() + interval '4 seconds';
   end loop;
   return v_count;

@@ -186,7 +186,7 @@ begin
     capacity = private.slots_of(p_worker.capacity, p_facts)
   where i.id = p_instance;
   insert into private.heartbeats as h (instance_id, session_id, worker_id, last_seen_at, tick_at)
-  values (p_instance, p_session, p_worker.id, now(), date_bin('15 minutes', now(), '2000-01-01'))
+  values (p_instance, p_session, p_worker.id, now(), date_bin('15 minutes', now(), '2000-01-01 00:00+00'))
   on conflict (instance_id) do update set session_id = excluded.session_id, last_seen_at = excluded.last_seen_at,
     is_draining = false;
   if p_facts ->> 'version' is not null then
@@ -413,9 +413,9 @@ begin
 end;
 $$;
 
--- The fence: the attempt that holds the job, if it is this session's, or this instance's while a person is waited for.
--- It makes requeueing safe.
-create function private.fenced_job(p_runner private.runner, p_job bigint, p_attempt integer) returns private.live_jobs
+-- An attempt that the calling runner has; null when it has not. An executor may only name its own.
+create function private.live_attempt(p_runner private.runner, p_job bigint, p_attempt integer)
+returns private.live_jobs
 language plpgsql stable set search_path = '' as $$
 declare
   v_live private.live_jobs;
@@ -427,6 +427,27 @@ begin
   where q.job_id = p_job and q.attempt = p_attempt
     and (q.stage = 'RUNNING' and q.session_id = p_runner.session_id or q.stage = 'HELD'
       and q.instance_id = p_runner.instance_id);
+  return v_live;
+end;
+$$;
+
+-- The day on which this runner claimed an attempt, which is the day of its log; null if it never did.
+create function private.claimed_day(p_runner private.runner, p_job bigint, p_attempt integer) returns date
+language plpgsql stable set search_path = '' as $$
+begin
+  return (select (e.at at time zone 'utc')::pg_catalog.date from public.job_events as e
+    where e.job_id = p_job and e.attempt = p_attempt and e.event = 'claimed' and e.actor_id = p_runner.worker_id
+    limit 1);
+end;
+$$;
+
+-- The fence: the attempt that holds the job, if it is this session's, or this instance's while a person is waited for.
+-- It makes requeueing safe.
+create function private.fenced_job(p_runner private.runner, p_job bigint, p_attempt integer) returns private.live_jobs
+language plpgsql stable set search_path = '' as $$
+declare
+  v_live private.live_jobs := private.live_attempt(p_runner, p_job, p_attempt);
+begin
   if v_live.job_id is null then
     perform private.fail('RY410', format('Attempt %s of job %s is not this runner''s any more.', p_attempt, p_job),
       'Stop working on it; what it wrote until now is kept.',
@@ -434,6 +455,24 @@ begin
         from private.known_job(p_runner, p_job) as j where j.id is not null));
   end if;
   return v_live;
+end;
+$$;
+
+-- The place of the log of an attempt that lost its job, for a week: a person who decides about a state that it left needs
+-- to read what it did.
+create function private.late_place(p_runner private.runner, p_job bigint, p_attempt integer, p_is_late boolean)
+returns private.live_jobs
+language plpgsql stable set search_path = '' as $$
+declare
+  v_place private.live_jobs;
+begin
+  v_place.log_day := private.claimed_day(p_runner, p_job, p_attempt);
+  if not p_is_late or coalesce(v_place.log_day < (now() at time zone 'utc')::pg_catalog.date - 7, true) then
+    return private.fenced_job(p_runner, p_job, p_attempt);
+  end if;
+  v_place.job_id := p_job;
+  v_place.org_id := (select j.org_id from public.provision_jobs as j where j.id = p_job);
+  return v_place;
 end;
 $$;
 

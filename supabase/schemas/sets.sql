@@ -20,6 +20,7 @@ create table public.job_sets (
   finished_at timestamptz
 );
 create index job_sets_org_id_idx on public.job_sets (org_id, created_at desc);
+create index job_sets_finished_at_idx on public.job_sets (finished_at) where finished_at is not null;
 create index job_sets_open_idx on public.job_sets (created_at) where finished_at is null;
 create index job_sets_schedule_id_idx on public.job_sets (schedule_id, created_at desc) where schedule_id is not null;
 create unique index job_sets_idempotency_key_idx on public.job_sets (org_id, idempotency_key) where idempotency_key
@@ -70,13 +71,12 @@ create trigger follow_retry after insert on public.provision_jobs for each row w
 
 -- ## placing jobs
 
--- Enqueues a job for each of these members, all of sets that ask for the same.
+-- Enqueues a job for each of these members, all of sets that ask for the same. The caller holds their states' locks.
 create function private.add_set_jobs(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_jobs bigint[];
 begin
-  perform private.lock_module_states(p_like.org_id, p_modules);
   if p_like.type in ('APPLY', 'DESTROY') then
     perform private.refuse_locked_modules(p_modules);
   end if;
@@ -128,6 +128,9 @@ begin
   end loop;
   if v_modules = '{}' then
     return 0;
+  end if;
+  if p_waits then
+    perform private.lock_module_states(p_like.org_id, v_modules);
   end if;
   begin
     perform private.add_set_jobs(p_like, v_sets, v_modules);
@@ -281,8 +284,8 @@ begin
   if v_members = 0 then
     perform private.fail('RY409', 'There is no module below this group.', 'Create one first, or choose another group.');
   end if;
-  -- Each of them holds an advisory lock until the end; the sweep places the rest.
-  perform private.place_members(v_set, 1000, true);
+  -- As many as fit well into the time of one request; the sweep places the rest.
+  perform private.place_members(v_set, 2000, true);
   perform private.audit(p_org, 'set.started', 'set', v_set.id::pg_catalog.text, p_type || ' '
     || coalesce(nullif(p_path, ''), 'all modules'),
     jsonb_build_object('modules', v_members));

@@ -41,10 +41,10 @@ begin
   update public.organizations set shared_runners = p_use where id = p_org;
   delete from private.lane_workers as lw using private.lanes as l, public.workers as w
   where l.id = lw.lane_id and l.org_id = p_org and w.id = lw.worker_id and w.is_shared;
-  insert into private.lane_workers (worker_id, lane_id, priority, distance, instance_name)
-  select f.worker_id, f.lane_id, f.priority, f.distance, f.instance_name
-  from private.lanes as l cross join lateral private.lane_fit(l.id, null) as f
-  where l.org_id = p_org and f.reason is null and f.distance = 200
+  insert into private.lane_workers (worker_id, lane_id, distance, instance_name)
+  select f.worker_id, f.lane_id, f.distance, f.instance_name
+  from private.lane_fit(array(select l.id from private.lanes as l where l.org_id = p_org), null) as f
+  where f.reason is null and f.distance = 200
   on conflict do nothing;
   perform private.audit(p_org, 'organization.shared_runners', 'organization', p_org::pg_catalog.text, null,
     jsonb_build_object('use', p_use));

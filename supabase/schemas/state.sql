@@ -54,8 +54,9 @@ create table private.states (
   lineage text,
   body text not null,
   sha256 text not null,
-  job_id bigint not null,
-  attempt integer not null,
+  job_id bigint,
+  attempt integer,
+  written_by text,
   updated_at timestamptz not null default now()
 );
 alter table private.states enable row level security;
@@ -63,6 +64,7 @@ comment on table private.states is 'The current state of each module, as the eng
 comment on column private.states.serial is 'The state''s serial; for engines without one, a counter.';
 comment on column private.states.body is
   'The state file''s text. It may contain secrets: only admins read it, version by version.';
+comment on column private.states.written_by is 'The admin who pushed it; null where a job wrote it.';
 comment on column private.states.sha256 is 'SHA-256 of the text (hex).';
 
 create table private.state_versions (
@@ -71,13 +73,15 @@ create table private.state_versions (
   lineage text,
   body text not null,
   sha256 text not null,
-  job_id bigint not null,
-  attempt integer not null,
+  job_id bigint,
+  attempt integer,
+  written_by text,
   created_at timestamptz not null default now(),
   primary key (module_id, serial)
 );
 alter table private.state_versions enable row level security;
 comment on table private.state_versions is 'Every version of every state; the newest 100 of each module are kept.';
+comment on column private.state_versions.written_by is 'The admin who pushed it; null where a job wrote it.';
 comment on column private.state_versions.body is 'The state file''s text.';
 comment on column private.state_versions.sha256 is 'SHA-256 of the text (hex).';
 
@@ -152,24 +156,34 @@ $$;
 
 -- Makes a text the current state of a module and adds it to the history. The caller has checked that it may be.
 create function private.write_state(
-  p_module uuid, p_serial bigint, p_lineage text, p_body text, p_job bigint, p_attempt integer
+  p_module uuid, p_serial bigint, p_lineage text, p_body text, p_job bigint, p_attempt integer, p_by text default null
 ) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_sha pg_catalog.text := encode(sha256(convert_to(p_body, 'UTF8')), 'hex');
 begin
-  insert into private.states as s (module_id, serial, lineage, body, sha256, job_id, attempt)
-  values (p_module, p_serial, p_lineage, p_body, v_sha, p_job, p_attempt)
+  insert into private.states as s (module_id, serial, lineage, body, sha256, job_id, attempt, written_by)
+  values (p_module, p_serial, p_lineage, p_body, v_sha, p_job, p_attempt, p_by)
   on conflict (module_id) do update set serial = excluded.serial, lineage = excluded.lineage, body = excluded.body,
     sha256 = excluded.sha256,
-    job_id = excluded.job_id, attempt = excluded.attempt, updated_at = now();
-  insert into private.state_versions (module_id, serial, lineage, body, sha256, job_id, attempt)
-  values (p_module, p_serial, p_lineage, p_body, v_sha, p_job, p_attempt)
+    job_id = excluded.job_id, attempt = excluded.attempt, written_by = excluded.written_by, updated_at = now();
+  insert into private.state_versions (module_id, serial, lineage, body, sha256, job_id, attempt, written_by)
+  values (p_module, p_serial, p_lineage, p_body, v_sha, p_job, p_attempt, p_by)
   on conflict (module_id, serial) do nothing;
   -- By number of versions, not by serial: an engine may leave some out.
   delete from private.state_versions as v where v.module_id = p_module and v.serial <= (
     select o.serial from private.state_versions as o where o.module_id = p_module order by o.serial desc offset 100
       limit 1);
+end;
+$$;
+
+-- Refuses to store a state of a module that keeps its own backend: there would be two.
+create function private.refuse_own_backend(p_module uuid) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  perform private.fail('RY409', format('"%s" keeps its own backend; Runyard stores no state of it.', m.path),
+    'Push the state into that backend with its engine.')
+  from public.modules as m where m.id = p_module and m.backend = 'own';
 end;
 $$;
 
@@ -188,6 +202,7 @@ begin
     perform private.fail('RY409', 'This job only looks; it writes no state.',
       'Run it with -lock=false and -refresh-only.');
   end if;
+  perform private.refuse_own_backend(v_module);
   select * into v_lock from private.state_locks where module_id = v_module for update;
   if v_lock.module_id is not null and (v_lock.job_id, v_lock.attempt) <> (p_job, p_attempt)
     or v_lock.lock_id <> p_lock_id then
@@ -292,7 +307,7 @@ begin
       'versions', (
         select coalesce(jsonb_agg(jsonb_build_object('serial', v.serial, 'size', octet_length(v.body), 'sha256',
           v.sha256, 'job_id', v.job_id,
-          'attempt', v.attempt, 'created_at', v.created_at) order by v.serial desc), '[]')
+          'attempt', v.attempt, 'written_by', v.written_by, 'created_at', v.created_at) order by v.serial desc), '[]')
         from private.state_versions as v where v.module_id = v_module.id))
     from (values (1)) as one (n) left join private.states as s on s.module_id = v_module.id);
 end;
@@ -444,6 +459,59 @@ comment on function private.roll_back_state is
   'Makes an older version of a state the newest again, with a new serial; refused while a job uses the state. Changes '
   'no infrastructure. Admins.';
 grant execute on function private.roll_back_state to authenticated;
+
+-- Serial and lineage of a text that a person hands in as the state of a module; refuses a text that is none.
+create function private.pushed_fields(p_engine public.engine, p_body text) returns table (serial bigint, lineage text)
+language plpgsql immutable set search_path = '' as $$
+begin
+  return query select f.serial, f.lineage from private.state_fields(p_body) as f;
+  if jsonb_typeof(p_body::pg_catalog.jsonb) <> 'object'
+    or p_engine = 'pulumi' and not p_body::pg_catalog.jsonb ? 'deployment'
+    or p_engine <> 'pulumi' and not (p_body::pg_catalog.jsonb ?& array['serial', 'lineage']
+      and p_body::pg_catalog.jsonb ?| array['resources', 'encrypted_data']) then
+    perform private.fail('RY422', format('This is not a state of %s.', p_engine),
+      'Push what "state pull" or "pulumi stack export" printed.');
+  end if;
+end;
+$$;
+
+create function private.push_state(p_module uuid, p_body text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'admin');
+  v_old private.states;
+  v_new pg_catalog.record;
+begin
+  perform private.lock_state(v_module.org_id, p_module);
+  v_module := private.my_module(p_module, 'admin');
+  perform private.refuse_own_backend(p_module);
+  if exists (select from private.state_locks as l where l.module_id = p_module) or private.has_writer(p_module) then
+    perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then push again.');
+  end if;
+  select f.serial, f.lineage into v_new from private.pushed_fields(v_module.engine, p_body) as f;
+  select * into v_old from private.states where module_id = p_module for update;
+  v_new.serial := coalesce(v_new.serial, v_old.serial + 1, 1);
+  if v_old.lineage <> v_new.lineage then
+    perform private.fail('RY409', format('The state has the lineage %s, and the stored one %s.', v_new.lineage,
+      v_old.lineage), 'It belongs to something else; create another module for it.');
+  end if;
+  if v_new.serial <= v_old.serial then
+    perform private.fail('RY409', format('The state''s serial %s is not newer than %s.', v_new.serial, v_old.serial),
+      format('Pull the stored state and change that one, or set the serial to %s.', v_old.serial + 1));
+  end if;
+  perform private.check_serial(v_new.serial, v_old.serial);
+  perform private.write_state(p_module, v_new.serial, v_new.lineage, p_body, null, null,
+    private.caller_label(v_module.org_id));
+  perform private.audit(v_module.org_id, 'state.pushed', 'module', p_module::pg_catalog.text, v_module.path,
+    jsonb_build_object('serial', v_new.serial, 'before', v_old.serial, 'lineage', v_new.lineage));
+  perform private.wake_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
+  return jsonb_build_object('serial', v_new.serial, 'lineage', v_new.lineage);
+end;
+$$;
+comment on function private.push_state is
+  'Stores a state file as the newest version of a module''s state; refused while a job uses the state, with another '
+  'lineage, and with a serial that is not newer. Admins.';
+grant execute on function private.push_state to authenticated;
 
 -- ## is it safe to break?
 

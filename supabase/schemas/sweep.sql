@@ -1,5 +1,6 @@
 -- The sweep: what time does to runners and jobs. It can run twice at once, and be missed for an hour: it looks at the
--- clock, not at how often it ran. It waits for nobody: what it cannot lock at once is left to the next sweep.
+-- clock, not at how often it ran. It waits for nobody: what it cannot lock at once is left to the next sweep. It has a
+-- driver of its own, every 10 s: pg_cron, or the supervisor of the embedded stack. Heartbeats only write their row.
 -- Housekeeping makes log partitions ahead, drops them when every organisation's retention is over, rolls up hours, and
 -- removes old sessions, ticks, counters and artifacts. Realtime: who may listen to which topic, and which tables pages
 -- follow. Logs and heartbeats are not among them. The statements are guarded, so they run where there is no Realtime,
@@ -34,10 +35,35 @@ begin
 end;
 $$;
 
--- Whether the server has been up long enough for every living runner to have sent a heartbeat.
-create function private.is_past_grace() returns boolean
+create unlogged table private.first_sweeps (
+  server_started_at timestamptz primary key,
+  swept_at timestamptz not null
+);
+alter table private.first_sweeps enable row level security;
+comment on table private.first_sweeps is
+  'The first sweep since the server started or crashed. UNLOGGED: a crash empties it together with the heartbeats, and '
+  'one killed backend is a crash that leaves the server''s start time as it was.';
+comment on column private.first_sweeps.server_started_at is 'The server''s start; an earlier one counts no more.';
+comment on column private.first_sweeps.swept_at is 'When the first sweep after that, or after a crash, ran.';
+
+-- When the grace for leases began: no lease ends in the 60 s after it, so that every living runner can send a
+-- heartbeat first.
+create function private.grace_began_at() returns timestamptz
 language sql stable set search_path = '' as $$
-  select pg_postmaster_start_time() < now() - interval '60 seconds'
+  select coalesce((
+    select f.swept_at from private.first_sweeps as f where f.server_started_at = pg_postmaster_start_time()), now())
+$$;
+
+-- Whether every living runner has had the time to send a heartbeat. The first sweep begins the grace.
+create function private.is_past_grace() returns boolean
+language plpgsql set search_path = '' as $$
+begin
+  insert into private.first_sweeps as f (server_started_at, swept_at) values (pg_postmaster_start_time(), now())
+  -- A clock that was set back must not prolong the grace.
+  on conflict (server_started_at) do update set swept_at = now() where f.swept_at > now();
+  delete from private.first_sweeps as f where f.server_started_at <> pg_postmaster_start_time();
+  return private.grace_began_at() < now() - interval '60 seconds';
+end;
 $$;
 
 -- Marks runners and instances OFFLINE that have sent no heartbeat for 60 s, and wakes those who may take their place.
@@ -58,7 +84,7 @@ begin
       perform private.wake_lanes_of(v_worker);
       v_count := v_count + 1;
     exception
-      when others then raise warning 'sweep of runner %: %', v_worker, sqlerrm;
+      when query_canceled or others then raise warning 'sweep of runner %: %', v_worker, sqlerrm;
     end;
   end loop;
   update public.worker_instances as i set status = 'OFFLINE', disconnected_at = now()
@@ -89,7 +115,7 @@ begin
       perform private.refresh_worker_status(v_session.worker_id);
       v_count := v_count + 1;
     exception
-      when others then raise warning 'sweep of sessions of runner %: %', v_session.worker_id, sqlerrm;
+      when query_canceled or others then raise warning 'sweep of sessions of runner %: %', v_session.worker_id, sqlerrm;
     end;
   end loop;
   return v_count;
@@ -118,7 +144,7 @@ begin
         v_count := v_count + 1;
       end if;
     exception
-      when others then raise warning 'sweep of the lease of job %: %', v_job.job_id, sqlerrm;
+      when query_canceled or others then raise warning 'sweep of the lease of job %: %', v_job.job_id, sqlerrm;
     end;
   end loop;
   return v_count;
@@ -140,7 +166,43 @@ begin
         v_count := v_count + 1;
       end if;
     exception
-      when others then raise warning 'sweep of the pause of job %: %', v_job.job_id, sqlerrm;
+      when query_canceled or others then raise warning 'sweep of the pause of job %: %', v_job.job_id, sqlerrm;
+    end;
+  end loop;
+  return v_count;
+end;
+$$;
+
+-- Gives jobs of less than the usual priority (100) that one when they have waited for ten minutes, so that they do not
+-- starve behind people's jobs. One of each lane at a time: people's jobs must not wait behind a long queue of these.
+create function private.sweep_aging() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_live private.live_jobs;
+  v_job public.provision_jobs;
+  v_lane integer;
+  v_count integer := 0;
+begin
+  for v_live in
+    select q.* from private.lanes as l
+    cross join lateral (
+      select r.* from private.live_jobs as r where r.lane_id = l.id and r.stage = 'READY' order by r.ready_seq limit 1
+    ) as q
+    where l.priority > 100 and not exists (
+      select from private.live_jobs as a where a.aged_from = l.id and a.stage = 'READY')
+  loop
+    begin
+      select * into v_job from public.provision_jobs as j where j.id = v_live.job_id;
+      continue when v_job.queued_at > now() - interval '10 minutes' or not private.try_lock_job(v_live);
+      v_job.priority := 100;
+      v_lane := private.lane_of(v_job);
+      -- It keeps its place: older than the jobs that became ready meanwhile.
+      update private.live_jobs as q set priority = 100, lane_id = v_lane, aged_from = v_live.lane_id
+      where q.job_id = v_live.job_id;
+      perform private.wake_lane(v_lane);
+      v_count := v_count + 1;
+    exception
+      when query_canceled or others then raise warning 'sweep of the priority of job %: %', v_live.job_id, sqlerrm;
     end;
   end loop;
   return v_count;
@@ -164,37 +226,10 @@ begin
         'Nobody approved it in time.');
       v_count := v_count + 1;
     exception
-      when others then raise warning 'sweep of the approval of job %: %', v_job, sqlerrm;
+      when query_canceled or others then raise warning 'sweep of the approval of job %: %', v_job, sqlerrm;
     end;
   end loop;
   return v_count;
-end;
-$$;
-
--- One part of what starts by itself, called as the sweep's answer calls it; {} where it fails, as if it had not run.
-create function private.sweep_trigger(p_name text) returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return jsonb_build_object(p_name, case p_name
-    when 'scheduled' then to_jsonb(private.sweep_schedules())
-    when 'placed' then to_jsonb(private.sweep_sets())
-    when 'rollouts' then to_jsonb(private.sweep_update_policies())
-    when 'woken' then to_jsonb(private.wake_notifier()) end);
-exception
-  -- Somebody is at it, it cannot run, or it takes too long: that must not keep leases from ending. The next sweep tries
-  -- again.
-  when query_canceled or others then
-    raise warning 'sweep, %: %', p_name, sqlerrm;
-    return '{}';
-end;
-$$;
-
--- What starts by itself: schedules, jobs of sets, updates by policy, and the delivery of notifications.
-create function private.sweep_triggers() returns jsonb
-language plpgsql set search_path = '' as $$
-begin
-  return private.sweep_trigger('scheduled') || private.sweep_trigger('placed') || private.sweep_trigger('rollouts')
-    || private.sweep_trigger('woken');
 end;
 $$;
 
@@ -203,25 +238,30 @@ create function private.log_days() returns setof date
 language sql stable set search_path = '' as $$
   select to_date(right(c.relname, 8), 'YYYYMMDD')
   from pg_catalog.pg_inherits as i join pg_catalog.pg_class as c on c.oid = i.inhrelid
-  where i.inhparent = 'public.job_log_chunks'::pg_catalog.regclass order by 1
+  where i.inhparent = 'public.job_log_chunks'::pg_catalog.regclass and c.relname ~ '_[0-9]{8}$' order by 1
 $$;
 
--- Drops the log partitions that no organisation keeps any more.
+-- Drops log partitions that no organisation keeps any more, a week of days at a time: each costs locks until the end of
+-- the transaction.
 create function private.drop_old_log_partitions() returns integer
 language plpgsql set search_path = '' as $$
 declare
   v_day pg_catalog.date;
-  v_keep integer := coalesce((select max(o.log_retention_days) from public.organizations as o), 30);
+  v_oldest pg_catalog.date := private.utc_day() - coalesce((
+    select max(o.log_retention_days) from public.organizations as o), 30);
   v_count integer := 0;
 begin
-  for v_day in select d from private.log_days() as d where d < current_date - v_keep loop
+  delete from private.job_log_chunks_rest where log_day < v_oldest;
+  for v_day in select d from private.log_days() as d where d < v_oldest loop
     begin
       execute format('drop table private.%I', private.log_partition_name(v_day));
       v_count := v_count + 1;
     exception
       -- Somebody reads logs, such as a backup: their days go with the next housekeeping.
       when lock_not_available then exit;
+      when query_canceled or others then raise warning 'sweep, logs of %: %', v_day, sqlerrm;
     end;
+    exit when v_count = 7;
   end loop;
   return v_count;
 end;
@@ -246,11 +286,13 @@ declare
   v_count integer := 0;
 begin
   -- Whole days go by dropping their partition; this is for organisations that keep logs for less long than another. A
-  -- part at a time: it may run inside of a heartbeat, which must not take long.
-  for v_day in select d from private.log_days() as d loop
+  -- part at a time, so that a sweep stays short.
+  for v_day in
+    select d from private.log_days() as d union select c.log_day from private.job_log_chunks_rest as c order by 1
+  loop
     v_orgs := array(
       select o.id from public.organizations as o left join private.log_retention as r on r.org_id = o.id
-      where v_day < current_date - o.log_retention_days and v_day >= coalesce(r.kept_from, v_day));
+      where v_day < private.utc_day() - o.log_retention_days and v_day >= coalesce(r.kept_from, v_day));
     continue when v_orgs = '{}';
     delete from public.job_log_chunks as c
     where (c.log_day, c.job_id, c.attempt, c.seq) in (
@@ -355,11 +397,11 @@ begin
 end;
 $$;
 
--- Removes what is past its time; makes log partitions ahead.
-create function private.housekeeping() returns jsonb
-language plpgsql set search_path = '' set lock_timeout = '100ms' as $$
+-- Removes rows that are past their time; makes log partitions ahead.
+create function private.remove_old_rows() returns boolean
+language plpgsql set search_path = '' as $$
 begin
-  perform private.ensure_log_partition(current_date + d) from generate_series(0, 2) as d;
+  perform private.ensure_log_partition(private.utc_day() + d) from generate_series(0, 2) as d;
   delete from private.sessions where ended_at < now() - interval '7 days';
   delete from private.rate_limits where window_started_at < now() - interval '1 day';
   delete from private.wake_ups where sent_at < now() - interval '1 hour';
@@ -371,43 +413,141 @@ begin
   delete from private.uploads where created_at < now() - interval '1 hour';
   delete from public.job_sets where finished_at < now() - interval '90 days';
   delete from public.deliveries where finished_at < now() - interval '30 days';
-  return jsonb_build_object('dropped_log_days', private.drop_old_log_partitions(), 'rolled_hours', private.roll_up(),
-    'forgotten_instances', private.forget_instances(), 'removed_modules', private.remove_temporary_modules(),
-    'deleted_log_chunks', case when private.is_due('retention', interval '30 minutes') then private.delete_old_logs()
-      else 0 end,
-    'forgotten_lanes', private.forget_lanes());
+  -- Stored by a person: the text is among the versions of the state.
+  update private.kept_states set body = '' where stored_at < now() - interval '90 days' and body <> '';
+  -- The oldest have the lowest numbers.
+  delete from public.worker_events as e using (
+    select o.id, o.at from public.worker_events as o order by o.id limit 5000) as o
+  where e.id = o.id and o.at < now() - interval '400 days';
+  delete from public.audit_events as e using (
+    select o.id, o.at from public.audit_events as o order by o.id limit 5000) as o
+  where e.id = o.id and o.at < now() - interval '730 days';
+  return true;
+end;
+$$;
+
+-- ## history
+
+create table private.slimmed_history (
+  org_id uuid primary key references public.organizations (id) on delete cascade,
+  slimmed_until timestamptz not null
+);
+alter table private.slimmed_history enable row level security;
+comment on table private.slimmed_history is
+  'How far each organisation''s old jobs were slimmed, so that no job is looked at twice.';
+comment on column private.slimmed_history.slimmed_until is 'Jobs that ended before it have no payload any more.';
+
+-- Removes payload, steps, plan and result of jobs that ended 90 days ago, a thousand at a time: they are most of a row.
+create function private.slim_old_jobs() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_jobs bigint[] := array(
+    select j.id from public.organizations as o
+    left join private.slimmed_history as h on h.org_id = o.id
+    cross join lateral (
+      select k.id from public.provision_jobs as k
+      where k.org_id = o.id and k.finished_at >= coalesce(h.slimmed_until, '-infinity')
+        and k.finished_at < now() - interval '90 days' and k.slimmed_at is null
+      order by k.finished_at limit 1000
+    ) as j limit 1000);
+begin
+  with slimmed as (
+    update public.provision_jobs as j set slimmed_at = now(), payload = '{}', steps = '[]', plan_summary = null,
+      result = null, late_report = null
+    where j.id = any (v_jobs) returning j.org_id, j.finished_at
+  )
+  insert into private.slimmed_history as h (org_id, slimmed_until)
+  select s.org_id, max(s.finished_at) from slimmed as s group by s.org_id
+  on conflict (org_id) do update set slimmed_until = excluded.slimmed_until;
+  return cardinality(v_jobs);
+end;
+$$;
+
+-- Deletes jobs that ended 400 days ago, with their events, a thousand at a time. One that has a state which nobody has
+-- decided about stays.
+create function private.delete_old_jobs() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_jobs bigint[] := array(
+    select j.id from public.organizations as o
+    cross join lateral (
+      select k.id from public.provision_jobs as k
+      where k.org_id = o.id and k.finished_at < now() - interval '400 days' and not exists (
+        select from private.kept_states as s
+        where s.job_id = k.id and s.stored_at is null and s.discarded_at is null)
+      order by k.finished_at limit 1000
+    ) as j limit 1000);
+begin
+  delete from public.job_events as e where e.job_id = any (v_jobs);
+  delete from public.provision_jobs as j where j.id = any (v_jobs);
+  return cardinality(v_jobs);
+end;
+$$;
+
+-- One part of the sweep, named as its answer names it. A part that fails or takes too long must not keep the others
+-- from running: it is undone alone, and the next sweep tries again.
+create function private.sweep_part(p_name text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return jsonb_build_object(p_name, case p_name
+    when 'lost' then to_jsonb(private.sweep_leases())
+    when 'unheard' then to_jsonb(private.sweep_updates())
+    when 'offline' then to_jsonb(private.sweep_workers())
+    when 'ready' then to_jsonb(private.sweep_backoff())
+    when 'aged' then to_jsonb(private.sweep_aging())
+    when 'expired' then to_jsonb(private.sweep_approvals())
+    when 'ended' then to_jsonb(private.sweep_sessions())
+    when 'removed' then to_jsonb(private.sweep_removals())
+    when 'scheduled' then to_jsonb(private.sweep_schedules())
+    when 'placed' then to_jsonb(private.sweep_sets())
+    when 'rollouts' then to_jsonb(private.sweep_update_policies())
+    when 'woken' then to_jsonb(private.wake_notifier())
+    when 'removed_rows' then to_jsonb(private.remove_old_rows())
+    when 'dropped_log_days' then to_jsonb(private.drop_old_log_partitions())
+    when 'deleted_log_chunks' then to_jsonb(case when private.is_due('retention', interval '30 minutes')
+      then private.delete_old_logs() else 0 end)
+    when 'slimmed_jobs' then to_jsonb(private.slim_old_jobs())
+    when 'deleted_jobs' then to_jsonb(private.delete_old_jobs())
+    when 'rolled_hours' then to_jsonb(private.roll_up())
+    when 'forgotten_instances' then to_jsonb(private.forget_instances())
+    when 'removed_modules' then to_jsonb(private.remove_temporary_modules())
+    when 'forgotten_lanes' then to_jsonb(private.forget_lanes()) end);
+exception
+  when query_canceled or others then
+    raise warning 'sweep, %: %', p_name, sqlerrm;
+    return jsonb_build_object('failed', format('%s: %s', p_name, sqlerrm));
 end;
 $$;
 
 create function private.sweep() returns jsonb
-language plpgsql security definer set search_path = '' as $$
+language plpgsql security definer set search_path = '' set lock_timeout = '100ms' as $$
 declare
+  v_part pg_catalog.text;
+  v_is_whole boolean;
   v_done pg_catalog.jsonb := '{}';
 begin
   if not pg_try_advisory_xact_lock(private.lock_key('sweep')) then
     return jsonb_build_object('skipped', 'Another sweep is running.');
   end if;
-  v_done := jsonb_build_object('removed', private.sweep_removals(), 'ended', private.sweep_sessions());
-  if private.is_past_grace() then
-    v_done := v_done || jsonb_build_object('lost', private.sweep_leases(), 'unheard', private.sweep_updates());
+  -- Leases come first: whatever else takes long, a lost job is found.
+  foreach v_part in array case when private.is_past_grace() then array['lost', 'unheard', 'offline'] else '{}' end
+    || array['ready', 'aged', 'expired', 'ended', 'removed'] loop
+    v_done := v_done || private.sweep_part(v_part);
+  end loop;
+  v_is_whole := not v_done ? 'failed';
+  -- Housekeeping that fails is tried again in five minutes.
+  foreach v_part in array array['scheduled', 'placed', 'rollouts', 'woken']
+    || case when private.is_due('housekeeping', interval '5 minutes') then array['removed_rows', 'dropped_log_days',
+      'deleted_log_chunks', 'slimmed_jobs', 'deleted_jobs', 'rolled_hours', 'forgotten_instances', 'removed_modules',
+      'forgotten_lanes'] else '{}' end loop
+    v_done := v_done || private.sweep_part(v_part);
+  end loop;
+  -- A sweep in which leases, pauses or sessions failed is one that has not run.
+  if v_is_whole then
+    perform private.note_alive();
+    insert into private.clocks (name, ran_at) values ('swept', now())
+    on conflict (name) do update set ran_at = excluded.ran_at;
   end if;
-  v_done := v_done || jsonb_build_object('ready', private.sweep_backoff(), 'expired', private.sweep_approvals());
-  if private.is_past_grace() then
-    v_done := v_done || jsonb_build_object('offline', private.sweep_workers());
-  end if;
-  v_done := v_done || private.sweep_triggers();
-  if private.is_due('housekeeping', interval '5 minutes') then
-    begin
-      v_done := v_done || private.housekeeping();
-    exception
-      -- What the sweep has done stays done, and the clock as well: housekeeping is tried again in five minutes.
-      when query_canceled or others then raise warning 'sweep, housekeeping: %', sqlerrm;
-    end;
-  end if;
-  -- Noted at its end, whoever ran it: a sweep that fails is one that has not run.
-  perform private.note_alive();
-  insert into private.clocks (name, ran_at) values ('swept', now())
-  on conflict (name) do update set ran_at = excluded.ran_at;
   return v_done;
 end;
 $$;
@@ -416,20 +556,21 @@ comment on function private.sweep is
   'run twice or not at all. Service key only.';
 grant execute on function private.sweep to service_role;
 
--- Runs the sweep from a heartbeat, every 5 s at most. A failing sweep does not fail it.
-create function private.sweep_if_due() returns void
-language plpgsql set search_path = '' set lock_timeout = '100ms' as $$
+-- Seconds since the last sweep that was whole; null when there was none since the server's last crash.
+create function private.swept_seconds_ago() returns integer
+language sql stable set search_path = '' as $$
+  select extract(epoch from now() - c.ran_at)::integer from private.clocks as c where c.name = 'swept'
+$$;
+
+-- The sweep's driver. Where pg_cron cannot be created, the embedded stack's supervisor sweeps, or another scheduler
+-- with the service key; no call of a runner does, so that a slow part costs no heartbeat.
+do $$
 begin
-  if not private.is_due('sweep', interval '5 seconds') then
-    return;
+  if exists (select from pg_catalog.pg_available_extensions where name = 'pg_cron') then
+    create extension if not exists pg_cron;
   end if;
-  begin
-    perform private.sweep();
-  exception
-    -- A heartbeat must not fail because of somebody else's job, nor because there was too much of it for the time
-    -- that a call has.
-    when query_canceled or others then raise warning 'sweep: %', sqlerrm;
-  end;
+exception
+  when others then raise notice 'pg_cron cannot be created here (%); another driver must sweep.', sqlerrm;
 end;
 $$;
 

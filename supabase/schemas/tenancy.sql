@@ -2,6 +2,16 @@
 -- member sees the rows of their own organisations and no other; the list of those organisations is computed once per
 -- statement (`any(array(select …))`), not once per row.
 
+-- An access token outlives its session by up to an hour; a person who was signed out must not. Tokens of service
+-- accounts name no session.
+create function private.has_auth_session(p_claims jsonb) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return not coalesce(p_claims ? 'session_id', false) or exists (select from auth.sessions as s
+    where s.id = (p_claims ->> 'session_id')::pg_catalog.uuid);
+end;
+$$;
+
 -- How far somebody has proved who they are. Auth signs a token for a password alone, too, and says so in it; whether
 -- that is enough is decided here, once, and asked where the database learns who is calling: by every policy
 -- (my_org_ids) and at the beginning of every act (need, need_person). Runners never come this way.
@@ -19,6 +29,9 @@ begin
       where t.id = (v_claims ->> 'personal_token')::pg_catalog.uuid
         and t.user_id = (v_claims ->> 'sub')::pg_catalog.uuid and t.expires_at > now());
   end if;
+  if not private.has_auth_session(v_claims) then
+    return false;
+  end if;
   return coalesce(v_claims ->> 'aal', '') = 'aal2' or not exists (select from auth.mfa_factors as f
     where f.user_id = (v_claims ->> 'sub')::pg_catalog.uuid and f.status = 'verified');
 end;
@@ -32,6 +45,8 @@ begin
     return;
   elsif private.jwt() ? 'personal_token' then
     perform private.fail('RY403', 'This personal token was revoked or has expired.', 'Make a new one under Account.');
+  elsif not private.has_auth_session(private.jwt()) then
+    perform private.fail('RY401', 'This session was ended.', 'Sign in again.');
   else
     perform private.fail('RY403', 'This sign-in lacks its second step.',
       'Sign in again, and give the code of your authenticator app.');
@@ -56,9 +71,9 @@ create table public.organizations (
   id uuid primary key default gen_random_uuid(),
   slug text not null unique check (slug ~ '^[a-z0-9](-?[a-z0-9]){1,38}$'),
   name text not null check (length(name) between 1 and 100),
-  log_retention_days integer not null default 30 check (log_retention_days between 1 and 3650),
+  log_retention_days integer not null default 30 check (log_retention_days between 1 and 400),
   can_approve_own_jobs boolean not null default false,
-  shared_runners public.shared_use not null default 'NONE_FITS',
+  shared_runners public.shared_use not null default 'NONE_AVAILABLE',
   maintenance_until timestamptz,
   maintenance_reason text check (length(maintenance_reason) <= 500),
   created_at timestamptz not null default now(),
@@ -404,7 +419,7 @@ begin
 exception
   when check_violation then
     perform private.fail('RY422', 'The name or the retention is not valid.',
-      'A name has 1 to 100 characters; logs are kept for 1 to 3,650 days.');
+      'A name has 1 to 100 characters; logs are kept for 1 to 400 days.');
 end;
 $$;
 comment on function private.update_organization is

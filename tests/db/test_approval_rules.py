@@ -221,7 +221,7 @@ def test_the_audit_names_the_member_not_the_token(world: World, org: Organizatio
 
 
 def test_what_happens_in_a_runners_call_is_done_by_the_system(world: World, org: Organization) -> None:
-    """A sweep runs in anybody's heartbeat: the audit of one organisation names no runner of another."""
+    """The audit of one organisation names no runner of another."""
     stranger = world.organization().runner("r1")
     claims = Jsonb({"role": "worker", "sub": stranger.worker_id})
     with world.owner.connection.transaction():

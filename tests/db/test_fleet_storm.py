@@ -192,10 +192,7 @@ def machinery(world: World, seats: list[Seat], numbers: "itertools.count[int]") 
         service.call("sweep")
 
     def due(dice: random.Random) -> None:
-        owner.connection.execute(
-            "update private.clocks set ran_at = ran_at - interval '10 minutes' where name = %s",
-            [dice.choice(["sweep", "housekeeping"])],
-        )
+        owner.connection.execute("update private.clocks set ran_at = ran_at - interval '10 minutes'")
 
     def quarter(dice: random.Random) -> None:
         owner.connection.execute(

@@ -77,9 +77,8 @@ def test_a_person_who_released_it_is_not_overruled(
     org.owner.call("resolve_attention", p_job=held["id"], p_action=action, p_proof="mine")
     before = world.status(held["id"])
     assert runner.heartbeat(running=[{"job": held["id"], "attempt": 1}])["lost"] == [{"job": held["id"], "attempt": 1}]
-    for call in (lambda: runner.append(held, (1, "a\n")), lambda: come_back(runner, held, "state")):
-        with refused("RY410"):
-            call()
+    with refused("RY410"):
+        come_back(runner, held, "state")
     assert runner.finish(held)["is_late"] is True
     assert world.status(held["id"]) == before
 
@@ -176,3 +175,33 @@ def test_a_change_that_never_began_is_given_back_although_it_was_reported(
         runner.call("worker_return_job", **this(applying, p_code="disk"))
     assert runner.call("worker_return_job", **this(applying, p_code="not_begun")) == {"status": "QUEUED"}
     assert world.status(applying["id"]) == "QUEUED"
+
+
+@pytest.mark.parametrize("action", ["mark_failed", "retry", "release_lock"])
+def test_the_log_of_a_released_attempt_is_kept_as_late(
+    world: World, org: Organization, runner: Runner, held: dict[str, Any], action: str
+) -> None:
+    runner_of_another = world.organization().runner("r1")
+    org.owner.call("resolve_attention", p_job=held["id"], p_action=action, p_proof="mine")
+    if action == "retry":
+        # The next attempt has begun, with a log of its own.
+        runner.heartbeat()
+        second = runner.claim_one()
+        runner.append(second, (1, "second attempt\n"))
+    before = world.job(held["id"])
+    runner.append(held, (1, "made it\n"), (2, "Apply complete!\n"), is_late=True)
+    log = "select attempt, body, is_late from public.job_log_chunks where job_id = %s and attempt = 1 order by seq"
+    assert org.owner.rows(log, held["id"]) == [(1, "made it\n", True), (1, "Apply complete!\n", True)]
+    assert world.job(held["id"]) == before
+    assert before["status"] == {"mark_failed": "FAILED", "retry": "CLAIMED", "release_lock": "NEEDS_ATTENTION"}[action]
+    with refused("RY410"):
+        runner_of_another.append(held, (3, "not mine\n"))
+
+
+def test_the_log_of_an_attempt_that_nobody_released_is_refused(world: World, org: Organization, runner: Runner) -> None:
+    """It was lost before it changed anything, and runs again elsewhere."""
+    org.enqueue("a/plan")
+    job = runner.claim_one()
+    world.lose(runner)
+    with refused("RY410"):
+        runner.append(job, (1, "too late\n"))

@@ -162,6 +162,23 @@ def test_a_sender_that_dies_loses_nothing_and_cannot_end_what_another_sends(worl
     assert end(world, second, "FAILED") == "GONE"
 
 
+def test_what_waits_for_a_receiver_goes_out_once_it_answers_again(world: World, org: Organization) -> None:
+    answers_again, stays_away = rule(org), rule(org)
+    fail_jobs(org, 4)
+    for message in lease(world, org):
+        end(world, message, "FAILED")
+    assert lease(world, org) == [], "all wait out their pause"
+    fail_jobs(org, 1)
+    fresh = {rule_of(org, message): message for message in lease(world, org)}
+    end(world, fresh[answers_again], "DELIVERED")
+    end(world, fresh[stays_away], "FAILED")
+    assert [rule_of(org, message) for message in lease(world, org)] == [answers_again] * 4
+
+
+def rule_of(org: Organization, message: dict[str, Any]) -> str:
+    return str(org.owner.one("select rule_id::text from public.deliveries where id = %s", message["id"]))
+
+
 def test_failures_are_tried_again_with_growing_pauses_and_given_up_at_last(world: World, org: Organization) -> None:
     wanted = rule(org)
     fail_jobs(org, 1)
@@ -191,6 +208,37 @@ def test_failures_are_tried_again_with_growing_pauses_and_given_up_at_last(world
     org.owner.call("redeliver", p_delivery=delivery)
     (again,) = lease(world, org)
     assert (again["attempt"], again["event_id"]) == (1, message["event_id"])
+
+
+def answer(world: World, message: dict[str, Any], http_status: int | None) -> None:
+    """The receiver's answer to a message, or none."""
+    is_good = http_status == 200
+    result = {"status": "DELIVERED" if is_good else "FAILED", "http_status": http_status}
+    world.service.call("finish_delivery", p_delivery=message["id"], p_lease=message["lease"], p_result=result)
+
+
+def test_messages_leave_as_soon_as_their_receiver_answers_again(world: World, org: Organization) -> None:
+    rule(org, "job.failed")
+    fail_jobs(org, 4)
+    first, second, third, refused_one = lease(world, org)
+    for message, status in ((first, None), (second, 503), (third, 0), (refused_one, 422)):
+        answer(world, message, status)
+    assert lease(world, org) == [], "all of them wait"
+    fail_jobs(org, 1)
+    (fresh,) = lease(world, org)
+    answer(world, fresh, 200)
+    assert {one["id"] for one in lease(world, org)} == {first["id"], second["id"], third["id"]}
+
+
+def test_another_receiver_that_answers_ends_no_pause(world: World, org: Organization) -> None:
+    away, there = rule(org, "job.failed"), rule(org, "job.failed")
+    fail_jobs(org, 1)
+    messages = lease(world, org)
+    rules = dict(org.owner.rows("select id, rule_id::text from public.deliveries where org_id = %s", org.id))
+    for message in sorted(messages, key=lambda one: rules[one["id"]] == there):
+        answer(world, message, 200 if rules[message["id"]] == there else None)
+    assert {*rules.values()} == {away, there}
+    assert lease(world, org) == []
 
 
 def test_a_slow_receiver_does_not_take_all_senders(world: World, org: Organization) -> None:

@@ -208,6 +208,36 @@ def test_enqueueing_goes_through_indexes(big: tuple[World, Organization, Runner]
     assert scans(plans) == []
 
 
+def job_scans(plans: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Scans of the history of jobs. Other tables are small here, where a scan is the best plan."""
+    return [found for found in scans(plans) if found[0] in ("provision_jobs", "job_events")]
+
+
+def test_removing_a_runner_goes_through_indexes(big: tuple[World, Organization, Runner], watcher: Any) -> None:
+    world, org, _ = big
+    org.group("doomed")
+    doomed = org.runner("doomed", assignments=["doomed"])
+    jobs = [org.enqueue(f"doomed/{name}", pinned_worker_id=doomed.worker_id) for name in ("running", "waiting")]
+    assert doomed.claim_one()["id"] == jobs[0]
+    person = Caller(world.database.connect("authenticated", {"sub": org.owner.id, "email": org.owner.email}))
+    plans = watcher(person)
+    person.call("remove_worker", p_worker=doomed.worker_id)
+    assert [world.status(job) for job in jobs] == ["FAILED", "FAILED"]
+    assert len(plans) > 20, "the plans were not told"
+    assert job_scans(plans) == []
+
+
+def test_the_sweep_goes_through_indexes(big: tuple[World, Organization, Runner], watcher: Any) -> None:
+    world, _, _ = big
+    world.up_for_long()
+    service = Caller(world.database.connect("service_role"))
+    plans = watcher(service)
+    world.owner.connection.execute("delete from private.clocks")
+    assert "failed" not in service.call("sweep")
+    assert len(plans) > 20, "the plans were not told"
+    assert job_scans(plans) == []
+
+
 def test_a_wrong_plan_would_be_noticed(big: tuple[World, Organization, Runner], watcher: Any) -> None:
     world, org, _ = big
     person = Caller(world.database.connect("authenticated", {"sub": org.owner.id, "email": org.owner.email}))

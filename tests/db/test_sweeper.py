@@ -17,14 +17,13 @@ def journal(tmp_path: Path) -> Journal:
 
 
 def lose_all(world: World) -> int:
-    """A job whose only runner died long ago; a heartbeat was the last to sweep, just before."""
+    """A job whose only runner died long ago."""
     org = world.organization()
     runner = org.runner("only", is_assigned_to_all_modules=True)
     job = org.enqueue("a/b")
     runner.claim_one()
     world.up_for_long()
     world.silence(runner)
-    world.owner.connection.execute("update private.clocks set ran_at = now() - interval '1 minute'")
     return job
 
 
@@ -36,32 +35,20 @@ def test_a_job_is_requeued_without_any_heartbeat(fresh_world: World, journal: Jo
     assert journal.tail("sweep") == ""
 
 
-def test_a_heartbeat_that_has_just_swept_counts(fresh_world: World, journal: Journal) -> None:
-    job = lose_all(fresh_world)
-    # Ahead of the clock, which is allowed for a minute: however slow the machine, it was just now.
-    fresh_world.owner.connection.execute(
-        "insert into private.clocks values ('sweep', now() + interval '50 s') on conflict (name) do update"
-        " set ran_at = excluded.ran_at"
-    )
-    Sweeper(fresh_world.database.url, journal).poll()
-    assert fresh_world.status(job) != "QUEUED"
-
-
 def test_a_failing_sweep_is_written_down_once_and_tried_again(fresh_world: World, journal: Journal) -> None:
     job = lose_all(fresh_world)
     owner = fresh_world.owner.connection
-    body = owner.execute("select pg_get_functiondef('private.sweep_backoff()'::regprocedure)").fetchone()
+    body = owner.execute("select pg_get_functiondef('private.sweep_leases()'::regprocedure)").fetchone()
     assert body is not None
-    owner.execute("create or replace function private.sweep_backoff() returns integer language sql as 'select 1/0'")
-    owner.execute("delete from private.clocks where name = 'swept'")
+    owner.execute(
+        "create or replace function private.sweep_leases() returns integer language plpgsql as 'begin return 1/0; end'"
+    )
     sweeper = Sweeper(fresh_world.database.url, journal)
     for _ in range(2):
         sweeper.poll()
     assert journal.tail("sweep").count("division by zero") == 1
-    owner.execute("insert into private.clocks values ('sweep', now()) on conflict (name) do update set ran_at = now()")
     assert fresh_world.service.call("installation_health")["swept_seconds_ago"] is None, "begun is not done"
     owner.execute(body[0])
-    owner.execute("delete from private.clocks where name = 'sweep'")
     sweeper.poll()
     assert fresh_world.status(job) == "QUEUED"
     assert fresh_world.service.call("installation_health")["swept_seconds_ago"] in range(60)

@@ -31,7 +31,7 @@ def test_it_goes_when_its_plan_has_ended_and_the_plan_stays(world: World, org: O
     job = runner.claim_one()
     assert later(world) == 0, "its plan runs"
     runner.finish(job)
-    assert world.owner.one("select private.housekeeping()")["removed_modules"] == 1
+    assert world.owner.one("select private.remove_temporary_modules()") == 1
     assert left(world, org) == []
     assert world.job(number)["module_path"] == "runyard/runner-test"
     last = "select target_label, actor_label, actor_id from public.audit_events where action = 'module.deleted'"

@@ -189,7 +189,7 @@ def test_a_test_plan_runs_on_the_runner_that_came_online(product: Product, perso
     assert pinned == "fresh"
     runner.finish(runner.claim(), "SUCCEEDED")
     product.sql("update modules set updated_at = now() - interval '1 hour' where org_id = %s", person.org_id)
-    product.sql("select private.housekeeping()")
+    product.sql("select private.remove_temporary_modules()")
     page.reload()
     expect(page.get_by_role("heading", name="Plan")).to_be_visible()
     left = "select path from modules where org_id = %s union all select path from groups where org_id = %s"

@@ -74,9 +74,9 @@ def test_a_pipeline_waits_until_somebody_has_confirmed_its_plan(terminal: Termin
     assert terminal.run("jobs", "approve", number, "--yes").returncode == 0
     _, said = pipeline.communicate(timeout=180)
     assert pipeline.returncode == 0, said
-    resources = terminal.json("modules", "state", "resources", "apps/reviewed")
+    resources = terminal.json("state", "list", "apps/reviewed")
     assert [row["address"] for row in resources] == ["terraform_data.greeting", "terraform_data.secret"]
-    assert "Not locked." in terminal.run("modules", "state", "lock", "apps/reviewed").stdout
+    assert "Not locked." in terminal.run("state", "lock", "apps/reviewed").stdout
     assert terminal.run("modules", "lock", "apps/reviewed", "--reason", "frozen").returncode == 0
     refused = terminal.run("run", "destroy", "apps/reviewed", "--auto-approve")
     assert "has locked the module: frozen" in refused.stderr
@@ -100,8 +100,8 @@ def test_from_a_folder_to_outputs(terminal: Terminal, bench: Bench, code: Path) 
     newest = terminal.json("jobs", "list", "--limit", "1")[0]
     assert "Apply complete" in terminal.run("jobs", "logs", str(newest["id"])).stdout
     assert [row["event"] for row in terminal.json("jobs", "events", str(newest["id"]))][-1] == "succeeded"
-    assert json.loads(terminal.run("modules", "state", "pull", "apps/site").stdout)["resources"]
-    assert terminal.json("modules", "state", "versions", "apps/site")["versions"]
+    assert json.loads(terminal.run("state", "pull", "apps/site").stdout)["resources"]
+    assert terminal.json("state", "versions", "apps/site")["versions"]
     assert terminal.run("run", "destroy", "apps/site", "--auto-approve", "--wait").returncode == 0
 
 

@@ -71,3 +71,15 @@ def test_pulumi_inputs_of_any_shape_arrive_and_are_on_no_command_line(bench: Ben
     applied = bench.finished("APPLY", module)
     assert applied["result"]["outputs"]["greeting"]["value"] == value
     assert "--odd" not in bench.log_of(applied["id"]).partition("pulumi config set who")[2].splitlines()[0]
+
+
+def test_a_runner_finds_the_engine_that_the_command_line_keeps(bench: Bench, tmp_path: Path) -> None:
+    """Started as the quick start says: no setting names the engine, and PATH does not have it."""
+    cache = tmp_path / "cache"
+    (cache / ENGINES["tofu"].key).mkdir(parents=True)
+    plain = {"PATH": "/usr/bin:/bin", "RUNYARD__ENGINE__ADDITIONALBINARYPATHS": "", "RUNYARD_ENGINE_CACHE": str(cache)}
+    runner = bench.runner(**plain)
+    assert runner.said("no_engine")
+    job = bench.enqueue("PLAN", bench.module())
+    (cache / ENGINES["tofu"].key / "tofu").symlink_to(bench.tofu)
+    assert bench.wait_job(job)["status"] == "SUCCEEDED", bench.log_of(job)

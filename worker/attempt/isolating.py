@@ -12,20 +12,25 @@ from worker.runtime_log import get_logger
 from worker.settings import Settings
 from worker.settings.isolation import IsolationMode
 
+_NOT_ROOT = (
+    "Start it as a user of its own, as the image and the systemd unit do. Where it must be root, set Engine.Isolation.Ways to "
+    "`user` (each job is then a user of its own) or give every job a container with a dispatcher."
+)
+
 
 async def settle_isolation(settings: Settings, environ: Mapping[str, str], finder: Engines) -> Isolation:
-    """Find out how jobs are shut in, say it once, and refuse to start where the settings want more."""
+    """Find the kind of isolation for jobs, log it once, and refuse to start where the settings require more."""
     found = await asyncio.to_thread(
         find_isolation, settings, environ, lambda: [engine.binary for engine in finder.found.values()]
     )
     log = get_logger("worker.isolation")
     if found.is_enough_for_strangers:
-        log.info("jobs are shut in", id="isolated", way=found.fact)
+        log.info("jobs are isolated", id="isolated", way=found.fact)
         return found
     if settings.engine.isolation.mode is IsolationMode.REQUIRED:
-        message = f"Engine.Isolation.Mode is required, but jobs cannot be shut in here ({found.weakness})."
+        message = f"Engine.Isolation.Mode is required, but jobs cannot be isolated here ({found.weakness})."
         raise Fatal(message, exit_code=ExitCode.SETTINGS, hint=REMEDY)
-    what = "jobs are shut in, in part" if found.way else "jobs are not shut in: they can do what this user can"
+    what = "jobs are partly isolated" if found.way else "jobs are not isolated: they can do what this user can"
     log.warning(
         what, id="partly_isolated" if found.way else "not_isolated", way=found.fact, why=found.weakness, hint=REMEDY
     )
@@ -42,3 +47,8 @@ def check_strangers(isolation: Isolation, worker: Mapping[str, Any]) -> None:
     if is_shared and not isolation.is_enough_for_strangers:
         message = "This is a shared runner, and jobs of different organisations could reach each other on this machine"
         raise Fatal(f"{message} ({isolation.weakness}).", exit_code=ExitCode.SETTINGS, hint=REMEDY)
+    if is_shared and isolation.are_jobs_root:
+        message = (
+            "This is a shared runner and it runs as root, so jobs of every organisation would be root to the kernel."
+        )
+        raise Fatal(message, exit_code=ExitCode.SETTINGS, hint=_NOT_ROOT)

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from worker.api.replies import ClaimedJob
-from worker.enums import LIFECYCLE_TYPES, EngineName, SourceKind
+from worker.enums import LIFECYCLE_TYPES, EngineName, SourceKind, StateHome
 from worker.errors import JobFailed
 
 
@@ -52,6 +52,7 @@ class ModuleSpec(_Part):
     group_path: str = ""
     engine: EngineName = EngineName.TOFU
     engine_version: str | None = None
+    backend: StateHome | None = None
     source_kind: SourceKind
     source: dict[str, Any] = Field(default_factory=dict)
     inputs: dict[str, Any] = Field(default_factory=dict)
@@ -65,6 +66,7 @@ class Options(_Part):
 
     refresh_only: bool = False
     destroy: bool = False
+    bring_state: bool = False
     targets: list[str] = Field(default_factory=list)
     replace: list[str] = Field(default_factory=list)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from worker.children.keeper import DEVICES
+from worker.children.sandbox.namespaces import DEVICES
 from worker.settings import Settings
 from worker.settings.load import secret_places
 
@@ -27,8 +27,8 @@ _FILES = (
 )  # fmt: skip
 # These are replaced while they are used: the folder is shown, which holds nothing else.
 _ROTATING = ("AWS_WEB_IDENTITY_TOKEN_FILE", "AZURE_FEDERATED_TOKEN_FILE", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
-# What git itself needs to fetch a module's source; the module's own code does not see it.
-_GIT = (".gitconfig", ".git-credentials", ".config/git", ".netrc", ".ssh")
+# What git itself needs to fetch a module's source, beside the credential that it is handed; the module's own code does not see it.
+_GIT = (".ssh",)
 
 # How (`ro`, `rw`, `empty`, `link`), from where, and to where.
 Mount = tuple[str, str, str]

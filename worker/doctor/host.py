@@ -11,6 +11,7 @@ from pathlib import Path
 from worker.doctor.check import Check, fail, ok, warn
 from worker.doctor.dispatchers import engine_check
 from worker.doctor.isolation import isolation
+from worker.engines.cache import HOW_TO_GET_ONE, cached_folders
 from worker.fitness import NOTE_FILE
 from worker.program import find_program, obstacle
 from worker.settings import Settings
@@ -83,12 +84,11 @@ def disk(path: Path) -> Check:
 
 
 def engines(additional: list[Path]) -> Check:
-    """Look for engines the way jobs do: the additional directories, then PATH."""
-    search = os.pathsep.join([*map(str, additional), os.environ.get("PATH", "")])
+    """Look for engines the way jobs do: the additional directories, then PATH, then the command line's cache."""
+    search = os.pathsep.join(map(str, [*additional, os.environ.get("PATH", ""), *cached_folders(os.environ)]))
     found = {name: where for name in ENGINES if (where := shutil.which(name, path=search))}
     if not found:
-        remedy = "Install OpenTofu, Terraform or Pulumi, or name its directory in Engine.AdditionalBinaryPaths."
-        return fail("Engines", "no tofu, terraform or pulumi was found", remedy)
+        return fail("Engines", "no tofu, terraform or pulumi was found", HOW_TO_GET_ONE)
     seen = {name: version_of(name, where) for name, where in found.items()}
     text = ", ".join(f"{name} {version} ({found[name]})" for name, version in seen.items())
     if broken := [name for name, version in seen.items() if version == "?"]:
@@ -117,7 +117,8 @@ def git() -> Check:
 def user() -> Check:
     """Advise against root: a job has every right that the runner has."""
     if os.geteuid() == 0:
-        return warn("User", "running as root", "Run the runner as a user of its own: jobs have its rights.")
+        remedy = "Run the runner as a user of its own: a shared runner does not start as root."
+        return warn("User", "running as root", remedy)
     return ok("User", f"uid {os.geteuid()}")
 
 

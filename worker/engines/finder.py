@@ -1,4 +1,4 @@
-"""Which engines this machine has: the operator's directories first, then PATH."""
+"""Which engines this machine has: the operator's directories first, then PATH, then the command line's cache."""
 
 import asyncio
 import json
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from worker.attempt.context import FoundEngine
 from worker.children.environment import host_variables, search_path
+from worker.engines.cache import HOW_TO_GET_ONE, cached_folders
 from worker.enums import EngineName
 from worker.errors import RunnerUnfit
 from worker.runtime_log import get_logger
@@ -27,6 +28,7 @@ class EngineFinder:
         """Nothing is looked for before `refresh`."""
         self._additional = tuple(additional_paths)
         self._environ = dict(environ)
+        self._cached: list[Path] = []
         self._seen: dict[EngineName, tuple[Path, int, int]] = {}
         self._log = get_logger("worker.engines")
         self.found: dict[EngineName, FoundEngine] = {}
@@ -34,10 +36,11 @@ class EngineFinder:
     @property
     def path(self) -> str:
         """The PATH that engines and hooks get."""
-        return search_path(self._additional, self._environ)
+        return os.pathsep.join([search_path(self._additional, self._environ), *map(str, self._cached)])
 
     async def refresh(self) -> None:
         """Check for each engine again."""
+        self._cached = cached_folders(self._environ)
         for name in EngineName:
             await self._check(name)
 
@@ -46,13 +49,11 @@ class EngineFinder:
         self._seen.clear()
         await self.refresh()
         if not self.found:
-            raise RunnerUnfit(
-                "No engine starts on this machine.", code="engine", hint="Install one, or see why it does not."
-            )
+            raise RunnerUnfit("No engine starts on this machine.", code="engine", hint=HOW_TO_GET_ONE)
 
     def note(self) -> str | None:
         """Say how far an engine is that is still being prepared."""
-        for folder in self._additional:
+        for folder in (*self._additional, *self._cached):
             try:
                 progress = json.loads((folder / PROGRESS_FILE).read_text(encoding="utf-8"))
                 name = str(progress["engine"])

@@ -1,7 +1,7 @@
 """What steps write to: decodes, redacts, limits and spools a job's output."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from threading import RLock
 
 from worker.logs.decoder import OutputDecoder
@@ -51,6 +51,11 @@ class JobLog:
             if rest:
                 self._add(rest if rest.endswith("\n") else rest + "\n")
             self._end_leaving_out()
+
+    def hide(self, secrets: Iterable[str], expired: Iterable[str] = ()) -> None:
+        """Mask these as well from now on, while the engine may be writing, and forget those that have expired."""
+        with self._lock:
+            self.redactor.add(*secrets, expired=expired)
 
     def say(self, text: str) -> None:
         """Add the runner's own words, as whole lines, limit or not."""

@@ -28,8 +28,9 @@ class Redactor:
         self._carried = 0
         self.add(*secrets)
 
-    def add(self, *secrets: str) -> None:
-        """Mask these as well from now on."""
+    def add(self, *secrets: str, expired: Iterable[str] = ()) -> None:
+        """Mask these as well from now on, and forget those that have expired: each one costs time in every line."""
+        self._secrets.difference_update(expired)
         self._secrets.update(secrets)
         forms = forms_of(self._secrets)
         self._finder = FormFinder(forms)

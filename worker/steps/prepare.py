@@ -7,14 +7,18 @@ from urllib.parse import urlsplit
 from worker.attempt.workspace import Workspace
 from worker.children.environment import host_variables, job_variables, sensitive_values
 from worker.children.orphans import COOKIE_VARIABLE
+from worker.engines.cache import HOW_TO_GET_ONE
 from worker.engines.versions import check_version
 from worker.errors import JobFailed, WorkerError
 from worker.fitness import no_directory
 from worker.settings import Settings
+from worker.steps.identity import give_identities
 
 
 async def prepare(space: Workspace) -> None:
     """Make the directory, check that the engine is there, and put the environment together."""
+    if space.context.isolation and (warning := space.context.isolation.warning):
+        space.say(warning)
     check_engine(space)
     try:
         for folder in (space.root, space.root / "source", space.root / "tmp", space.root / "home"):
@@ -22,6 +26,7 @@ async def prepare(space: Workspace) -> None:
     except OSError as error:
         raise no_directory(error) from error
     space.env = await build_environment(space)
+    await give_identities(space)
     space.log.redactor.add(*sensitive_values(space.env), *space.backend.secrets)
     runner = space.context.settings.runner.instance
     space.say(
@@ -38,7 +43,7 @@ def check_engine(space: Workspace) -> None:
         raise JobFailed(
             f"The module needs {wanted}, which this runner does not have (it has: {there}).",
             code="engine_missing",
-            hint=f"Install {wanted} on the runner, or name its folder in Engine.AdditionalBinaryPaths.",
+            hint=HOW_TO_GET_ONE.replace("tofu", wanted),
         )
     check_version(wanted, found.version, space.spec.module.engine_version)
     space.say(f"{wanted} {found.version}")

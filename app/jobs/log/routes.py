@@ -32,15 +32,26 @@ def build_routes(runtime: Runtime) -> list[BaseRoute]:
     ]
 
 
-def _filters(request: Request) -> tuple[Filter, ...]:
+async def _filters(runtime: Runtime, session: BrowserSession, request: Request) -> tuple[Filter, ...]:
     job, attempt = number(request, "job"), number(request, "attempt")
-    return (Filter("job_id", "eq", str(job)), Filter("attempt", "eq", str(attempt)))
+    query = Query(columns="attempt,created_at,log_day", filters=(Filter("id", "eq", str(job)),), limit=1)
+    rows = (await runtime.authorized.select(session, "provision_jobs", query)).rows
+    return (Filter("job_id", "eq", str(job)), Filter("attempt", "eq", str(attempt)), *_days(rows, attempt))
+
+
+def _days(rows: list[Row], attempt: int) -> tuple[Filter, ...]:
+    """Name the days of the log: without them the database locks and reads the partition of every day."""
+    last = rows[0]["log_day"] if rows else None
+    if not last:
+        return (Filter("log_day", "is", "null"),)
+    first = last if attempt == rows[0]["attempt"] else str(rows[0]["created_at"])[:10]
+    return (Filter("log_day", "gte", first), Filter("log_day", "lte", last))
 
 
 async def index(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
     """Say which chunks there are after one."""
     after = Filter("seq", "gt", str(number(request, "after")))
-    filters = (*_filters(request), after)
+    filters = (*await _filters(runtime, session, request), after)
     query = Query(columns=_INDEX_COLUMNS, filters=filters, order="seq", limit=INDEX_ROWS)
     rows = (await runtime.authorized.select(session, "job_log_chunks", query)).rows
     return JSONResponse({**pages.index(rows), "more": len(rows) == INDEX_ROWS})
@@ -52,7 +63,7 @@ async def lines(runtime: Runtime, session: BrowserSession, request: Request) -> 
     if not 1 <= first <= last or last - first >= MAX_CHUNKS:
         raise BadQuery
     # The chunk before is read as well: it may leave a colour switched on.
-    rows = await _read(runtime, session, _filters(request), first - 1, last)
+    rows = await _read(runtime, session, await _filters(runtime, session, request), first - 1, last)
     before = rows.pop(0) if rows and rows[0]["seq"] < first else None
     # Parsing takes milliseconds that everybody else's events would wait for.
     return JSONResponse({"chunks": await asyncio.to_thread(pages.page, rows, before)})
@@ -72,7 +83,7 @@ async def find(runtime: Runtime, session: BrowserSession, request: Request) -> R
     if not 1 <= first <= last or last - first >= FIND_CHUNKS or not 1 <= len(words) <= MAX_WORDS:
         raise BadQuery
     span = (Filter("seq", "gte", str(first)), Filter("seq", "lte", str(last)))
-    filters = (*_filters(request), *span, Filter("body", "imatch", pattern(words)))
+    filters = (*await _filters(runtime, session, request), *span, Filter("body", "imatch", pattern(words)))
     query = Query(columns="seq", filters=filters, order="seq", limit=FIND_CHUNKS)
     rows = (await runtime.authorized.select(session, "job_log_chunks", query)).rows
     return JSONResponse({"seqs": [int(row["seq"]) for row in rows]})
@@ -80,7 +91,7 @@ async def find(runtime: Runtime, session: BrowserSession, request: Request) -> R
 
 async def download(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
     """Return the whole log as plain text, read while it is sent."""
-    filters = _filters(request)
+    filters = await _filters(runtime, session, request)
     newest = Query(columns="seq", filters=filters, order="seq", is_descending=True, limit=1)
     rows = (await runtime.authorized.select(session, "job_log_chunks", newest)).rows
     if not rows:

@@ -241,6 +241,11 @@ class RunState(AppState, rx.State):
             return None
         return await self._queue(job_type, module_id, {})
 
+    @rx.event
+    async def bring_state(self, module_id: str) -> Any:
+        """Copy the state from the backend that the module's code names, and plan at once."""
+        return await self._queue("PLAN", module_id, {"bring_state": True})
+
     async def _queue(self, job_type: str, module_id: str, options: dict[str, Any]) -> Any:
         args = {"p_org": await self._org_id(), "p_type": job_type, "p_module": module_id, "p_options": options}
         try:

@@ -17,7 +17,7 @@ class Version:
 
     serial: int
     at: str
-    job_id: int
+    writer: str
     resources: int
     size: str
     is_oldest: bool = False
@@ -72,7 +72,7 @@ def _version(row: Row, oldest: int) -> Version:
     return Version(
         serial=_number(row.get("serial")),
         at=str(row.get("created_at") or row.get("at") or ""),
-        job_id=_number(row.get("job_id")),
+        writer=f"pushed by {row['written_by']}" if row.get("written_by") else f"#{_number(row.get('job_id'))}",
         resources=_number(row.get("resources") or row.get("resource_count")),
         size=size(_number(row.get("bytes") or row.get("size"))),
         is_oldest=_number(row.get("serial")) == oldest,

@@ -43,6 +43,11 @@ def _menu() -> rx.Component:
             menu_item("search-check", "Check for drift", RunState.run_now("DRIFT", Module["id"].to(str))),
             menu_item("list-tree", "Read outputs", RunState.run_now("OUTPUT", Module["id"].to(str))),
             rx.cond(
+                ModulesState.state.versions.length() == 0,
+                menu_item("download", "Bring in state", RunState.bring_state(Module["id"].to(str))),
+                rx.fragment(),
+            ),
+            rx.cond(
                 ModuleContentsState.lock.by == "",
                 menu_item("lock", "Lock", ModuleActionState.ask_lock(True)),
                 menu_item("lock-open", "Unlock", ModuleActionState.unlock_it),
@@ -323,7 +328,7 @@ def _version(version: rx.Var[Version]) -> rx.Component:
         icon("layers", class_name="mut"),
         rx.el.div(
             rx.el.span("Serial ", version.serial, class_name="num"),
-            rx.el.small(ago(version.at), ", #", version.job_id, ", ", version.size),
+            rx.el.small(ago(version.at), ", ", version.writer, ", ", version.size),
             class_name="grow",
         ),
         rx.cond(SessionState.can_admin, acts, rx.fragment()),
@@ -339,7 +344,14 @@ def _state() -> rx.Component:
         color_scheme="amber",
         radius="full",
     )
-    none = rx.el.div("No state yet. The first apply writes it.", class_name="ry-pb mut")
+    none = rx.el.div(
+        rx.cond(
+            Module["backend"] == "own",
+            "The module keeps its own backend. Runyard stores no state of it.",
+            "No state yet. The first apply writes it, or bring in one that exists.",
+        ),
+        class_name="ry-pb mut",
+    )
     return rx.el.section(
         rx.el.div(
             rx.el.h2("State versions"),

@@ -41,6 +41,7 @@ class ModuleView(TypedDict):
     approvals: str
     is_auto_apply: bool
     can_apply_uploads: bool
+    backend: str
     drift_since: str
     drift: str
     source_rows: list[Pair]
@@ -68,6 +69,7 @@ def build_view(module: Row, workers: Sequence[Row], assignments: Iterable[Row]) 
         "approvals": _approvals(int(module.get("approvals_required") or 0)),
         "is_auto_apply": bool(module.get("auto_apply")),
         "can_apply_uploads": bool(module.get("can_apply_uploads")),
+        "backend": str(module.get("backend") or ""),
         "drift_since": str(module.get("drift_since") or ""),
         "drift": count(int(module.get("drift_resources") or 0), "resource"),
         "source_rows": source_rows(module, workers),

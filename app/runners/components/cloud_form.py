@@ -97,7 +97,13 @@ def _form() -> rx.Component:
         _check(),
         rx.el.div(
             name_field(),
-            _select("Size", sizes, State.size, State.set_size, "Each slot runs one job."),
+            _select(
+                "Size",
+                sizes,
+                State.size,
+                State.set_size,
+                "One job per task: jobs are not isolated on Fargate.",
+            ),
             class_name="ry-two",
         ),
         path_field(),

@@ -6,10 +6,11 @@ from typing import Any, TypedDict
 from app.runners.view.cloud_identities import check_words
 
 Row = Mapping[str, Any]
+# One job per task: nothing isolates the jobs of a task from each other on Fargate.
 SIZES = {
-    "1 vCPU, 2 GB, 2 slots": {"cpu": 1024, "memory": 2048, "capacity": 2},
-    "2 vCPU, 4 GB, 4 slots": {"cpu": 2048, "memory": 4096, "capacity": 4},
-    "4 vCPU, 8 GB, 8 slots": {"cpu": 4096, "memory": 8192, "capacity": 8},
+    "1 vCPU, 2 GB": {"cpu": 1024, "memory": 2048, "capacity": 1},
+    "2 vCPU, 4 GB": {"cpu": 2048, "memory": 4096, "capacity": 1},
+    "4 vCPU, 8 GB": {"cpu": 4096, "memory": 8192, "capacity": 1},
 }
 EXPECTED = {
     "DEPLOY_WORKER": (

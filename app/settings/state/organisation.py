@@ -54,7 +54,7 @@ class OrganisationState(LivePage, rx.State):
         name, days = str(form.get("name", "")).strip(), 0
         self.errors = {} if 1 <= len(name) <= 100 else {"name": "A name has 1 to 100 characters."}
         try:
-            days = whole_number(str(form.get("retention", "")), 1, 3650)
+            days = whole_number(str(form.get("retention", "")), 1, 400)
         except Wrong as wrong:
             self.errors = {**self.errors, "retention": str(wrong)}
         if self.errors:

@@ -19,7 +19,7 @@ begin
     select worker_id, id, 1, gen_random_uuid() from instances returning id, worker_id, instance_id
   )
   insert into private.heartbeats (instance_id, session_id, worker_id, last_seen_at, tick_at)
-  select instance_id, id, worker_id, now(), date_bin('15 minutes', now(), '2000-01-01') from opened;
+  select instance_id, id, worker_id, now(), date_bin('15 minutes', now(), '2000-01-01 00:00+00') from opened;
   -- A first heartbeat, as any runner has sent before it works; and then fresh for as long as the benchmark takes.
   perform bench.heartbeat_as(jsonb_build_object('role', 'worker', 'sid', h.session_id)::text) from private.heartbeats as h where h.tick_heartbeats = 0;
   update private.heartbeats set last_seen_at = now() + interval '1 day';

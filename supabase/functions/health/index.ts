@@ -1,2 +1,3 @@
-// Says that the edge functions run at all; the stack's health check asks for it.
-Deno.serve(() => Response.json({ status: "ok" }, { headers: { "cache-control": "no-store" } }));
+import { handler } from "./handler.ts";
+
+Deno.serve(handler);

@@ -178,7 +178,9 @@ def test_a_lock_comes_with_its_proof() -> None:
         1,
         "runner-1",
     )
-    assert (view.versions[0].serial, view.versions[0].size) == (117, "10 B")
+    assert (view.versions[0].serial, view.versions[0].size, view.versions[0].writer) == (117, "10 B", "#4702")
+    pushed = build_state({"serial": 1, "versions": [{"serial": 1, "job_id": None, "written_by": "a@example.com"}]})
+    assert pushed.versions[0].writer == "pushed by a@example.com"
 
 
 def test_no_state_is_not_locked() -> None:

@@ -25,7 +25,15 @@ BAD_GATEWAY = Reply(502, "<html>Bad gateway</html>")
 PROXY_FAILED = Reply(500, "\n<!DOCTYPE html><html><body>Internal Server Error</body></html>")
 SIGN_IN_PAGE = Reply(200, "<html>Sign in</html>")
 BUSY = Reply(503, json.dumps({"code": "PGRST001", "message": "Database client error."}))
-JOB = {"id": 7, "type": "PLAN", "module_path": "a", "status": "SUCCEEDED", "attempt": 0, "plan_summary": None}
+JOB = {
+    "id": 7,
+    "type": "PLAN",
+    "module_path": "a",
+    "status": "SUCCEEDED",
+    "attempt": 0,
+    "plan_summary": None,
+    "log_day": None,
+}
 
 
 def answer(status: int, **body: Any) -> Reply:
@@ -105,7 +113,7 @@ def as_password(line: Any) -> object:
 
 
 def as_personal(line: Any) -> object:
-    return exchange(line, f"{PERSONAL}x")
+    return exchange(line, PERSONAL + "x" * 43)
 
 
 @pytest.mark.parametrize(

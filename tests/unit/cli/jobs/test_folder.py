@@ -2,6 +2,7 @@
 
 import io
 import os
+import subprocess
 import tarfile
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from cli.commands.run import is_folder
 from cli.errors import CommandError, Missing, Usage
-from cli.jobs.folder import is_ignored, pack, rules_of
+from cli.jobs.folder import pack
 
 
 def names(folder: Path) -> list[str]:
@@ -37,21 +38,34 @@ def test_the_ignore_file_is_respected(tmp_path: Path, name: str) -> None:
     assert names(tmp_path) == [name, "a/docs/b.md", "keep.zip", "main.tf"]
 
 
-@pytest.mark.parametrize(
-    ("line", "path", "is_out"),
-    [
-        ("*.log", "a/b.log", True),
-        ("/*.log", "a/b.log", False),
-        ("build/", "build", False),
-        ("a?c", "abc", True),
-        ("a[bc]d", "acd", True),
-        ("a.c", "abc", False),
-        ("x/**", "x/y/z", True),
-    ],
-)
-def test_patterns_mean_what_git_means(tmp_path: Path, line: str, path: str, is_out: bool) -> None:
-    write(tmp_path, ".runyardignore", text=line)
-    assert is_ignored(path, False, rules_of(tmp_path)) is is_out
+TREE = (
+    "a.log", "b/a.log", "build", "b/build/x", "b/c/build/y", "abc", "acd", "a.c", "x/y/z", "x/y/deep/z", "foo/bar", "b/foo/bar", "!odd",
+    "#odd", "sp ace", "trail ", "d/keep.tf", "d/drop.tf", "a[b]", "ab", "a-z", "a\\b", "logs/today/a", "é.tf", "e/f/g/h",
+)  # fmt: skip
+LINES = [
+    "*.log", "/*.log", "build/", "build", "/build", "a?c", "a[bc]d", "a[!b]d", "a.c", "x/**", "x/**\n!x/y",
+    "x/**\n!x/y/z", "**/z", "x/**/z", "foo/bar", "**/foo/bar", "foo/*", "\\!odd", "\\#odd", "#odd", "!odd",
+    "sp ace", "sp*", "trail", "trail\\ ", "a\\[b\\]", "a[]-]z", "[a-", "d/*\n!d/keep.tf", "d/\n!d/keep.tf",
+    "d\n!d/", "*\n!*/\n!*.tf", "*.tf\n!é.tf", "/*\n!/d", "e/**/h", "e/*/h", "e/", "**", "logs/*/a", "b/**/",
+    "*\\b", "*.log\n!b/**", "x/*\n!x/y", "*/", "*/\n!b/", "a\n!a.log", "b/**/\n!b/c", "**/build/", "e/f/**", "  ",
+    "/d/drop.tf",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("lines", LINES)
+def test_patterns_mean_what_git_means(tmp_path: Path, lines: str) -> None:
+    """Real git judges the same tree by the same lines."""
+    for path in TREE:
+        write(tmp_path, path)
+    write(tmp_path, ".gitignore", ".runyardignore", text=f"{lines}\n.gitignore\n.runyardignore\nmarker\n!marker\n")
+    write(tmp_path, "marker")
+    git = ["git", "-c", "core.quotePath=off", "-c", "core.excludesFile=", "-C", str(tmp_path)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    listed = subprocess.run(
+        [*git, "ls-files", "-z", "--others", "--exclude-standard"], check=True, capture_output=True, text=True
+    )
+    wanted = sorted(name for name in listed.stdout.split("\0") if name)
+    assert sorted(names(tmp_path)) == wanted
 
 
 def test_nothing_of_this_machine_goes_along(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
+from cli.engines.cache import cached, install
+from cli.engines.catalog import ENGINES
 from tests.support.waiting import eventually
 from worker.engines.finder import EngineFinder
 from worker.engines.outputs import secret_outputs, shown_outputs
@@ -158,3 +161,38 @@ async def test_an_engine_in_preparation_is_announced(tmp_path: Path) -> None:
     assert finder.note() == "tofu is being prepared, 40 %"
     (tmp_path / "progress.json").write_text(json.dumps({**progress, "is_done": True}))
     assert finder.note() is None
+
+
+@pytest.mark.parametrize("variable", ["HOME", "XDG_CACHE_HOME", "RUNYARD_CACHE", "RUNYARD_ENGINE_CACHE"])
+async def test_the_engine_that_the_command_line_keeps_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    """The folder that `runyard engines ensure` writes to is the one in which the runner looks."""
+    environ = {"PATH": str(tmp_path / "empty"), variable: str(tmp_path)}
+    for name in ("XDG_CACHE_HOME", "RUNYARD_CACHE", "RUNYARD_ENGINE_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, str(tmp_path))
+    finder = EngineFinder((), environ)
+    await finder.refresh()
+    assert finder.found == {}
+    newest = ENGINES["tofu"]
+    for engine in (replace(newest, version="1.9.1"), newest):
+        made = tmp_path / "made"
+        made.write_text(f"#!/bin/sh\necho OpenTofu v{engine.version}\n")
+        install(engine, made)
+    await finder.refresh()
+    found = finder.found[EngineName.TOFU]
+    assert (found.version, found.binary) == (newest.version, cached(newest))
+    assert finder.path.endswith(str(replace(newest, version="1.9.1").key))
+
+
+async def test_the_operators_engine_wins_over_the_kept_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RUNYARD_ENGINE_CACHE", str(tmp_path))
+    own = tmp_path / "own/tofu"
+    own.parent.mkdir()
+    own.write_text("#!/bin/sh\necho OpenTofu v1.8.0\n")
+    own.chmod(0o755)
+    install(ENGINES["tofu"], own)
+    finder = EngineFinder((), {"PATH": f"{own.parent}:/usr/bin:/bin", "RUNYARD_ENGINE_CACHE": str(tmp_path)})
+    await finder.refresh()
+    assert finder.found[EngineName.TOFU].binary == own

@@ -1,18 +1,35 @@
 """The sandbox that needs no right at all: a process gives up what it may open, for itself and for all that it starts.
 
 Landlock works where no namespace can be made: in a container with Docker's defaults, in a pod, in a chroot. Processes are not
-apart in it, so one of ours stays outside, adopts whatever the child abandons, and ends it. It is loaded by the keeper, and like it
-imports next to nothing.
+apart in it, so one of ours stays outside, adopts whatever the child abandons, and ends it.
 """
 
 from __future__ import annotations
 
 import _signal as signal  # type: ignore[import-not-found]
+import _socket
+import _thread
 import os
 import stat
 import sys
 
-from worker.children.keeper import ctypes, drop_rights, execute, parent_and_inner, prctl, say, system, watch
+from worker.children.sandbox.kernel import (
+    CANNOT_START,
+    PR_SET_CHILD_SUBREAPER,
+    PR_SET_DUMPABLE,
+    PR_SET_NO_NEW_PRIVS,
+    PR_SET_PDEATHSIG,
+    ctypes,
+    drop_rights,
+    execute,
+    parent_and_inner,
+    prctl,
+    say,
+    system,
+    watch,
+)
+from worker.children.sandbox.permissions import serve
+from worker.children.sandbox.seccomp import install
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,15 +37,13 @@ if TYPE_CHECKING:
 
 # With this version of it (Linux 6.12) a process can neither signal nor reach abstract sockets outside.
 LEAST_VERSION = 6
-_CANNOT_START = 127
 _SYS_CREATE, _SYS_ADD, _SYS_RESTRICT = 444, 445, 446
 _ASK_VERSION, _PATH_BENEATH = 1, 1
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE, _IOCTL = 1, 2, 4, 8, 1 << 14, 1 << 15
 _EVERYTHING = (1 << 16) - 1
 _OF_A_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
 _RIGHTS = {"ro": _EXECUTE | _READ_FILE | _READ_DIR, "rw": _EVERYTHING}
-_SIGNALS_AND_SOCKETS = 3
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
+_SOCKETS, _SIGNALS = 1, 2
 
 
 def version() -> int:
@@ -59,15 +74,23 @@ def in_landlock(order: dict[str, Any]) -> int:
 def guard(order: dict[str, Any], leader: int, writing: int) -> NoReturn:
     """Adopt whatever is abandoned; end all of it with the child, or with the leader."""
     os.setsid()
-    prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    # Root's rights would pass some of the limits: one of them reads every process's memory. This process changes modes for the child.
+    drop_rights()
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != leader:
-        os._exit(_CANNOT_START)
+        os._exit(CANNOT_START)
+    channel, childs_end = _socket.socketpair()
     child = os.fork()
     if child == 0:
         os.close(writing)
-        run(order)
-    prctl(_PR_SET_DUMPABLE, 0)
+        channel.close()
+        run(order, childs_end)
+    childs_end.close()
+    prctl(PR_SET_DUMPABLE, 0)
+    if listener := receive(channel):
+        own = [path for kind, path in order["allowed"] if kind == "rw" and not path.startswith("/dev/")]
+        _thread.start_new_thread(serve, (listener, own))
     status = stay(child)
     end_descendants()
     if status is not None:
@@ -75,22 +98,33 @@ def guard(order: dict[str, Any], leader: int, writing: int) -> NoReturn:
     os._exit(0)
 
 
-def run(order: dict[str, Any]) -> NoReturn:
+def receive(channel: _socket.socket) -> int:
+    """Receive the child's filter; 0 where the child ended before it had one."""
+    _, messages, *_ = channel.recvmsg(1, _socket.CMSG_SPACE(4))
+    channel.close()
+    return int.from_bytes(messages[0][2], sys.byteorder) if messages else 0
+
+
+def run(order: dict[str, Any], channel: _socket.socket) -> NoReturn:
     """Give up everything but what is named, and become the program."""
     try:
         os.chdir(order["cwd"])
-        # Root's rights would go past some of it: one of them reads every process's memory.
-        drop_rights()
         restrict(order["allowed"])
         link_home(order["links"])
+        listener = install()
+        rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, listener.to_bytes(4, sys.byteorder))]
+        channel.sendmsg([b"."], rights)
+        # With it a job could answer its own calls.
+        os.close(listener)
+        channel.close()
     except OSError as error:
         say(f"the sandbox cannot be built: {error.filename or ''} {error.strerror}")
-        os._exit(_CANNOT_START)
+        os._exit(CANNOT_START)
     execute(order["argv"], order["env"])
 
 
 def link_home(links: list[tuple[str, str]]) -> None:
-    """Show what the operator named of the runner's home in the job's own; done shut in, whatever a job left in the way."""
+    """Show what the operator named of the runner's home in the job's own; the limits hold already, whatever a job left in the way."""
     for source, name in links:
         try:
             os.makedirs(os.path.dirname(name), exist_ok=True)
@@ -138,10 +172,27 @@ def has_child() -> bool:
 
 def restrict(allowed: list[tuple[str, str]]) -> None:
     """Let go of every file, signal and abstract socket that is not named, for good."""
-    wishes = b"".join(each.to_bytes(8, sys.byteorder) for each in (_EVERYTHING, 0, _SIGNALS_AND_SOCKETS))
-    rules = system("syscall", _SYS_CREATE, ctypes().create_string_buffer(wishes, len(wishes)), len(wishes), 0)
+    rules = make_rules(_EVERYTHING, _SOCKETS | _SIGNALS)
     for kind, path in allowed:
         allow(rules, kind, path)
+    apply(rules)
+
+
+def close_abstract_sockets() -> None:
+    """Let go of the abstract sockets of other processes: the network's other names stay, so no namespace closes them."""
+    if version() >= LEAST_VERSION:
+        prctl(PR_SET_NO_NEW_PRIVS, 1)
+        apply(make_rules(0, _SOCKETS))
+
+
+def make_rules(files: int, scope: int) -> int:
+    """Begin a list of what stays in reach, of these kinds of access to files and this scope."""
+    wishes = b"".join(each.to_bytes(8, sys.byteorder) for each in (files, 0, scope))
+    return system("syscall", _SYS_CREATE, ctypes().create_string_buffer(wishes, len(wishes)), len(wishes), 0)
+
+
+def apply(rules: int) -> None:
+    """Limit this process and all that it starts to a list."""
     system("syscall", _SYS_RESTRICT, rules, 0)
     os.close(rules)
 

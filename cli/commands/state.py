@@ -1,0 +1,216 @@
+"""`runyard state`: the state of a module, and how it comes here and leaves again."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cli.client.organization import Row
+from cli.command import Here, command, new_app
+from cli.commands.run import follow
+from cli.errors import Missing, NotFound, Usage
+from cli.jobs.follow import ENDS
+from cli.jobs.keyed import call_keyed
+from cli.modules.locks import evidence
+from cli.modules.states import brought_words, resources_of
+from cli.output import say
+
+app = new_app("The state of a module: bring it in, read it, take it along.")
+
+Module = Annotated[str, typer.Argument(metavar="MODULE", help="The module's path, such as platform/vpc, or its id.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+
+@command(app, "versions", calls=("state_info",), page="Module → State")
+def versions(here: Here, module: Module) -> None:
+    """List the versions of a state, the newest first, and who holds its lock."""
+    info = here.api.call("state_info", module=here.org.module(module)["id"])
+    if here.printer.as_json:
+        here.printer.document(info)
+        return
+    here.printer.rows(info["versions"], ("serial", "size", "job_id", "created_at", "sha256"), "No state yet.")
+    if lock := info["lock"]:
+        say(f"Locked by job {lock['job_id']} since {lock['created_at']}: lock {lock['id']}")
+
+
+@command(app, "pull", calls=("state_info", "state_version"), page="Module → State → Download")
+def pull(
+    here: Here,
+    module: Module,
+    serial: Annotated[int | None, typer.Option("--serial", help="An older version than the newest.")] = None,
+) -> None:
+    """Print a state's text; reading it is written down in the audit log."""
+    print(_newest(here, here.org.module(module), serial)["body"])
+
+
+@command(app, "push", calls=("push_state",), page="Module → State")
+def push(
+    here: Here,
+    module: Module,
+    file: Annotated[Path, typer.Argument(help="A state file; - reads the standard input.")],
+    yes: Yes = False,
+) -> None:
+    """Store a state file as the newest version of a module's state; it changes no infrastructure."""
+    row = here.org.module(module)
+    text = _text_of(file)
+    here.confirm(f"Make {file} the newest state of {row['path']}?", yes)
+    done = here.api.call("push_state", module=row["id"], body=text)
+    here.printer.result(done, lambda said: f"Stored as serial {said['serial']}.")
+
+
+@command(app, "import", calls=("enqueue_job",), page="Module → ⋯ → Bring in state")
+def bring_in(
+    here: Here,
+    module: Module,
+    runner: Annotated[str | None, typer.Option("--runner", help="Only this runner may run it.")] = None,
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="Queue it, and do not follow it.")] = False,
+) -> None:
+    """Copy a state from the backend that the code names, and plan at once; nothing is applied, the old state stays."""
+    row = here.org.module(module)
+    options = {"bring_state": True} | ({"pinned_worker_id": here.org.runner(runner)["id"]} if runner else {})
+    job = call_keyed(here.api, "enqueue_job", options, None, org=here.org.id, type="PLAN", module=row["id"])
+    if no_wait:
+        here.printer.rows([job], ("id", "type", "status", "module_path"))
+        return
+    (done,) = follow(here, [job])
+    here.printer.result(done, brought_words)
+    raise typer.Exit(int(ENDS[done["status"]]))
+
+
+@command(app, "keep-own", calls=("update_module",), page="Module → ⋯")
+def keep_own(here: Here, module: Module) -> None:
+    """Let a module keep the backend that its code names: Runyard runs it, and stores no state of it."""
+    row = here.org.module(module)
+    here.api.call("update_module", module=row["id"], spec={"backend": "own"})
+    here.printer.result({"backend": "own"}, lambda _: f"{row['path']} keeps its own backend.")
+
+
+@command(app, "start-empty", calls=("update_module",), page="Module → ⋯")
+def start_empty(here: Here, module: Module, yes: Yes = False) -> None:
+    """Let a module begin with an empty state here although its code names a backend: what exists is not known."""
+    row = here.org.module(module)
+    if not yes:
+        _need_typed(row["path"])
+    here.api.call("update_module", module=row["id"], spec={"backend": "runyard"})
+    here.printer.result({"backend": "runyard"}, lambda _: f"{row['path']} starts with an empty state.")
+
+
+@command(app, "list", calls=("state_resources",), page="Module → Resources")
+def list_resources(
+    here: Here,
+    module: Module,
+    search: Annotated[str, typer.Option("--search", help="Part of the address.")] = "",
+) -> None:
+    """List the resources that a module's state knows."""
+    found = here.api.call("state_resources", module=here.org.module(module)["id"], search=search)
+    here.printer.rows(found["resources"], ("address", "type", "id"), "The state has no such resources.")
+
+
+@command(app, "show", calls=("state_info", "state_version"), page="Module → Resources")
+def show(
+    here: Here, module: Module, address: Annotated[str | None, typer.Argument(help="Only this resource.")] = None
+) -> None:
+    """Show the attributes of a state's resources, sensitive ones masked; reading it is written down in the audit log."""
+    row = here.org.module(module)
+    found = resources_of(json.loads(_newest(here, row, None)["body"]), address)
+    if address is not None and not found:
+        raise NotFound(
+            f'The state of {row["path"]} has no "{address}".', f"`runyard state list {row['path']}` lists them."
+        )
+    here.printer.document(found)
+
+
+@command(app, "rollback", calls=("roll_back_state",), page="Module → State → Roll back")
+def rollback(
+    here: Here,
+    module: Module,
+    serial: Annotated[int, typer.Argument(help="The version to go back to.")],
+    yes: Yes = False,
+) -> None:
+    """Make an older version of a state the newest again; it changes no infrastructure."""
+    row = here.org.module(module)
+    here.confirm(f"Make serial {serial} the newest state of {row['path']}?", yes)
+    done = here.api.call("roll_back_state", module=row["id"], serial=serial)
+    here.printer.result(done, lambda said: f"Serial {serial} is the state again, as serial {said['serial']}.")
+
+
+@command(app, "lock", calls=("lock_evidence",), page="Module → State → Lock")
+def lock(here: Here, module: Module) -> None:
+    """Say who holds a state's lock, and whether it is safe to break."""
+    found = here.api.call("lock_evidence", module=here.org.module(module)["id"])
+    here.printer.result(found, evidence)
+
+
+@command(app, "unlock", calls=("state_info", "force_unlock_state"), page="Module → State → Unlock")
+def unlock(
+    here: Here,
+    module: Module,
+    lock: Annotated[str, typer.Argument(help="The lock's id, as `state versions` shows it.")],
+    yes: Yes = False,
+) -> None:
+    """Release a state's lock that no running job holds."""
+    row = here.org.module(module)
+    here.confirm(f"Release the lock {lock} of {row['path']}?", yes)
+    done = here.api.call("force_unlock_state", module=row["id"], lock_id=lock)
+    here.printer.result(done, lambda said: f"Unlocked {row['path']}; job {said['job_id']} had it.")
+
+
+Kept = Annotated[str, typer.Argument(metavar="ID", help="The id that `state kept` shows.")]
+
+
+@command(app, "kept", calls=("kept_states",), page="Job → State that was not stored")
+def kept(here: Here, job: Annotated[int, typer.Argument(metavar="JOB", help="The job's number.")]) -> None:
+    """List the states of a job that were not stored, because somebody released it meanwhile."""
+    rows = here.api.call("kept_states", job=job)
+    here.printer.rows(
+        rows, ("id", "attempt", "number", "serial", "size", "written_at", "stored_at", "discarded_at"), "None."
+    )
+
+
+@command(app, "kept-pull", calls=("kept_state",), page="Job → State that was not stored → Download")
+def kept_pull(here: Here, kept: Kept) -> None:
+    """Print a state that was not stored; reading it is written down in the audit log."""
+    print(here.api.call("kept_state", id=kept)["body"])
+
+
+@command(app, "kept-store", calls=("store_kept_state",), page="Job → State that was not stored → Store")
+def kept_store(here: Here, kept: Kept, yes: Yes = False) -> None:
+    """Make a state that was not stored the module's state."""
+    here.confirm("Make it the module's newest state?", yes)
+    done = here.api.call("store_kept_state", id=kept)
+    here.printer.result(done, lambda said: f"Stored as serial {said['serial']}.")
+
+
+@command(app, "kept-discard", calls=("discard_kept_state",), page="Job → State that was not stored → Discard")
+def kept_discard(here: Here, kept: Kept, yes: Yes = False) -> None:
+    """Remove the text of a state that was not stored."""
+    here.confirm("Discard it? Its text is removed for good.", yes)
+    here.printer.result(here.api.call("discard_kept_state", id=kept), lambda _: "Discarded.")
+
+
+def _newest(here: Here, row: Row, serial: int | None) -> dict[str, Any]:
+    newest = here.api.call("state_info", module=row["id"])["serial"]
+    if newest is None:
+        raise NotFound(f"{row['path']} has no state yet.", "An apply makes one.")
+    version: dict[str, Any] = here.api.call(
+        "state_version", module=row["id"], serial=newest if serial is None else serial
+    )
+    return version
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Missing(f"{file} cannot be read: {error}") from error
+
+
+def _need_typed(path: str) -> None:
+    """Have the module's path typed: the next apply creates everything that its code describes."""
+    if not sys.stdin.isatty():
+        raise Usage("Somebody has to type the module's path.", "Add --yes if you are sure.")
+    say("The next apply creates everything that the code describes, also what exists already.")
+    if typer.prompt(f"Type {path} to start with an empty state") != path:
+        raise Usage("That is not the module's path, so nothing was changed.")

@@ -1,0 +1,35 @@
+/** Whether the edge functions run (/health), and whether the sweep has a driver that runs (/health/sweep). */
+
+import { call, limit } from "../_shared/database.ts";
+import { addressOf, Answer, json } from "../_shared/http.ts";
+
+const PER_ADDRESS = 60;
+// A driver sweeps every 10 s; one slow sweep is no outage.
+const LATE_SECONDS = 120;
+
+/** Anybody may ask, as a monitor does; nothing but the age of the last sweep is shown. */
+async function sweep(request: Request): Promise<Response> {
+  await limit([[`health:address:${addressOf(request)}`, PER_ADDRESS]]);
+  const health = await call("installation_health", {}) as { swept_seconds_ago: number | null };
+  const seconds = health.swept_seconds_ago;
+  const isLate = seconds === null || seconds > LATE_SECONDS;
+  return json(isLate ? 503 : 200, {
+    status: isLate ? "late" : "ok",
+    swept_seconds_ago: seconds,
+    ...(isLate && {
+      message: "No sweep runs: leases do not end and schedules do not start.",
+      hint: "Enable pg_cron, start the stack's supervisor, or schedule POST /rest/v1/rpc/sweep.",
+    }),
+  });
+}
+
+export async function handler(request: Request): Promise<Response> {
+  if (!new URL(request.url).pathname.endsWith("/sweep")) return json(200, { status: "ok" });
+  try {
+    return await sweep(request);
+  } catch (error) {
+    if (error instanceof Answer) return json(error.status, error.body, error.headers);
+    console.error(error instanceof Error ? error.message : "unknown error");
+    return json(500, { code: "RY500", message: "The function failed; its log says why." });
+  }
+}

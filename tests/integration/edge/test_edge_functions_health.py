@@ -1,0 +1,26 @@
+"""health: a monitor sees without a credential that no driver sweeps."""
+
+import httpx
+import psycopg
+
+from tests.integration.edge.conftest import Edge
+
+
+def ask(edge: Edge) -> httpx.Response:
+    return httpx.get(f"{edge.url}/health/sweep", timeout=60)
+
+
+def test_a_sweep_that_is_late_is_an_outage(edge: Edge) -> None:
+    with psycopg.connect(edge.stack.db_url, autocommit=True) as connection:
+        # The stack's own supervisor waits meanwhile: this lock is the sweep's.
+        connection.execute("select pg_advisory_lock(private.lock_key('sweep'))")
+        connection.execute(
+            "insert into private.clocks values ('swept', now() - interval '1 hour')"
+            " on conflict (name) do update set ran_at = excluded.ran_at"
+        )
+        late = ask(edge)
+        assert (late.status_code, late.json()["status"]) == (503, "late")
+        assert late.json()["swept_seconds_ago"] >= 3600
+        assert httpx.get(f"{edge.url}/health", timeout=60).json() == {"status": "ok"}
+        connection.execute("select pg_advisory_unlock(private.lock_key('sweep')), private.sweep()")
+    assert (ask(edge).status_code, ask(edge).json()["status"]) == (200, "ok")

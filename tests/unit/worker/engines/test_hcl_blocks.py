@@ -1,0 +1,104 @@
+"""Facts of a folder of code: what is a block and what only looks like one."""
+
+from pathlib import Path
+
+import pytest
+
+from worker.engines.hcl_blocks import Facts, read_facts
+
+ROOT = Path(__file__).parents[4]
+NO_BLOCK = r"""
+# terraform { backend "comment" {} }
+// terraform { backend "comment" {} }
+/* terraform {
+  backend "comment" {}
+} */
+locals {
+  text     = "terraform {\n backend \"text\" {} ${join("}", ["{", "\"}"])} }"
+  escaped  = "$${ not a template"
+  document = <<-END
+    terraform {
+      backend "document" {}
+    }
+  END
+  object   = { terraform = { backend = "object" } }
+  list     = [for each in local.x : { backend = "list" } if each != "}"]
+  either   = true ? { a = "b" } : { c = "d" }
+}
+resource "x" "terraform" {
+  backend "resource" {}
+}
+"""
+ALL = """
+terraform {
+  required_version = ">= 1.5" # a comment
+  required_providers {
+    aws = { source = "hashicorp/aws", version = "~> 5" }
+  }
+  backend "s3" {
+    key  = "x"
+    tags = { backend = "no" }
+  }
+}
+provider "aws" {}
+module "near" {
+  count  = 2
+  source = "../near"
+}
+module "far" {
+  for_each = merge({ a = "b" }, {
+    source = "no"
+  })
+  source = "example/far/aws"
+}
+"""
+
+
+def facts(folder: Path, *, is_tofu: bool = True, **files: str) -> Facts:
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text)
+    return read_facts(folder, is_tofu=is_tofu)
+
+
+def test_all_facts_are_found(tmp_path: Path) -> None:
+    found = facts(tmp_path, empty__tf=NO_BLOCK, main__tf=ALL)
+    assert found == Facts("s3", "main.tf", ">= 1.5", True, False, ("../near", "example/far/aws"))
+
+
+def test_text_that_looks_like_a_block_is_none(tmp_path: Path) -> None:
+    assert facts(tmp_path, main__tf=NO_BLOCK).backend == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "backend"),
+    [
+        ("a__tf", 'terraform {\n  backend "gcs" {}\n}', "gcs"),
+        ("a__tf", "terraform {\r\n  cloud {\r\n  }\r\n}\r\n", "cloud"),
+        ("a__tf", 'terraform {\n  required_version = "1.0"\n}\nterraform {\n  backend "pg" {\n  }\n}', "pg"),
+        ("a__tf__json", '{"terraform": {"backend": {"azurerm": {}}}}', "azurerm"),
+        ("a__tf__json", '{"terraform": [{"cloud": [{}]}]}', "cloud"),
+        ("a__tofu", 'terraform {\n  backend "consul" {}\n}', "consul"),
+        ("a_override__tf", 'terraform {\n  backend "http" {}\n}', "http"),
+        ("terraform__tfstate", "{}", "local"),
+        ("broken__tf", 'terraform {\n  x = "', ""),
+        ("broken__tf__json", "{", ""),
+        ("terraform__tfvars", 'terraform {\n  backend "no" {}\n}', ""),
+    ],
+)
+def test_each_form_of_a_backend_is_found(tmp_path: Path, name: str, text: str, backend: str) -> None:
+    assert facts(tmp_path, **{name: text}).backend == backend
+
+
+def test_each_engine_reads_its_own_files(tmp_path: Path) -> None:
+    files = {"main__tf": 'terraform {\n  backend "s3" {}\n}', "main__tofu": 'terraform {\n  backend "pg" {}\n}'}
+    assert facts(tmp_path, is_tofu=True, **files).backend == "pg"
+    assert facts(tmp_path, is_tofu=False, **files).backend == "s3"
+
+
+def test_encryption_of_the_state_is_seen(tmp_path: Path) -> None:
+    assert facts(tmp_path, main__tf="terraform {\n  encryption {\n    state {}\n  }\n}").has_encryption
+
+
+def test_runner_and_command_line_read_code_alike() -> None:
+    """They are separate wheels, so each carries the text."""
+    assert (ROOT / "cli/modules/hcl_blocks.py").read_text() == (ROOT / "worker/engines/hcl_blocks.py").read_text()

@@ -1,0 +1,39 @@
+"""The engines that `runyard up` and `runyard engines ensure` keep for this user: found without being on PATH."""
+
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
+
+from worker.enums import EngineName
+
+HOW_TO_GET_ONE = (
+    "Run `runyard engines ensure tofu` as the runner's user, install an engine on its PATH, or name a folder in "
+    "Engine.AdditionalBinaryPaths."
+)
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+def cache_folder(environ: Mapping[str, str]) -> Path | None:
+    """Return the folder that the command line keeps engines in; the same variables name another for both."""
+    if chosen := environ.get("RUNYARD_ENGINE_CACHE"):
+        return Path(chosen).expanduser()
+    if chosen := environ.get("RUNYARD_CACHE"):
+        return Path(chosen).expanduser() / "engines"
+    home = environ.get("XDG_CACHE_HOME") or (f"{environ['HOME']}/.cache" if environ.get("HOME") else "")
+    return Path(home) / "runyard" / "engines" if home else None
+
+
+def cached_folders(environ: Mapping[str, str]) -> list[Path]:
+    """List the folders of engines for this machine, the newest version first; one may still be on its way there."""
+    folder, machine = cache_folder(environ), platform.machine().lower()
+    end = f"-{platform.system().lower()}-{_MACHINES.get(machine, machine)}"
+    found: list[tuple[Version, Path]] = []
+    for name in EngineName:
+        for place in folder.glob(f"{name}-*{end}") if folder else ():
+            try:
+                found.append((Version(place.name.removeprefix(f"{name}-").removesuffix(end)), place))
+            except InvalidVersion:
+                continue
+    return [place for _, place in sorted(found, reverse=True)]

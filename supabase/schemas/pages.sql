@@ -1,7 +1,7 @@
 -- What pages ask for. "Why is it waiting?" uses the claim's own rules: the same lane, lane_fit, lane_instances,
--- shortfall and preferred_runners, so the answer cannot disagree with the claim (a test compares them). Thousands of runners
--- share a few distances and offers, and each is evaluated once. Lists of runners, jobs and modules come a page at a
--- time, with search, order and true counts: REST cuts a table at a thousand rows. The list of events reads two indexes
+-- shortfall and preferred_runners, so the answer cannot disagree with the claim (a test compares them). Thousands of
+-- runners share a few distances and offers, and each is evaluated once. Lists of runners, jobs and modules come a page
+-- at a time, with search, order and true counts: REST cuts a table at a thousand rows. The list of events reads two indexes
 -- by time, no further than one page; a search that finds little stops after a bound and says so.
 
 -- How the processes that are there of each runner that may serve a lane are: called right, willing, with a slot, and
@@ -104,7 +104,8 @@ from (values
   (15, 'engine_version', 'Its {engine} is not {version}', 'Install that version, or change the module''s requirement',
     'No runner that may run it has {engine} {version}.',
     'Install that version on one of them, or change the module''s requirement.'),
-  (16, 'engine_missing', 'Has no {engine}', 'Install {engine} on the machine', 'No runner that may run it has {engine}.',
+  (16, 'engine_missing', 'Has no {engine}', 'Install {engine} on the machine',
+    'No runner that may run it has {engine}.',
     'Install the engine on one of them, or assign a runner that has it.'),
   (17, 'cloud_missing', 'Says that it cannot act in {cloud}',
     'Give it the rights; its doctor command says what is missing', 'No runner that may run it can act in {cloud}.',
@@ -127,8 +128,8 @@ from (values
     'No runner is assigned to {path}.', 'Assign a runner to the module, a group above it, or all modules.')
 ) as v (rank, code, reason, help, summary, next_step);
 comment on view private.verdicts is
-  'Why a runner does not take a job now: in words about the runner, and, for the verdict that is nearest to "ok", about '
-  'the job. Names in braces are filled in.';
+  'Why a runner does not take a job now: in words about the runner, and, for the verdict that is nearest to "ok", '
+  'about the job. Names in braces are filled in.';
 comment on column private.verdicts.code is 'What programs read.';
 comment on column private.verdicts.help is 'What would help the runner.';
 comment on column private.verdicts.summary is 'About the job, when this is the verdict that is nearest to "ok".';
@@ -626,7 +627,8 @@ language sql stable set search_path = '' as $$
     'left_at', max(i.disconnected_at),
     'processes', coalesce(jsonb_agg(jsonb_build_object('id', i.id, 'name', i.name, 'hostname', i.hostname,
       'status', i.status, 'version', i.version, 'capacity', i.capacity,
-      'engines', coalesce((l.offer).engines, '{}'), 'engine_note', (l.offer).engine_note) order by i.name) filter (where i.status <> 'OFFLINE'), '[]'),
+      'engines', coalesce((l.offer).engines, '{}'), 'engine_note', (l.offer).engine_note) order by i.name)
+      filter (where i.status <> 'OFFLINE'), '[]'),
     'pulses', coalesce(jsonb_object_agg(i.id, jsonb_build_object('at', l.last_seen_at, 'used', l.used,
       'capacity', i.capacity)) filter (where i.status <> 'OFFLINE'), '{}'))
   from public.worker_instances as i join private.instance_liveness as l on l.instance_id = i.id

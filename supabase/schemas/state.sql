@@ -516,7 +516,7 @@ begin
   where k.job_id = v_lock.job_id and k.stored_at is null and k.discarded_at is null;
   v_found := v_found || private.attempt_evidence(v_lock.attempt, v_live, v_job);
   if v_live.stage = 'HELD' and v_live.instance_id is not null then
-    v_found := v_found || case when v_seen > now() - interval '60 seconds' then private.evidence('against',
+    v_found := v_found || case when v_seen > now() - private.lease() then private.evidence('against',
         format('%s is in contact, and may come back to it.', v_job.worker_name), v_seen)
       else private.evidence('unclear',
         format('%s is out of contact. Its engine may go on without us, and its state is kept there.',

@@ -11529,13 +11529,11 @@ $$;
 comment on function private.redeliver is 'Sends a message again, now, with the same event id. Admins.';
 grant execute on function private.redeliver to authenticated;
 
--- ==================== schemas/pages.sql
+-- ==================== schemas/explanations.sql
 
--- What pages ask for. "Why is it waiting?" uses the claim's own rules: the same lane, lane_fit, lane_instances,
--- shortfall and preferred_runners, so the answer cannot disagree with the claim (a test compares them). Thousands of
--- runners share a few distances and offers, and each is evaluated once. Lists of runners, jobs and modules come a page
--- at a time, with search, order and true counts: REST cuts a table at a thousand rows. The list of events reads two indexes
--- by time, no further than one page; a search that finds little stops after a bound and says so.
+-- "Why is it waiting?" uses the claim's own rules: the same lane, lane_fit, lane_instances, shortfall and
+-- preferred_runners, so the answer cannot disagree with the claim (a test compares them). Thousands of runners share a
+-- few distances and offers, and each is evaluated once.
 
 -- How the processes that are there of each runner that may serve a lane are: called right, willing, with a slot, and
 -- what all of them lack.
@@ -11826,6 +11824,12 @@ comment on function private.explain_queue is
   'Why a queued job waits: the best 20 runners with one reason each, counts per reason, its place in line, and what '
   'would help. Members.';
 grant execute on function private.explain_queue to authenticated;
+
+-- ==================== schemas/pages.sql
+
+-- What pages ask for. Lists of runners, jobs and modules come a page at a time, with search, order and true counts: REST
+-- cuts a table at a thousand rows. The list of events reads two indexes by time, no further than one page; a search that
+-- finds little stops after a bound and says so.
 
 -- Refuses a page that nobody could turn to.
 create function private.check_page(

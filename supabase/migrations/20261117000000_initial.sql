@@ -7188,12 +7188,18 @@ end;
 $$;
 
 create view private.preferred_runners as
-select n.lane_id, n.distance, 'nearer' as reason
+select
+  n.lane_id,
+  n.distance,
+  'nearer' as reason
 from private.lanes as l inner join private.lane_instances as n on n.lane_id = l.id
 where n.is_willing and n.free > 0 and private.shortfall(l, n.offer) is null
 union all
 -- 199: before every shared runner, however far away its runner is.
-select n.lane_id, 199::smallint, 'own_first'
+select
+  n.lane_id,
+  199::smallint as distance,
+  'own_first' as reason
 from private.lanes as l
 inner join public.organizations as o on o.id = l.org_id and o.shared_runners = 'NONE_FITS'
 inner join private.lane_instances as n on n.lane_id = l.id
@@ -11598,7 +11604,12 @@ $$;
 
 create view private.verdicts as
 select
-  v.rank, v.code, v.reason, v.help, v.summary, v.next_step
+  v.rank,
+  v.code,
+  v.reason,
+  v.help,
+  v.summary,
+  v.next_step
 from (values
   (1, 'ok', 'Can take it now', '', 'A runner can take it now.', 'It starts when that runner next asks for jobs.'),
   (2, 'busy', 'All slots are in use ({capacity} per instance)', 'Wait, or raise its capacity',
@@ -11827,9 +11838,9 @@ grant execute on function private.explain_queue to authenticated;
 
 -- ==================== schemas/pages.sql
 
--- What pages ask for. Lists of runners, jobs and modules come a page at a time, with search, order and true counts: REST
--- cuts a table at a thousand rows. The list of events reads two indexes by time, no further than one page; a search that
--- finds little stops after a bound and says so.
+-- What pages ask for. Lists of runners, jobs and modules come a page at a time, with search, order and true counts:
+-- REST cuts a table at a thousand rows. The list of events reads two indexes by time, no further than one page; a
+-- search that finds little stops after a bound and says so.
 
 -- Refuses a page that nobody could turn to.
 create function private.check_page(

@@ -60,12 +60,18 @@ end;
 $$;
 
 create view private.preferred_runners as
-select n.lane_id, n.distance, 'nearer' as reason
+select
+  n.lane_id,
+  n.distance,
+  'nearer' as reason
 from private.lanes as l inner join private.lane_instances as n on n.lane_id = l.id
 where n.is_willing and n.free > 0 and private.shortfall(l, n.offer) is null
 union all
 -- 199: before every shared runner, however far away its runner is.
-select n.lane_id, 199::smallint, 'own_first'
+select
+  n.lane_id,
+  199::smallint as distance,
+  'own_first' as reason
 from private.lanes as l
 inner join public.organizations as o on o.id = l.org_id and o.shared_runners = 'NONE_FITS'
 inner join private.lane_instances as n on n.lane_id = l.id

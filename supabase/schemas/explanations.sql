@@ -65,7 +65,12 @@ $$;
 
 create view private.verdicts as
 select
-  v.rank, v.code, v.reason, v.help, v.summary, v.next_step
+  v.rank,
+  v.code,
+  v.reason,
+  v.help,
+  v.summary,
+  v.next_step
 from (values
   (1, 'ok', 'Can take it now', '', 'A runner can take it now.', 'It starts when that runner next asks for jobs.'),
   (2, 'busy', 'All slots are in use ({capacity} per instance)', 'Wait, or raise its capacity',

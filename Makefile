@@ -15,7 +15,7 @@ PYTEST := $(PY) -m pytest -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-re
 # Of two -m pytest hears the last only, so both are one.
 NOT_SLOW := -m 'not slow$(if $(MARK), and ($(MARK)))'
 
-.PHONY: help setup setup-lint setup-test up down status env mail dashboard reset migrate migration test test-all lint format unit faults bench engines docs screenshots \
+.PHONY: help setup setup-lint setup-test up down status env mail dashboard reset migrate migration test test-all check lint format unit faults bench engines docs screenshots \
   wheels worker-binary version release-check lock clean
 
 help: ## Show this help
@@ -104,7 +104,7 @@ lint-vulture:
 	  && ! grep -v "unused \(variable\|attribute\) " .venv/vulture.log
 
 lint-deptry:
-	@echo "==> deptry" && $(PY) -m deptry worker --no-ansi >.venv/deptry.log 2>&1 \
+	@echo "==> deptry" && $(PY) -m deptry worker --config packaging/runyard-worker/pyproject.toml --no-ansi >.venv/deptry.log 2>&1 \
 	  && $(PY) -m deptry app cli stack worker --config .deptry.toml --no-ansi >.venv/deptry.log 2>&1 || { cat .venv/deptry.log; exit 1; }
 
 lint-ruff:
@@ -115,6 +115,10 @@ lint-imports:
 
 format: setup-lint ## Format and fix what can be fixed by itself
 	@$(PY) -m ruff check --fix-only --quiet . ; $(PY) -m ruff format .
+
+check: setup-test ## Run the checks and the quick tests of what this branch changes: the inner loop
+	@$(MAKE) -j 2 lint-ruff lint-imports lint-mypy
+	@tests="$$($(PY) -m tests.support.changes)"; test -z "$$tests" || $(PYTEST) $$tests $(NOT_SLOW) $(ARGS)
 
 unit: setup-test ## Run the quick tests only
 	@$(PYTEST) tests/unit tests/db $(NOT_SLOW) $(ARGS)

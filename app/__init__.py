@@ -2,31 +2,34 @@
 
 How it is built
 ---------------
-One folder per feature, each with its pages, their states, what they show from rows alone, and
-their parts: `runners/`, `jobs/`, `modules/`, `triggers/` (schedules, sets, notifications), `figures/`,
-`events/`, `faults/`, `settings/`, `sign_in/` (`page.py`, `state/`, `view/`, `components/`).
-A feature imports no other; what several need is below:
+Rooms, from the bottom to the top; a room imports only what is below it (contracts in pyproject.toml):
 
-- `live/`: `page.py` has the mixin `LivePage`, for pages that are shown again when something changes;
-  `fan_out.py` shows the tabs what changed; `members.py` ends the views of those who may look no longer.
-- `shared/`: `layout.py`: `page(*children, title=, active=, crumbs=, dialogs=)`, `head(...)`, `panel(...)`.
-  `elements.py`: `ago(at)`, `since(at, until)`, `date(at)`, `clock_time(at)` tick in the browser.
-  `badges.py`: `job_badge(status)`, `runner_badge(status)`, `tag(text)`. `feedback.py`: `empty`, `failed`,
-  `skeleton_rows`. `forms.py`, `copy.py`. `session.py`: `SessionState` (email, org_id,
-  role, can_operate, can_admin, link) and the mixin `AppState` with `await self._rpc(name, args)` and
-  `await self._select(table, query)`; `say_error(error)` is the toast for an AppError.
-  `shared/job/` and `shared/runner/`: a job, a runner, wherever they are shown.
-- `http/`: what goes without the websocket: signing in, logs, exports, downloads, headers, origins.
-- `project/` knows the project and imports no Reflex. `client.py` is the only module that
-  talks HTTP, `realtime_client.py` the only one that talks Realtime. `authorized_client.py` calls the project in a
-  session's name (`authorized.rpc(session, name, args)`, `authorized.select(session, table, Query(...))`)
-  and keeps its token fresh. `live_queries.py` are the questions that pages ask (`list_runners` with a filter),
-  answered once for all tabs; `asker.py` asks them, `store.py` has the answers and what changed lately,
-  `feed.py` keeps it true, `hub.py` knows which tab looks at what. `runtime.runtime()`
-  reaches them from a state. Errors are named after the reaction: `SignedOut`, `Unreachable`,
-  `Refused` (has the database's message and hint), `NotThere`.
-- `guard/` judges every event before its handler runs. `app.py` puts all of it together;
-  each page module has `ROUTES: tuple[Route, ...]`, named in `app.app.PAGES`.
+- `project/` knows the project and imports no Reflex. `client.py` is the only module that talks HTTP,
+  `realtime_client.py` the only one that talks Realtime. `authorized_client.py` calls the project in a session's name
+  (`authorized.rpc(session, name, args)`, `authorized.select(session, table, Query(...))`) and keeps its token fresh.
+  `live_queries.py` has the questions of the pages (`list_runners` with a filter), answered once for all tabs: `asker.py`
+  sends them, `store.py` keeps the answers, `feed.py` keeps them true, `hub.py` knows which tab shows what.
+  `runtime.runtime()` reaches them from a state. Errors are named after the reaction: `SignedOut`, `Unreachable`, `Refused`
+  (has the database's message and hint), `NotThere`.
+- `http/`: what all routes without the websocket share: cookies, guard, headers, origins, CSV, and `api.py`, which
+  gathers the routes of the features.
+- `ui/`: the kit. `elements.py`: `ago(at)`, `since(at, until)`, `date(at)`, `clock_time(at)` tick in the browser.
+  `badges.py`: `job_badge(status)`, `runner_badge(status)`, `tag(text)`. `feedback.py`: `empty`, `failed`, `skeleton_rows`.
+  `dialog.py`, `sheet.py`, `panel.py`, `table.py`, `form/`, `copy.py`; `words.py` has the words of types and statuses.
+- `frame/`: around every page. `session.py`: `SessionState` (email, org_id, role, can_operate, can_admin, link) and the
+  mixin `AppState` with `await self._rpc(name, args)` and `await self._select(table, query)`; `say_error(error)` is the
+  toast for an AppError. `layout.py`: `page(*children, title=, active=, crumbs=, dialogs=)`, `head(...)`. Sidebar, palette,
+  release notes, connection mark, 404.
+- `live/`: `page.py` has the mixin `LivePage`, for pages that are shown again when something changes; `fan_out.py` shows
+  the tabs what changed; `members.py` ends the views of people who are no longer members.
+- The features, each with its pages, states, view models, components and HTTP routes (`page.py`, `state/`, `view/`,
+  `components/`, `routes.py`): `jobs/` (its log in `jobs/log/`) is below `triggers/` (schedules, sets, notifications) and
+  `faults/`, these are below `modules/` and `runners/`, and those below `settings/`, `events/`, `figures/`, `sign_in/`.
+  `view/` and `routes.py` import no Reflex.
+- `guard/` judges every event before its handler runs. `app.py` puts all of it together; each page module has
+  `ROUTES: tuple[Route, ...]`, named in `app.app.PAGES`.
+
+The rules of style are in assets/css/, a file per room; the scripts of the pages are in assets/.
 
 Rules that keep it safe
 -----------------------

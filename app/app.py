@@ -1,40 +1,73 @@
 """The dashboard's wiring: routes, guard, pages, and the tasks that keep pages live."""
 
+from functools import partial
 from typing import Any
 
 import reflex as rx
 from starlette.types import ASGIApp
 
 from app.events import page as events
+from app.events import routes as event_routes
 from app.faults import page as faults
 from app.figures import page as figures
+from app.figures import routes as figure_routes
+from app.frame import not_found
+from app.frame.palette.state import PaletteState
+from app.frame.releases.dialog import release_notes
+from app.frame.route import Route
+from app.frame.session import SessionState
 from app.guard.events import DenyByDefault
+from app.http.api import build_api
 from app.http.headers import with_headers
 from app.http.origins import with_origin_advice
-from app.http.routes import build_api
 from app.jobs import job_page
 from app.jobs import page as jobs
+from app.jobs import routes as job_routes
 from app.live.fan_out import fan_out
 from app.live.members import check_members
 from app.modules import page as modules
+from app.modules import routes as module_routes
 from app.project.runtime import runtime
 from app.runners import page as runners
 from app.runners import runner_page
+from app.runners.components.dialogs import confirmations
+from app.runners.state.actions import RunnerActionState
 from app.settings import page as settings
-from app.shared import not_found
-from app.shared.frame import FrameState
-from app.shared.route import Route
+from app.settings import routes as audit_routes
 from app.sign_in import device_page, welcome_page
 from app.sign_in import page as sign_in
+from app.sign_in import routes as sign_in_routes
 
-PAGES = (
-    *sign_in.ROUTES,
-    *welcome_page.ROUTES,
-    *device_page.ROUTES,
+# What the browser reads and sends without the websocket.
+API = (
+    sign_in_routes.build_routes,
+    job_routes.build_routes,
+    module_routes.build_routes,
+    event_routes.build_routes,
+    figure_routes.build_routes,
+    audit_routes.build_routes,
+)
+# A feature's rules come after those of the kit and the frame, so that they win.
+STYLES = (
+    "tokens",
+    "ui",
+    "frame",
+    "sign_in",
+    "jobs",
+    "log",
+    "modules",
+    "runners",
+    "triggers",
+    "settings",
+    "figures",
+    "faults",
+)
+OUTSIDE = (*sign_in.ROUTES, *welcome_page.ROUTES, *device_page.ROUTES)
+FRAMED = (
     *runners.ROUTES,
     *runner_page.ROUTES,
     *jobs.ROUTES,
-    *job_page.ROUTES,
+    *job_page.routes(RunnerActionState.enable),
     *modules.ROUTES,
     *figures.ROUTES,
     *events.ROUTES,
@@ -42,6 +75,7 @@ PAGES = (
     *settings.ROUTES,
     *not_found.ROUTES,
 )
+PAGES = (*OUTSIDE, *FRAMED)
 
 
 def _head() -> list[rx.Component]:
@@ -66,9 +100,19 @@ def _head() -> list[rx.Component]:
 
 
 def _loads(route: Route) -> Any:
-    """What opens a page; those behind the sign-in begin with their frame."""
+    """What opens a page; behind the sign-in, dialogs of another page or of before a reload are closed first."""
     own = route.on_load if isinstance(route.on_load, list) else [route.on_load]
-    return [FrameState.open, *own] if route.path.startswith("/dashboard") else route.on_load
+    is_framed = route.path.startswith("/dashboard")
+    return [PaletteState.leave, RunnerActionState.leave, *own] if is_framed else route.on_load
+
+
+def _framed(route: Route) -> rx.Component:
+    """A page with the dialogs that every page in the frame can open."""
+    return rx.fragment(
+        route.build(),
+        release_notes(RunnerActionState.ask("update_all", "")),
+        *confirmations(SessionState.outdated_by_job, SessionState.latest_version),
+    )
 
 
 def _with_headers(inner: ASGIApp) -> ASGIApp:
@@ -80,19 +124,10 @@ def _with_advice(inner: ASGIApp) -> ASGIApp:
 
 
 app = rx.App(
-    stylesheets=[
-        "/tokens.css",
-        "/look.css",
-        "/runyard.css",
-        "/job/job.css",
-        "/work.css",
-        "/review.css",
-        "/triggers.css",
-        "/fleet.css",
-    ],
+    stylesheets=[f"/css/{name}.css" for name in STYLES],
     head_components=_head(),
     html_lang="en-GB",
-    api_transformer=[build_api(runtime()), _with_headers, _with_advice],
+    api_transformer=[build_api(runtime(), API), _with_headers, _with_advice],
     toaster=rx.toast.provider(position="top-right", close_button=True, visible_toasts=3, rich_colors=False),
 )
 # The mark in the top bar says the same in our words, and stays true while the server is away.
@@ -101,4 +136,5 @@ app.add_middleware(DenyByDefault(), index=0)
 app.register_lifespan_task(fan_out, app=app)
 app.register_lifespan_task(check_members, app=app)
 for route in PAGES:
-    app.add_page(route.build, route=route.path, title=f"{route.title} · Runyard", on_load=_loads(route))
+    build = partial(_framed, route) if route in FRAMED else route.build
+    app.add_page(build, route=route.path, title=f"{route.title} · Runyard", on_load=_loads(route))

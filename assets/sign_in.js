@@ -97,7 +97,7 @@
     if (answer.needs_code) askCode(form, answer);
     if (answer.ok) arrive(form, answer);
   });
-  /* The page has words for a whole link and for one that lacks a part (work.css); the mark is there before either is drawn. */
+  /* The page has words for a whole link and for one that lacks a part (css/sign_in.css); the mark is there before either is drawn. */
   function takeInvitation() {
     if (!window.location.pathname.startsWith("/invite")) return;
     const given = window.location.hash.slice(1);

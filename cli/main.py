@@ -29,6 +29,8 @@ LAZY: dict[str, tuple[str, str]] = {
     "tokens": ("cli.commands.tokens", "The tokens of a runner."),
     "personal-tokens": ("cli.commands.personal_tokens", "Tokens with which your own programs act as you."),
     "accounts": ("cli.commands.accounts", "Service accounts: identities that runners and pipelines sign in with."),
+    "identities": ("cli.commands.identities", "Who jobs are in a cloud, without a stored key."),
+    "issuer": ("cli.commands.issuer", "The project as an OIDC issuer that clouds trust."),
     "releases": ("cli.commands.releases", "Published versions of the runner."),
     "rollouts": ("cli.commands.rollouts", "Updating the outdated runners in waves."),
     "cloud": ("cli.commands.cloud", "Cloud identities, and runners that are deployed with them."),

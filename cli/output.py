@@ -2,12 +2,21 @@
 
 import json
 import os
+import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 Row = Mapping[str, Any]
+# Columns whose names are the database's, and a time as a person reads it: to the minute, in UTC.
+HEADINGS = {
+    "created_by_label": "requested by",
+    "worker_name": "runner",
+    "module_path": "module",
+    "created_at": "created",
+}
+TIME = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\d(?:\.\d+)?(?:\+00:00|Z)$")
 COLOURS = {
     "SUCCEEDED": "green", "ONLINE": "green", "FAILED": "red", "NEEDS_ATTENTION": "red", "CANCELLED": "yellow",
     "AWAITING_APPROVAL": "yellow", "DRAINING": "yellow", "PROCESSING": "cyan", "CLAIMED": "cyan",
@@ -25,15 +34,20 @@ class Printer:
         """Whether a person reads it."""
         return sys.stdout.isatty()
 
-    def rows(self, rows: Sequence[Row], columns: Sequence[str], nothing: str = "None.") -> None:
-        """A list: a table with headings, or a line of tab-separated values for each."""
+    def rows(
+        self, rows: Sequence[Row], columns: Sequence[str], nothing: str = "None.", *, cut: Sequence[str] = ()
+    ) -> None:
+        """A list: a table with headings, or a line of tab-separated values for each.
+
+        A table with columns that may be `cut` has one line for each row; without, what is too long is folded.
+        """
         if self.as_json:
             self.document(list(rows))
         elif not self.is_terminal:
             for row in rows:
                 print("\t".join(cell(row.get(column)) for column in columns))
         elif rows:
-            _table(rows, columns)
+            _table(rows, columns, cut)
         else:
             print(nothing)
 
@@ -84,7 +98,7 @@ def is_coloured(stream: Any = None) -> bool:
     return bool((stream or sys.stdout).isatty()) and not os.environ.get("NO_COLOR")
 
 
-def _table(rows: Iterable[Row], columns: Sequence[str]) -> None:
+def _table(rows: Sequence[Row], columns: Sequence[str], cut: Sequence[str]) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -92,8 +106,10 @@ def _table(rows: Iterable[Row], columns: Sequence[str]) -> None:
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(column.replace("_", " ").upper(), overflow="fold")
+        heading = HEADINGS.get(column, column.replace("_", " ")).upper()
+        table.add_column(heading, overflow="fold", no_wrap=bool(cut) and column not in cut)
     for row in rows:
-        cells = [cell(row.get(column)) for column in columns]
-        table.add_row(*(Text(text, style=COLOURS.get(text, "")) for text in cells))
+        cells = [TIME.sub(r"\1 \2", cell(row.get(column))) for column in columns]
+        shape: dict[str, Any] = {"no_wrap": True, "overflow": "ellipsis"} if cut else {}
+        table.add_row(*(Text(text, style=COLOURS.get(text, ""), **shape) for text in cells))
     Console(no_color=not is_coloured()).print(table)

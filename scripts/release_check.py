@@ -181,7 +181,7 @@ def check_sbom(release: Release) -> str:
         "requirements",
         str(pins),
         "--pyproject",
-        str(release.root / "pyproject.toml"),
+        str(release.root / "packaging" / "runyard-worker" / "pyproject.toml"),
     ]
     _call([*tool, "--output-reproducible", "--of", "JSON", "-o", str(target)])
     pins.unlink()

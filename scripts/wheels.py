@@ -1,9 +1,7 @@
 """Builds the wheels into dist/: `runyard`, `runyard-stack` for the embedded stack beside it, and `runyard-worker`."""
 
 import argparse
-import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -26,41 +24,19 @@ def main() -> int:
     return 0
 
 
-NOT_PACKED = shutil.ignore_patterns("__pycache__", ".env", ".temp", ".branches", "signing_keys.json")
-
-
 def build_runyard(dist: Path) -> Path:
     """Build the command line's wheel."""
-    return _build(dist, "runyard", {"cli": "cli"})
+    return worker_binary.build_package(dist, "runyard", {"cli": "cli"})
 
 
 def build_stack(dist: Path) -> Path:
     """Build the embedded stack's wheel, with the project's migrations and functions inside."""
     # Its version is the command line's, which the release checks.
     places = {"stack": "stack", "supabase": "stack/bundle/supabase", "cli/version.py": "stack/version.py"}
-    return _build(dist, "runyard-stack", places)
+    return worker_binary.build_package(dist, "runyard-stack", places)
 
 
 BUILDS = {"runyard": build_runyard, "runyard-stack": build_stack, "runyard-worker": worker_binary.build_wheel}
-
-
-def _build(dist: Path, package: str, folders: dict[str, str]) -> Path:
-    """Build from a copy, so that the clone stays as it is."""
-    with tempfile.TemporaryDirectory() as folder:
-        source, made = Path(folder) / "source", Path(folder) / "made"
-        source.mkdir()
-        for name in ("README.md", "LICENSE", f"packaging/{package}/pyproject.toml"):
-            shutil.copy(ROOT / name, source)
-        for name, place in folders.items():
-            if (ROOT / name).is_dir():
-                shutil.copytree(ROOT / name, source / place, ignore=NOT_PACKED)
-            else:
-                shutil.copy(ROOT / name, source / place)
-        worker_binary.run(
-            [*worker_binary.pip(), "wheel", "--quiet", "--no-deps", "--wheel-dir", str(made), str(source)]
-        )
-        [wheel] = made.glob("*.whl")
-        return Path(shutil.copy(wheel, dist))
 
 
 if __name__ == "__main__":

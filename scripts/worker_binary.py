@@ -4,7 +4,6 @@ import argparse
 import hashlib
 import os
 import platform
-import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 EXTRAS = "aws,docker,kubernetes"
 SCIE_SECONDS = 600
+NOT_PACKED = shutil.ignore_patterns("__pycache__", ".env", ".temp", ".branches", "signing_keys.json")
 
 
 def main() -> int:
@@ -32,23 +32,25 @@ def main() -> int:
 
 
 def build_wheel(dist: Path) -> Path:
-    """Build the wheel from a copy, so that the clone stays as it is."""
+    """Build the runner's wheel."""
+    return build_package(dist, "runyard-worker", {"worker": "worker"})
+
+
+def build_package(dist: Path, package: str, folders: dict[str, str]) -> Path:
+    """Build a wheel of packaging/ from a copy, so that the clone stays as it is."""
     with tempfile.TemporaryDirectory() as folder:
         source, made = Path(folder) / "source", Path(folder) / "made"
         source.mkdir()
-        for name in ("README.md", "LICENSE"):
-            shutil.copy(ROOT / name, source / name)
-        (source / "pyproject.toml").write_text(worker_project(), encoding="utf-8")
-        shutil.copytree(ROOT / "worker", source / "worker", ignore=shutil.ignore_patterns("__pycache__"))
+        for name in ("README.md", "LICENSE", f"packaging/{package}/pyproject.toml"):
+            shutil.copy(ROOT / name, source)
+        for name, place in folders.items():
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, source / place, ignore=NOT_PACKED)
+            else:
+                shutil.copy(ROOT / name, source / place)
         run([*pip(), "wheel", "--quiet", "--no-deps", "--wheel-dir", str(made), str(source)])
         [wheel] = made.glob("*.whl")
         return Path(shutil.copy(wheel, dist))
-
-
-def worker_project() -> str:
-    """Return pyproject.toml without the commands that are not the runner's: its wheel does not hold what they call."""
-    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    return re.sub(r'^runyard = "cli\..*"\n', "", text, flags=re.MULTILINE)
 
 
 def pip() -> list[str]:

@@ -33,7 +33,7 @@ class BodyTooSlow(Exception):
 
 
 class ClientGone(Exception):
-    """The client hung up before its request was complete."""
+    """The client hung up, or sent chunks that are no chunks: the server reports both alike, so both are answered."""
 
 
 def header_map(scope: Scope) -> dict[str, str]:

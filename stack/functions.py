@@ -9,14 +9,24 @@ from pathlib import Path
 from typing import Any
 
 from stack.errors import Missing, StackError
-from stack.secrets import Secrets
+from stack.secrets import Secrets, load_identity_keys
 from stack.settings import Settings
 
 ROUTER = Path(__file__).resolve().parent / "edge" / "router.ts"
 # What Deno itself needs from the machine: its cache, the registry it was told to use, proxies, certificates.
 MACHINE_PREFIXES = ("DENO_", "NPM_CONFIG_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT", "NODE_EXTRA_CA")
 # Names that npm packages ask for while they load; without leave to ask they fail.
-PROBED_NAMES = ("NODE_ENV", "DEBUG", "NO_COLOR", "FORCE_COLOR", "WS_NO_BUFFER_UTIL", "WS_NO_UTF_8_VALIDATE")
+PROBED_NAMES = (
+    "NODE_ENV", "DEBUG", "NO_COLOR", "FORCE_COLOR", "WS_NO_BUFFER_UTIL", "WS_NO_UTF_8_VALIDATE",
+    "NODE_USE_SYSTEM_CA", "NODE_EXTRA_CA_CERTS", "NODE_DEBUG", "NODE_TLS_REJECT_UNAUTHORIZED", "NODE_OPTIONS",
+    "HTTPS_PROXY", "https_proxy",
+)  # fmt: skip
+# The gateway is on 127.0.0.1, so that one address stays open.
+INSIDE_NETWORKS = (
+    "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "168.63.129.16", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
+    "192.168.0.0/16", "198.18.0.0/15", "224.0.0.0/3", "[::1]",
+)  # fmt: skip
+PROXY_NAMES = ("HTTP_PROXY", "HTTPS_PROXY")
 HOSTED_NAMES = (
     "SB_REGION",
     "SB_EXECUTION_ID",
@@ -42,12 +52,13 @@ def functions_command(settings: Settings, environment: dict[str, str]) -> list[s
     """Deno with no more rights than the functions need."""
     folder = settings.supabase_folder / "functions"
     config = folder / "deno.json"
-    hosts = ["127.0.0.1", "localhost", "[::1]", *settings.functions_allow_net]
     names = sorted({*_granted_names(environment), *PROBED_NAMES, *HOSTED_NAMES})
     return [
         str(find_deno()), "run", "--no-prompt", "--quiet", "--node-modules-dir=none",
         f"--config={config}" if config.exists() else "--no-config",
-        f"--allow-net={','.join(hosts)}",
+        "--allow-net",
+        *_fence(settings, environment),
+        "--allow-sys=ca",
         f"--allow-env={','.join(names)}",
         f"--allow-read={folder}",
         str(ROUTER),
@@ -63,6 +74,7 @@ def functions_environment(settings: Settings, secrets: Secrets) -> dict[str, str
         "port": settings.functions_port,
         "functions": function_entries(settings.supabase_folder),
         "jwks": [secrets.public_jwk()],
+        "issuer": settings.auth_issuer,
     }
     return {
         **_machine_environment(settings),
@@ -72,8 +84,9 @@ def functions_environment(settings: Settings, secrets: Secrets) -> dict[str, str
         "SUPABASE_PUBLISHABLE_KEY": secrets.publishable_key,
         "SUPABASE_SERVICE_ROLE_KEY": secrets.secret_key,
         "SUPABASE_SECRET_KEY": secrets.secret_key,
-        "SUPABASE_JWT_SECRET": secrets.jwt_secret,
         "WORKER_SIGNING_JWK": json.dumps(secrets.signing_jwk),
+        "RUNYARD_IDENTITY_KEYS": load_identity_keys(settings.identity_keys_file),
+        "RUNYARD_IDENTITY_ISSUER": settings.identity_issuer,
         "RUNYARD_PUBLIC_URL": settings.url,
         "RUNYARD_DASHBOARD_URL": settings.dashboard_url,
         # An issuer that the operator named may be inside their own network.
@@ -98,6 +111,18 @@ def find_deno() -> Path:
     return Path(found)
 
 
+def _fence(settings: Settings, environment: dict[str, str]) -> list[str]:
+    """Deny every network inside; Deno compares the address that it connects to, whatever the name.
+
+    A denied network cannot be allowed in part. Where the operator named hosts inside, allowed receivers inside or has a proxy, the
+    functions' own check of each address remains.
+    """
+    has_proxy = any(name.upper() in PROXY_NAMES for name in environment)
+    if settings.functions_allow_net or settings.allow_private_receivers or has_proxy:
+        return []
+    return [f"--deny-net={','.join(INSIDE_NETWORKS)}"]
+
+
 def _granted_names(environment: dict[str, str]) -> list[str]:
     return [name for name in environment if name.isidentifier() and not name.startswith(MACHINE_PREFIXES)]
 
@@ -109,6 +134,7 @@ def _machine_environment(settings: Settings) -> dict[str, str]:
         "DENO_NO_UPDATE_CHECK": "1",
         # A machine behind an inspecting proxy has its certificate in the system's store only.
         "DENO_TLS_CA_STORE": "system,mozilla",
+        "NODE_USE_SYSTEM_CA": "1",
         "NO_COLOR": "1",
         "HOME": os.environ.get("HOME", "/"),
         "PATH": os.environ.get("PATH", os.defpath),

@@ -77,7 +77,7 @@ def create() -> ASGIApp:
 def create_app(settings: Settings, secrets: Secrets, project: ProjectConfig | None = None) -> ASGIApp:
     """The application for one stack; nothing is read from the environment here."""
     config = project or read_project(settings.supabase_folder / "config.toml")
-    ring = KeyRing(secrets.signing_jwk, secrets.jwt_secret)
+    ring = KeyRing(secrets.signing_jwk, secrets.jwt_secret, settings.auth_issuer)
     access = Access(secrets.publishable_key, secrets.secret_key, secrets.forwarding_key, ring)
     services = _services(settings, secrets, config)
     rest = RestApp(access, services.pool, services.catalog, config.most_rows)

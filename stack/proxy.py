@@ -49,7 +49,8 @@ class FunctionsProxy:
         try:
             await self._forward(scope, receive, watched)
         except ClientGone:
-            return
+            if not has_begun:
+                await _refuse(send, 400, "BAD_REQUEST", "The request body could not be read")
         except BodyTooLarge:
             await _refuse(send, 413, "PAYLOAD_TOO_LARGE", "The request body is too large")
         except httpx.TimeoutException:

@@ -6,10 +6,11 @@ import os
 import secrets
 import stat
 import string
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from joserfc.jwk import ECKey
+from joserfc.jwk import ECKey, RSAKey
 from pydantic import BaseModel, ConfigDict
 
 from stack.errors import StackError
@@ -61,16 +62,29 @@ class Secrets(BaseModel):
 
 def load_secrets(path: Path) -> Secrets:
     """Read the secrets, making them on the first call."""
-    if not path.exists():
-        _write_once(path, _generate())
-    _close(path.parent)
-    if path.stat().st_mode & 0o077:
-        path.chmod(0o600)
+    text = _read_or_make(path, lambda: _generate().model_dump())
     try:
-        return Secrets.model_validate_json(path.read_text())
+        return Secrets.model_validate_json(text)
     except ValueError as error:
         message = f"{path} cannot be read as the stack's secrets."
         raise StackError(message, f"Restore it, or run `{command('reset')}` to start from nothing.") from error
+
+
+def load_identity_keys(path: Path) -> str:
+    """Read the keys that sign identities of jobs, making one on the first call.
+
+    They have a file of their own: a person replaces them, with the old and the new one in it for a while.
+    """
+    return _read_or_make(path, lambda: {"keys": [_identity_jwk()]})
+
+
+def _read_or_make(path: Path, make: Callable[[], dict[str, Any]]) -> str:
+    if not path.exists():
+        _write_once(path, make())
+    _close(path.parent)
+    if path.stat().st_mode & 0o077:
+        path.chmod(0o600)
+    return path.read_text()
 
 
 def _generate() -> Secrets:
@@ -90,6 +104,11 @@ def _signing_jwk() -> dict[str, Any]:
     return {**jwk, "kid": key.thumbprint(), "key_ops": ["sign", "verify"]}
 
 
+def _identity_jwk() -> dict[str, Any]:
+    key = RSAKey.generate_key(2048, {"alg": "RS256", "use": "sig"}, private=True)
+    return {**key.as_dict(private=True), "kid": key.thumbprint()}
+
+
 def _random(length: int) -> str:
     return "".join(secrets.choice(ALPHABET) for _ in range(length))
 
@@ -101,13 +120,13 @@ def _close(folder: Path) -> None:
         folder.chmod(mode)
 
 
-def _write_once(path: Path, made: Secrets) -> None:
+def _write_once(path: Path, made: dict[str, Any]) -> None:
     """Link a finished file into place, so that two starts at once agree on one set."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(f".{os.getpid()}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
-        json.dump(made.model_dump(), file, indent=2)
+        json.dump(made, file, indent=2)
     try:
         os.link(temporary, path)
     except FileExistsError:

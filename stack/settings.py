@@ -53,12 +53,15 @@ class Settings(BaseSettings):
         default=SignUp.INVITE, description="Who can create an account after the first one: `invite` or `open`"
     )
     public_url: str = Field(default="", description="Address others reach the API by, if not the loopback one")
+    identity_issuer: str = Field(
+        default="", description="Address clouds know this installation by as an OIDC issuer, if not the API's own"
+    )
     pg_bin: Path | None = Field(default=None, description="bin folder of another PostgreSQL 15 or later")
     pg_user: str = Field(default="nobody", description="Account PostgreSQL runs as when started by root")
     pg_fsync: bool = Field(default=True, description="Off only for throw-away databases, such as tests")
     functions_allow_net: Annotated[list[str], NoDecode] = Field(
         default=[],
-        description="Hosts the edge functions may reach besides this machine, such as OIDC issuers; comma-separated",
+        description="Hosts inside this network that the edge functions may call as identity providers; comma-separated",
     )
     allow_private_receivers: bool = Field(
         default=False, description="Whether notifications may go to addresses inside this network, and without TLS"
@@ -143,6 +146,11 @@ class Settings(BaseSettings):
     def secrets_file(self) -> Path:
         """The generated secrets, readable by the owner only."""
         return self.home / "secrets.json"
+
+    @property
+    def identity_keys_file(self) -> Path:
+        """The keys that sign identities of jobs: the first signs, all are published."""
+        return self.home / "identity-keys.json"
 
     @property
     def run_folder(self) -> Path:

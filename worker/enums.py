@@ -99,3 +99,5 @@ CHANGING_PHASES = frozenset({JobPhase.APPLY, JobPhase.DESTROY})
 LIFECYCLE_TYPES = frozenset(
     {JobType.DEPLOY_WORKER, JobType.UPDATE_WORKER, JobType.REMOVE_WORKER, JobType.VERIFY_IDENTITY}
 )
+# The others read the state, and neither lock nor write it.
+WRITING_TYPES = frozenset({JobType.APPLY, JobType.DESTROY})

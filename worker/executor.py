@@ -20,7 +20,7 @@ from worker.engines.finder import EngineFinder
 from worker.enums import CancelKind, JobStatus
 from worker.errors import Fatal, Retryable, WorkerError
 from worker.exit_codes import ExitCode
-from worker.logs.redactor import Redactor
+from worker.logs.known_secrets import KnownSecrets
 from worker.running.attempt import Attempt
 from worker.running.recovery import deliver_left
 from worker.running.table import JobHandle, JobTable
@@ -38,12 +38,12 @@ RENEW_SECONDS = 9 * 60.0
 
 def run_executor(settings: Settings) -> int:
     """Run the job and return the exit code that the dispatcher reads."""
-    redactor = Redactor()
-    configure_logging(settings.logging.log_level, settings.logging.format, redactor.redact)
+    known = KnownSecrets()
+    configure_logging(settings.logging.log_level, settings.logging.format, known.redactor().redact)
     hide_from_children()
     log = get_logger("worker.executor")
     try:
-        return int(asyncio.run(Executor(settings, redactor, SystemClock()).run()))
+        return int(asyncio.run(Executor(settings, known, SystemClock()).run()))
     except WorkerError as error:
         log.critical("the executor stops", why=error.message, hint=error.hint)
         return int(error.exit_code if isinstance(error, Fatal) else ExitCode.UNEXPECTED)
@@ -52,7 +52,7 @@ def run_executor(settings: Settings) -> int:
 class Executor:
     """One process, one attempt."""
 
-    def __init__(self, settings: Settings, redactor: Redactor, clock: Clock) -> None:
+    def __init__(self, settings: Settings, known: KnownSecrets, clock: Clock) -> None:
         """Take the credential out of the settings."""
         executor = settings.executor
         assert executor.job_id is not None
@@ -65,7 +65,8 @@ class Executor:
         self._key = executor.publishable_key or ""
         self._signals = 0
         self._log = get_logger("worker.executor").bind(job=executor.job_id, attempt=executor.attempt)
-        redactor.add(self._token)
+        self._known = known
+        known.add(self._token)
 
     async def run(self) -> ExitCode:
         """Fetch the job, run it, tell how it ended."""
@@ -114,7 +115,7 @@ class Executor:
         await finder.refresh()
         isolation = await settle_isolation(self._settings, environ, finder)
         seal = take_seal(self._settings.working_directory.working_directory)
-        return JobContext(self._settings, self._server, finder, environ, seal, (self._token,), isolation=isolation)
+        return JobContext(self._settings, self._server, finder, environ, seal, self._known, isolation=isolation)
 
     def _home(self) -> Path:
         home = self._settings.working_directory.working_directory / "executors"

@@ -4,7 +4,6 @@ import asyncio
 import errno
 import json
 import os
-import shutil
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -118,10 +117,19 @@ async def probe_memory() -> None:
             raise RunnerUnfit("The machine has less than 64 MiB of memory left.", code="memory")
 
 
+def has_no_room(folder: Path) -> bool:
+    """Whether the disk of a folder has too little left for a job: bytes, or files where it counts them."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < LEAST_DISK_BYTES or (disk.f_files > 0 and disk.f_favail == 0)
+
+
 def _write_there(folders: tuple[Path, ...]) -> None:
     for folder in folders:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if shutil.disk_usage(folder).free < LEAST_DISK_BYTES:
+        if has_no_room(folder):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         probe = folder / f".probe.{os.getpid()}"
         try:

@@ -29,6 +29,7 @@ class HostFacts:
         self._finder = finder
         self._process_status = process_status
         self._own_capacity = settings.capacity
+        self._dispatcher = settings.dispatcher
         self._fixed: dict[str, Any] = {
             "hostname": socket.gethostname(),
             "platform": f"{platform.system().lower()}/{platform.machine()}",
@@ -46,12 +47,18 @@ class HostFacts:
     def __call__(self) -> dict[str, Any]:
         """Return all facts as they are now."""
         engines = {name.value: engine.version for name, engine in sorted(self._finder.found.items())}
-        known = {"capacity": self._own_capacity, "clouds": self._process_status.clouds}
+        known = {
+            "capacity": self._own_capacity,
+            "clouds": self._process_status.clouds,
+            "dispatcher_engines": self._dispatcher.data.engines or self._process_status.image_engines,
+        }
+        # A runner that starts executors needs no engine of its own.
+        is_lacking = not engines and not self._dispatcher.is_remote
         return {
             **self._fixed,
             **{name: value for name, value in known.items() if value is not None},
             "engines": engines,
-            "engine_note": self._finder.note() or (None if engines else "no engine was found"),
+            "engine_note": self._finder.note() or ("no engine was found" if is_lacking else None),
             "last_error": self._process_status.last_error,
             "degraded": self._process_status.degraded,
             "clock_off": self._process_status.skew.reported,

@@ -19,13 +19,14 @@ from worker.children.hardening import hide_from_children
 from worker.clock import Clock, SystemClock
 from worker.cloud.proof import watch_clouds
 from worker.dispatch import dispatcher_for
+from worker.dispatch.base import Dispatcher
 from worker.engines.finder import EngineFinder
 from worker.enums import CancelKind, WorkerStatus
 from worker.errors import Fatal, WorkerError
 from worker.exit_codes import ExitCode
 from worker.fitness import Fitness, Probe, probe_disk, probe_memory
 from worker.host_facts import HostFacts
-from worker.logs.redactor import Redactor
+from worker.logs.known_secrets import KnownSecrets
 from worker.loops.build import Loops, Parts, WakeUps, build_loops
 from worker.loops.signals import Signals
 from worker.process_status import ProcessStatus
@@ -45,6 +46,7 @@ from worker.update.updater import Updater
 from worker.version import __version__
 
 _ENGINE_CHECK_SECONDS = 5.0
+_IMAGE_CHECK_SECONDS = 60.0
 _POLL_SECONDS = 0.25
 _SINGLE_GIVES_UP_SECONDS = 60.0
 # A project that is away for a moment does not show that a new version cannot work here.
@@ -55,12 +57,13 @@ _LAST_WORDS_SECONDS = 5.0
 
 def run(settings: Settings, single: bool = False, *, is_trial: bool = False, program: Program | None = None) -> int:
     """Run until asked to leave and return the exit code; `program` is what an update may replace."""
-    redactor = Redactor()
+    known = KnownSecrets()
+    redactor = known.redactor()
     configure_logging(settings.logging.log_level, settings.logging.format, redactor.redact)
     hide_from_children()
     log = get_logger("worker")
     try:
-        life = _live(settings, redactor, is_single=single, is_trial=is_trial, program=program)
+        life = _live(settings, known, is_single=single, is_trial=is_trial, program=program)
         code, handover = asyncio.run(life)
         if handover is not None:
             hand_over(handover, redactor)
@@ -74,10 +77,10 @@ def run(settings: Settings, single: bool = False, *, is_trial: bool = False, pro
 
 
 async def _live(
-    settings: Settings, redactor: Redactor, *, is_single: bool, is_trial: bool, program: Program | None
+    settings: Settings, known: KnownSecrets, *, is_single: bool, is_trial: bool, program: Program | None
 ) -> tuple[ExitCode, Handover | None]:
     try:
-        runner = Runner(settings, redactor, SystemClock(), is_single=is_single, is_trial=is_trial, program=program)
+        runner = Runner(settings, known, SystemClock(), is_single=is_single, is_trial=is_trial, program=program)
         return await runner.run(), runner.handover
     finally:
         ignore_more()
@@ -87,12 +90,12 @@ class Runner:
     """One process's life."""
 
     def __init__(
-        self, settings: Settings, redactor: Redactor, clock: Clock, *, is_single: bool, is_trial: bool = False,
+        self, settings: Settings, known: KnownSecrets, clock: Clock, *, is_single: bool, is_trial: bool = False,
         program: Program | None = None,
     ) -> None:  # fmt: skip
         """Made on the event loop; what needs a connection is made in `run`."""
         self._settings = settings
-        self._redactor = redactor
+        self._known = known
         self._clock = clock
         self._process_status = ProcessStatus(capacity=settings.capacity or 1, is_single=is_single)
         self._is_trial = is_trial
@@ -124,8 +127,7 @@ class Runner:
 
     async def _connected(self, identity: RunnerIdentity, transport: Transport) -> ExitCode:
         self._signals.install()
-        credentials = Credentials(self._settings, transport)
-        self._redactor.add(*credentials.secrets)
+        credentials = Credentials(self._settings, transport, self._known)
         environ = dict(os.environ)
         finder = EngineFinder(self._settings.engine.additional_binary_paths, environ)
         await finder.refresh()
@@ -141,7 +143,7 @@ class Runner:
         dispatcher = dispatcher_for(self._settings)
         context = JobContext(
             self._settings, server, finder, environ, take_seal(self._settings.working_directory.working_directory),
-            tuple(credentials.secrets), TaskProtection(environ.get("ECS_AGENT_URI", "")), isolation,
+            self._known, TaskProtection(environ.get("ECS_AGENT_URI", "")), isolation,
         )  # fmt: skip
         parts = Parts(
             context, session, identity, facts, self._table, self._process_status, self._clock, self._wake_ups, dispatcher,
@@ -199,6 +201,8 @@ class Runner:
             watch_clouds(self._process_status, self._wake_ups.heartbeat.set, self._clock.sleep),
         ]  # fmt: skip
         running.append(parts.fitness.run(self._probes(parts, finder)))
+        if parts.dispatcher is not None:
+            running.append(self._watch_image(parts.dispatcher))
         if self._settings.server.realtime:
             running.append(loops.doorbell.run())
         # AWS's library is an extra: a runner without it leaves the deciding to others.
@@ -296,6 +300,16 @@ class Runner:
             if (finder.found, finder.note()) != before:
                 self._wake_ups.heartbeat.set()
                 self._wake_ups.claim.set()
+
+    async def _watch_image(self, dispatcher: Dispatcher) -> None:
+        """Learn which engines executors have: an image may be pulled, or another one take its name."""
+        while True:
+            engines = await dispatcher.engines()
+            if engines != self._process_status.image_engines:
+                self._process_status.image_engines = engines
+                self._wake_ups.heartbeat.set()
+                self._wake_ups.claim.set()
+            await self._clock.sleep(_IMAGE_CHECK_SECONDS)
 
     def _fitness_changed(self) -> None:
         self._wake_ups.heartbeat.set()

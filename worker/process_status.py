@@ -26,6 +26,8 @@ class ProcessStatus:
     skew: Skew = field(default_factory=Skew)
     # In which clouds it has proven that it can act; none while nobody knows.
     clouds: list[str] | None = None
+    # Engines of the executors' image; none while nobody knows.
+    image_engines: dict[str, str] | None = None
 
     @property
     def status(self) -> WorkerStatus:

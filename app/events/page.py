@@ -6,13 +6,13 @@ import reflex as rx
 
 from app.events.state import PAGE_SIZE, EventsState
 from app.events.view import KINDS, NAMES, SPANS, EventRow
-from app.shared.elements import DOWNLOAD, clock_seconds
-from app.shared.feedback import empty, skeleton_rows
-from app.shared.icons import icon
-from app.shared.layout import head, page
-from app.shared.panel import or_problem
-from app.shared.route import Route
-from app.shared.table import cell, heads, search_box, show_all, table, turns
+from app.frame.layout import head, page
+from app.frame.route import Route
+from app.ui.elements import DOWNLOAD, clock_seconds
+from app.ui.feedback import empty, skeleton_rows
+from app.ui.icons import icon
+from app.ui.panel import or_problem
+from app.ui.table import cell, heads, search_box, show_all, table, turns
 
 HEADS = (("Time", "c-m"), ("Event", ""), ("Why", ""), ("Job", ""), ("Runner", "c-l"), ("Who", "hide-m c-l"))
 

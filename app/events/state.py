@@ -7,11 +7,11 @@ from typing import ClassVar
 import reflex as rx
 
 from app.events.view import EventFilter, EventRow, build, export, read
+from app.frame.route import say_in_address
 from app.live.page import LivePage
 from app.project.live_queries import Held, LiveQuery, live_query
 from app.project.models import BrowserSession
 from app.project.store import Changed, OrgStore
-from app.shared.route import say_in_address
 
 PAGE_SIZE = 50
 # A busy fleet has hundreds a minute: nobody reads faster than this.

@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 from typing import Any, TypedDict
 from urllib.parse import urlencode
 
-from app.shared.events import JOB_EVENTS, RUNNER_EVENTS, say_reason
-from app.shared.job.words import PHASE_WORDS
-from app.shared.words import capitalised
+from app.jobs.view.events import JOB_EVENTS
+from app.jobs.view.words import PHASE_WORDS
+from app.runners.view.events import RUNNER_EVENTS, say_reason
+from app.ui.words import capitalised
 
 Row = Mapping[str, Any]
 

@@ -2,15 +2,15 @@
 
 import reflex as rx
 
+from app.faults.offer import PAGE
 from app.faults.state import FaultsState
 from app.faults.view import KINDS, Count, Step
-from app.shared.faults import PAGE
-from app.shared.feedback import empty
-from app.shared.icons import icon
-from app.shared.layout import head, page
-from app.shared.panel import or_problem
-from app.shared.route import Route
-from app.shared.runner.token import doc_link
+from app.frame.layout import head, page
+from app.frame.route import Route
+from app.ui.elements import doc_link
+from app.ui.feedback import empty
+from app.ui.icons import icon
+from app.ui.panel import or_problem
 
 NOT_HERE = (
     "Faults exist in the demo organisation that “make up” or “runyard up” starts on its own machine, because everywhere "

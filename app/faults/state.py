@@ -4,15 +4,15 @@ from typing import ClassVar
 
 import reflex as rx
 
+from app.faults.offer import PAGE, read_faults
 from app.faults.view import KINDS, NOTHING, Faults, build
+from app.frame.session import say_error
 from app.live.page import LivePage
 from app.project.errors import AppError
 from app.project.launcher import ask
 from app.project.models import BrowserSession
 from app.project.runtime import runtime
 from app.project.store import Changed, OrgStore
-from app.shared.faults import PAGE, read_faults
-from app.shared.session import say_error
 
 BUSY_MS, IDLE_MS = 700, 5000
 

@@ -7,13 +7,13 @@ import reflex as rx
 from app.figures.components.charts import share_chart, throughput_chart, wait_chart
 from app.figures.state.figures import FiguresState
 from app.figures.view.figures import FEW_PARTS, RANGES, Part, Said
-from app.shared.elements import DOWNLOAD
-from app.shared.feedback import empty, failed
-from app.shared.icons import icon
-from app.shared.layout import head, page
-from app.shared.panel import link_button
-from app.shared.route import Route
-from app.shared.table import cell, heads, more_button, table
+from app.frame.layout import head, page
+from app.frame.route import Route
+from app.ui.elements import DOWNLOAD
+from app.ui.feedback import empty, failed
+from app.ui.icons import icon
+from app.ui.panel import link_button
+from app.ui.table import cell, heads, more_button, table
 
 WORDS = {"1h": "1 h", "24h": "24 h", "7d": "7 d"}
 

@@ -10,11 +10,11 @@ from reflex.event import Event
 from reflex.state import BaseState, StateUpdate
 from reflex_base.registry import RegistrationContext
 
+from app.frame.session import SessionState
 from app.guard.arguments import BadArguments, check_arguments
 from app.project.errors import AppError
 from app.project.models import BrowserSession
 from app.project.runtime import runtime
-from app.shared.session import SessionState
 
 log = structlog.get_logger(__name__)
 

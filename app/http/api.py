@@ -1,22 +1,42 @@
-"""What the browser reads without the websocket: logs, exports and downloads, each as the person whose cookie it is."""
+"""The plain routes in front of Reflex's own: those of the features, and what belongs to no feature."""
 
-from starlette.routing import BaseRoute
+from collections.abc import Awaitable, Callable, Iterable
 
-from app.http import events, figures, jobs, metrics, records, states
-from app.http.audit import routes as audit
-from app.http.logs import routes as logs
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from app.http import metrics
 from app.project.runtime import Runtime
 
 
-def build_routes(runtime: Runtime) -> list[BaseRoute]:
-    """Name the routes under /api, and /metrics."""
-    return [
-        *logs.build_routes(runtime),
-        *audit.build_routes(runtime),
-        *states.build_routes(runtime),
-        *records.build_routes(runtime),
-        *jobs.build_routes(runtime),
-        *events.build_routes(runtime),
-        *figures.build_routes(runtime),
-        *metrics.build_routes(runtime),
-    ]
+async def alive(request: Request) -> Response:
+    """Answer that the process serves; says nothing about the project."""
+    return JSONResponse({"status": "ok"})
+
+
+def clock(runtime: Runtime) -> Callable[[Request], Awaitable[Response]]:
+    """Say what time it is for the project, in milliseconds, so that a page can count from it."""
+
+    async def answer(request: Request) -> Response:
+        now = {"now": round(runtime.authorized.project_clock.now() * 1000)}
+        return JSONResponse(now, headers={"Cache-Control": "no-store"})
+
+    return answer
+
+
+async def home(request: Request) -> Response:
+    """Send people who ask for the bare address to the fleet."""
+    return RedirectResponse("/dashboard/runners")
+
+
+def build_api(runtime: Runtime, features: Iterable[Callable[[Runtime], list[BaseRoute]]]) -> Starlette:
+    """Build the routes that are tried before Reflex's own."""
+    routes = [route for build_routes in features for route in build_routes(runtime)]
+    routes += metrics.build_routes(runtime)
+    routes += [Route("/clock", clock(runtime)), Route("/healthz", alive), Route("/", home), Route("/dashboard", home)]
+    # check_dir is off: the site may be built after the dashboard started.
+    docs = StaticFiles(directory=runtime.settings.docs_directory, html=True, check_dir=False)
+    return Starlette(routes=[*routes, Mount("/docs", docs)])

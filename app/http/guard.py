@@ -1,7 +1,9 @@
 """Every route under /api: somebody is signed in, our own page asks, and errors are said in the same words as elsewhere."""
 
+import json
 import re
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -72,3 +74,14 @@ def number(request: Request, name: str) -> int:
     if not re.fullmatch(r"[0-9]{1,18}", text):
         raise BadQuery
     return int(text)
+
+
+def wanted(request: Request) -> dict[str, Any]:
+    """Read what a list's address asks for: words, and filters as JSON."""
+    try:
+        filters = json.loads(request.query_params.get("filters", "{}"))
+    except ValueError as error:
+        raise BadQuery from error
+    if not isinstance(filters, dict):
+        raise BadQuery
+    return {"p_search": request.query_params.get("search", "")[:100], "p_filters": filters}

@@ -1,9 +1,11 @@
 """Where a page may be opened: sockets from elsewhere are refused, and the log says which setting would allow them."""
 
 from collections.abc import Collection
+from urllib.parse import urlsplit
 
 import structlog
 from starlette.datastructures import Headers
+from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 log = structlog.get_logger(__name__)
@@ -31,3 +33,12 @@ def with_origin_advice(inner: ASGIApp, allowed: Collection[str]) -> ASGIApp:
 
 def _remedy(origin: str) -> str:
     return f"if people open the dashboard there, start it with RUNYARD_DASHBOARD_URL={origin}"
+
+
+def is_same_origin(request: Request, origins: Collection[str] = ()) -> bool:
+    """Say whether the request comes from our own page; a form on another site does not.
+
+    A proxy may give the request another Host than the one people opened: then the address must be a known one.
+    """
+    origin = request.headers.get("origin")
+    return origin is not None and (urlsplit(origin).netloc == request.headers.get("host") or origin in origins)

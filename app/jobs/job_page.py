@@ -1,26 +1,27 @@
 """A job's page: facts, what needs you, timeline, log, and beside it plan, approvals, state and events."""
 
+from functools import partial
+
 import reflex as rx
 
+from app.frame.layout import page
+from app.frame.route import Route
+from app.frame.session import SessionState
 from app.jobs.components.attention import attention, check_note, failure, late_report, out_of_contact
 from app.jobs.components.dialogs import job_dialogs
 from app.jobs.components.header import job_facts, job_head
 from app.jobs.components.kept_states import kept_dialogs, kept_states
-from app.jobs.components.log import log, scripts, short_timeline, timeline
 from app.jobs.components.plan import plan_panel
 from app.jobs.components.rail import approvals, events, outputs, state
 from app.jobs.components.review import comments, decision_bar, planned_from
+from app.jobs.components.why import Enable, why_panel
+from app.jobs.log.panel import log, scripts, short_timeline, timeline
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.state.kept_states import KeptStatesState
-from app.shared.elements import DOWNLOAD, since
-from app.shared.feedback import empty, failed
-from app.shared.icons import icon
-from app.shared.job.why import why_panel
-from app.shared.layout import page
-from app.shared.route import Route
-from app.shared.runner.actions import RunnerActionState
-from app.shared.session import SessionState
+from app.ui.elements import DOWNLOAD, since
+from app.ui.feedback import empty, failed
+from app.ui.icons import icon
 
 View = JobState.view
 
@@ -77,10 +78,10 @@ def _log() -> rx.Component:
     )
 
 
-def _why() -> rx.Component:
+def _why(on_enable: Enable) -> rx.Component:
     panel = rx.cond(
         SessionState.can_admin,
-        why_panel(JobState.why, RunnerActionState.enable),
+        why_panel(JobState.why, on_enable),
         why_panel(JobState.why),
     )
     return rx.cond(JobState.why.is_known & View["is_waiting"], panel, rx.fragment())
@@ -102,7 +103,7 @@ def _plan(*, is_beside: bool = False) -> rx.Component:
     return rx.cond(is_shown, panel, rx.fragment())
 
 
-def _job() -> rx.Component:
+def _job(on_enable: Enable) -> rx.Component:
     return rx.fragment(
         job_head(),
         job_facts(),
@@ -112,7 +113,7 @@ def _job() -> rx.Component:
         late_report(),
         kept_states(),
         check_note(),
-        _why(),
+        _why(on_enable),
         rx.el.div(
             rx.el.div(_plan(), _log(), _timeline(), class_name="ry-stack"),
             rx.el.div(
@@ -140,8 +141,8 @@ def _absent() -> rx.Component:
     )
 
 
-def job() -> rx.Component:
-    """The job's page."""
+def job(on_enable: Enable) -> rx.Component:
+    """The job's page; `on_enable` enables a runner that the job waits for."""
     problem = rx.el.section(
         failed("The job could not be loaded", JobState.problem, JobState.problem_hint, JobState.load),
         class_name="ry-panel",
@@ -151,7 +152,7 @@ def job() -> rx.Component:
         rx.cond(
             JobState.problem != "",
             problem,
-            rx.cond(JobState.is_found, _job(), rx.cond(JobState.is_loading, _skeleton(), _absent())),
+            rx.cond(JobState.is_found, _job(on_enable), rx.cond(JobState.is_loading, _skeleton(), _absent())),
         ),
         title=rx.cond(JobState.is_found, "#" + View["id"].to_string(), "Job"),
         active="jobs",
@@ -161,4 +162,7 @@ def job() -> rx.Component:
     )
 
 
-ROUTES = (Route("/dashboard/jobs/[job_id]", "Job", job, [JobActionState.close, KeptStatesState.close, JobState.load]),)
+def routes(on_enable: Enable) -> tuple[Route, ...]:
+    """The page's address; what enables a runner is passed in, because runners are above jobs."""
+    loads = [JobActionState.close, KeptStatesState.close, JobState.load]
+    return (Route("/dashboard/jobs/[job_id]", "Job", partial(job, on_enable), loads),)

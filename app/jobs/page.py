@@ -4,20 +4,19 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.layout import head, new_button, page
+from app.frame.route import Route
+from app.frame.session import SessionState
+from app.jobs.components.run_dialog import run_dialog
+from app.jobs.components.table import job_link, job_status
 from app.jobs.state.jobs import PAGE_SIZE, JobsState
-from app.shared.elements import DOWNLOAD, clock_time, since
-from app.shared.feedback import empty, failed, skeleton_rows
-from app.shared.hold import fresh_button, holding
-from app.shared.icons import icon
-from app.shared.job.rows import JobRow
-from app.shared.job.run_dialog import run_dialog
-from app.shared.job.run_state import RunState
-from app.shared.job.table import job_link, job_status
-from app.shared.job.words import STATUS_WORDS, TYPE_WORDS
-from app.shared.layout import head, new_button, page
-from app.shared.route import Route
-from app.shared.session import SessionState
-from app.shared.table import bare_table, cell, heads, search_box, show_all, turns
+from app.jobs.state.run import RunState
+from app.jobs.view.rows import JobRow
+from app.ui.elements import DOWNLOAD, clock_time, since
+from app.ui.feedback import empty, failed, skeleton_rows
+from app.ui.icons import icon
+from app.ui.table import bare_table, cell, fresh_button, heads, holding, search_box, show_all, turns
+from app.ui.words import STATUS_WORDS, TYPE_WORDS
 
 HEADS = (
     ("Job", "c-xl"),

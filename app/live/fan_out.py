@@ -10,14 +10,14 @@ import reflex as rx
 import structlog
 from reflex_base.registry import RegistrationContext
 
+from app.frame.releases import state as release_notes
+from app.frame.session import LINK_TOPICS, SessionState, connection_of
 from app.live.delivery import Delivery
 from app.live.members import check_member, evict
 from app.live.page import LivePage
 from app.project.live_queries import HEARTBEAT
 from app.project.runtime import runtime
 from app.project.store import Changed
-from app.shared.runner import release_notes_state as release_notes
-from app.shared.session import LINK_TOPICS, SessionState, connection_of
 
 COALESCE_SECONDS = 0.1
 # In a storm of changes the tabs are told between these moments, and not the next change after every tab.

@@ -4,9 +4,9 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.frame.session import say_error
 from app.live.page import LivePage
 from app.project.errors import AppError
-from app.shared.session import say_error
 
 
 class ItemForm(LivePage, mixin=True):

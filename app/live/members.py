@@ -9,10 +9,10 @@ import structlog
 from reflex.event import Event
 from reflex.state import StateUpdate
 
+from app.frame.session import SessionState
 from app.project.errors import AppError, SignedOut
 from app.project.hub import View
 from app.project.runtime import runtime
-from app.shared.session import SessionState
 
 PRUNE_SECONDS = 10.0
 MEMBER_SECONDS = 20.0

@@ -6,7 +6,7 @@ A live page's state derives from LivePage, names its TOPICS and writes _show():
         TOPICS: ClassVar[frozenset[str]] = frozenset({"facets"})
         rows: list[RunnerRow] = []
 
-        async def _prepare(self, session: Session) -> None:
+        async def _prepare(self, session: BrowserSession) -> None:
             await self._ask(self._query())          # what it lists, as live queries (app/project/live_queries.py)
 
         async def _show(self, store: OrgStore, changed: Changed) -> None:
@@ -26,14 +26,14 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.frame.session import AppState
+from app.live.patches import NO_FLASHES, draw, tint
 from app.project.errors import AppError, NotThere, SignedOut, Unreachable
 from app.project.hub import View
 from app.project.live_queries import Held, LiveQuery
 from app.project.models import BrowserSession
 from app.project.runtime import runtime
 from app.project.store import AGAIN, EVERYTHING, Changed, OrgStore
-from app.shared.patches import NO_FLASHES, draw, tint
-from app.shared.session import AppState
 
 RETRY_SECONDS = 5.0
 # The mark, the menu and the release notes are on every page, and every page may have missed something.

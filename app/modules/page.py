@@ -2,6 +2,11 @@
 
 import reflex as rx
 
+from app.frame.layout import new_button, page
+from app.frame.route import Route
+from app.frame.session import SessionState
+from app.jobs.components.run_dialog import run_dialog
+from app.jobs.state.run import RunState
 from app.modules.components.detail import module_detail
 from app.modules.components.dialogs import module_dialogs
 from app.modules.components.form import module_sheet
@@ -10,12 +15,7 @@ from app.modules.components.tree import module_picker, module_tree
 from app.modules.state.actions import ModuleActionState
 from app.modules.state.form import ModuleFormState
 from app.modules.state.modules import ModulesState
-from app.shared.feedback import empty, failed
-from app.shared.job.run_dialog import run_dialog
-from app.shared.job.run_state import RunState
-from app.shared.layout import new_button, page
-from app.shared.route import Route
-from app.shared.session import SessionState
+from app.ui.feedback import empty, failed
 
 
 def _nothing() -> rx.Component:
@@ -45,8 +45,33 @@ def _skeleton() -> rx.Component:
     )
 
 
+def _near(path: rx.Var[str]) -> rx.Component:
+    return rx.el.li(rx.link(path, href="/dashboard/modules?path=" + path, class_name="ry-a ry-mono"))
+
+
+def _missing() -> rx.Component:
+    """What a link to a module that does not exist leads to: never another module."""
+    near = rx.el.div(
+        rx.el.p("Modules with a similar path:", class_name="mut"), rx.el.ul(rx.foreach(ModulesState.nearest, _near))
+    )
+    return rx.el.section(
+        empty(
+            "file-question",
+            "No module at " + ModulesState.missing,
+            "The link may be wrong, or the module was removed.",
+            rx.cond(ModulesState.nearest.length() > 0, near, rx.fragment()),
+            test_id="no-such-module",
+        ),
+        class_name="ry-panel",
+    )
+
+
 def _page(chosen: rx.Var[str]) -> rx.Component:
-    detail = rx.cond(ModulesState.group["path"] != "", group_detail(), module_detail())
+    detail = rx.cond(
+        ModulesState.missing != "",
+        _missing(),
+        rx.cond(ModulesState.group["path"] != "", group_detail(), module_detail()),
+    )
     return rx.fragment(module_picker(chosen), rx.el.div(module_tree(), detail, class_name="ry-split"))
 
 

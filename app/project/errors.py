@@ -4,7 +4,7 @@
 class AppError(Exception):
     """Base of everything the dashboard's services raise."""
 
-    message = "Something failed that was not foreseen."
+    message = "Something went wrong."
     hint = "Nothing was changed. Try again."
 
     def __init__(self, message: str = "", hint: str = "") -> None:

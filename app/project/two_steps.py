@@ -11,13 +11,16 @@ from app.project.errors import Refused
 
 ISSUER = "Runyard"
 WRONG = "mfa_verification_failed"
-WRONG_WORDS = ("That code is wrong.", "Codes change every 30 seconds, and each is good once.")
+WRONG_WORDS = ("That code is wrong.", "Codes change every 30 seconds, and each works once.")
 
 
 class NeedsCode(Refused):
-    """The password was right, and the account asks for a code as well; `auth` is what the password gave."""
+    """The password was right, and the account needs a code as well; `auth` is the session of the password alone."""
 
-    def __init__(self, auth: AuthSession, message: str, hint: str) -> None:
+    # The first request for a code is no error, so it has no words.
+    message = hint = ""
+
+    def __init__(self, auth: AuthSession, message: str = "", hint: str = "") -> None:
         """Keep the login that has come half way."""
         self.auth = auth
         super().__init__(message, hint, "needs_code")
@@ -62,7 +65,7 @@ async def complete(client: Client, auth: AuthSession, code: str, address: str = 
     if not is_half(auth):
         return auth
     if not code.strip():
-        raise NeedsCode(auth, "", "")
+        raise NeedsCode(auth)
     for factor in _verified(auth):
         try:
             return await _verify(client, auth.access_token, factor, code, address)

@@ -4,6 +4,12 @@ from typing import Any
 
 import reflex as rx
 
+from app.faults.offer import PAGE as FAULTS_PAGE
+from app.faults.offer import FaultsOfferState
+from app.frame.layout import head, new_button, page
+from app.frame.releases.state import ReleaseNotesState
+from app.frame.route import Route
+from app.frame.session import SessionState
 from app.runners.components.active_jobs import active_jobs
 from app.runners.components.bulk import bulk_question
 from app.runners.components.edit import edit_dialog
@@ -13,20 +19,14 @@ from app.runners.components.rollout import abort_question, rollout_panel
 from app.runners.components.sheet import add_runner_sheet
 from app.runners.components.table import runners_table
 from app.runners.components.tiles import tiles
+from app.runners.state.actions import RunnerActionState
 from app.runners.state.add_runner import AddRunnerState
 from app.runners.state.bulk import BulkState
 from app.runners.state.first_steps import FirstStepsState
 from app.runners.state.runners import RunnersState
-from app.shared.faults import PAGE as FAULTS_PAGE
-from app.shared.faults import FaultsOfferState
-from app.shared.icons import icon
-from app.shared.layout import head, new_button, page
-from app.shared.route import Route
-from app.shared.runner.actions import RunnerActionState
-from app.shared.runner.release_notes_state import ReleaseNotesState
-from app.shared.runner.token import doc_link
-from app.shared.session import SessionState
-from app.shared.table import search_box
+from app.ui.elements import doc_link
+from app.ui.icons import icon
+from app.ui.table import search_box
 
 
 def _head() -> rx.Component:

@@ -2,21 +2,21 @@
 
 import reflex as rx
 
+from app.frame.layout import page
+from app.frame.route import Route
+from app.frame.session import SessionState
 from app.runners.components.detail import events, facts, instances, jobs, strip
 from app.runners.components.edit import edit_dialog
 from app.runners.components.health import health_notes
 from app.runners.components.menu import menu_items
 from app.runners.components.rail import assignments, behaviour, tokens
 from app.runners.components.scaling import scaling_ledger, scaling_limits
+from app.runners.state.actions import RunnerActionState
 from app.runners.state.edit import RunnerEditState
 from app.runners.state.runner import RunnerState
-from app.shared.badges import runner_badge
-from app.shared.feedback import empty
-from app.shared.icons import icon
-from app.shared.layout import page
-from app.shared.route import Route
-from app.shared.runner.actions import RunnerActionState
-from app.shared.session import SessionState
+from app.ui.badges import runner_badge
+from app.ui.feedback import empty
+from app.ui.icons import icon
 
 State = RunnerState
 

@@ -1,5 +1,6 @@
 """The settings: one page per entry."""
 
+from app.frame.route import Route
 from app.settings.components.account import account
 from app.settings.components.accounts import accounts
 from app.settings.components.identities import identities
@@ -13,7 +14,6 @@ from app.settings.state.identities import IdentitiesState
 from app.settings.state.members import MembersState
 from app.settings.state.organisation import OrganisationState
 from app.settings.state.releases import ReleasesState
-from app.shared.route import Route
 from app.triggers.state.notifications import NotificationsState
 from app.triggers.state.schedules import SchedulesState
 from app.triggers.state.updates import UpdatesState

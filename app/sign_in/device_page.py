@@ -2,8 +2,8 @@
 
 import reflex as rx
 
-from app.shared.card import card, submit
-from app.shared.route import Route
+from app.frame.card import card, submit
+from app.frame.route import Route
 from app.sign_in.device_state import DeviceState
 
 State = DeviceState

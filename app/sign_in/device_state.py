@@ -5,8 +5,8 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import AppState
 from app.project.errors import AppError, SignedOut
-from app.shared.session import AppState
 
 CODE = re.compile(r"[A-Za-z]{4}[ -]?[A-Za-z]{4}")
 

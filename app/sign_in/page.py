@@ -6,11 +6,11 @@ the cookie. They work before, and without, the page's websocket.
 
 import reflex as rx
 
-from app.shared.card import card, line_below
-from app.shared.card import submit as submit_button
-from app.shared.elements import LinkNoteElement
-from app.shared.icons import icon
-from app.shared.route import Route
+from app.frame.card import card, line_below
+from app.frame.card import submit as submit_button
+from app.frame.route import Route
+from app.ui.elements import LinkNoteElement
+from app.ui.icons import icon
 
 
 def _field(

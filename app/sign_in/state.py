@@ -5,9 +5,9 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import AppState
 from app.project.errors import AppError, NotThere, SignedOut
 from app.project.runtime import runtime
-from app.shared.session import AppState
 
 
 def slug_of(name: str) -> str:

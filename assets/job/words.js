@@ -30,6 +30,7 @@ export function footWords(view) {
 
 /** Says why there is no log to see, as [title, text]. */
 export function blankWords(view) {
+  if (!view.latest && ["SUCCEEDED", "FAILED", "CANCELLED"].includes(view.host.getAttribute("status"))) return ["No log", "No runner took this job."];
   if (!view.latest) return ["No log yet", "It starts when a runner takes the job."];
   if (view.loader.problem) return ["The log could not be read", view.loader.problem];
   if (!view.loader.isIndexed) return ["Reading the log", "The first lines are on their way."];

@@ -17,6 +17,8 @@ SERVER_ERROR = 500
 # Serialisation failures, deadlocks, lost connections, timeouts, a database that is read-only for a while (25006).
 PASSING_CODES = ("25006", "40", "53", "57", "08", "55P03", "PGRST00")
 SQLSTATE_LENGTH = 5
+# What Auth calls a login that is over.
+ENDED = frozenset({"session_not_found", "user_not_found", "refresh_token_not_found", "refresh_token_already_used"})
 AGAIN = "Try again in a moment."
 FAILED = "The project, or a proxy on the way to it, failed, and its log says why. Try again in a moment."
 
@@ -93,6 +95,8 @@ def refusal(what: str, reply: Reply) -> CommandError:
     message, hint = said_by(reply)
     if is_passing(reply):
         return NoAnswer(f"{what}: {message}", hint or (AGAIN if _code(reply) else FAILED))
+    if auth_code(reply) in ENDED:
+        return SignedOut("This login was ended elsewhere, or by a new password.", "Sign in again: runyard login.")
     if reply.status == UNAUTHORIZED:
         return SignedOut(f"The project does not accept this login: {message}", "Sign in again: runyard login.")
     return Refused(f"{what}: {message}", hint)
@@ -111,6 +115,14 @@ def _code(reply: Reply) -> str:
     except (NoAnswer, AttributeError):
         return ""
     return code if isinstance(code, str) and len(code) >= SQLSTATE_LENGTH else ""
+
+
+def auth_code(reply: Reply) -> str:
+    """Auth's own code of a refusal, where Auth answered."""
+    try:
+        return str(reply.json().get("error_code") or "")
+    except (NoAnswer, AttributeError):
+        return ""
 
 
 def said_by(reply: Reply) -> tuple[str, str]:

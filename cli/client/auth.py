@@ -119,8 +119,11 @@ def _not_signed_in(grant: str, body: dict[str, str], reply: Reply) -> CommandErr
     said = problem.message
     if isinstance(problem, NoAnswer):
         return problem
+    if grant != "password" and isinstance(problem, SignedOut):
+        return problem
     if grant == "password":
-        return SignedOut(f"{body['email']} could not sign in. {said}", "Check the address, the password and the key.")
+        hint = "Wait, then try again." if reply.status == TOO_MANY else "Check the address, the password and the key."
+        return SignedOut(f"{body['email']} could not sign in. {said}", hint)
     if reply.status in NOT_ABOUT_LOGIN:
         return NoAnswer(said, AGAIN)
     return SignedOut(f"The login has expired. {said}", "Sign in again: runyard login.")

@@ -5,7 +5,7 @@ from typing import Any
 
 from cli.client.api import is_passing, refusal, said_by
 from cli.client.http import Connection
-from cli.client.tokens import PERSONAL
+from cli.client.tokens import PERSONAL, TOKEN_LENGTH
 from cli.errors import SignedOut
 
 VARIABLE = "RUNYARD_TOKEN"
@@ -21,7 +21,9 @@ def is_personal(token: str) -> bool:
 def exchange(connection: Connection, token: str) -> dict[str, Any]:
     """What the project gives for a token: a login, its owner's address, and the project's publishable key."""
     if not is_personal(token):
-        raise SignedOut("That is no personal token.", f"It begins with {PERSONAL}. {HINT}")
+        raise SignedOut("That is not a personal token.", f"It begins with {PERSONAL}. {HINT}")
+    if len(token) != len(PERSONAL) + TOKEN_LENGTH:
+        raise SignedOut("That personal token is incomplete or has extra characters.", f"Copy it again. {HINT}")
     body = {"grant_type": GRANT, "token": token}
     reply = connection.request("POST", "/functions/v1/service-account-token", {}, body)
     if is_passing(reply):

@@ -39,8 +39,9 @@ def doctor(here: Here) -> None:
     if here.printer.as_json:
         here.printer.document([check._asdict() for check in found])
     else:
+        width = max(len(check.name) for check in found)
         for check in found:
-            print(f"{'ok  ' if check.is_well else 'FAIL'}  {check.name:<14}{check.said}")
+            print(f"{'ok  ' if check.is_well else 'FAIL'}  {check.name:<{width}}  {check.said}")
     if not all(check.is_well for check in found):
         raise typer.Exit(ExitCode.UNHEALTHY)
 
@@ -118,7 +119,7 @@ def _clock(connection: Connection) -> str:
         raise CommandError(
             f"differs by {behind:+.0f} s from the project's.", "Logins and tokens depend on it: set it right."
         )
-    return f"differs by {behind:+.0f} s"
+    return "agrees with the project's" if abs(behind) < 1 else f"differs by {behind:+.0f} s from the project's"
 
 
 def _transactions(oldest: list[dict[str, Any]]) -> str:
@@ -139,4 +140,4 @@ def _function(connection: Connection, name: str) -> str:
     reply = connection.request("POST", f"/functions/v1/{name}", {}, {})
     if reply.status in (404, 502, 503):
         raise CommandError(f"HTTP {reply.status}", "Deploy the edge functions: supabase functions deploy.")
-    return "is there"
+    return "answers"

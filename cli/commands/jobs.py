@@ -21,6 +21,7 @@ Comment = Annotated[str | None, typer.Option("--comment", help="Shown with the d
 Wait = Annotated[bool, typer.Option("--wait", "-w", help="Follow it; the exit code says how it ended.")]
 LISTED = "id,type,status,phase,module_path,worker_name,created_by_label,created_at,started_at,finished_at,error"
 COLUMNS = ("id", "type", "status", "module_path", "worker_name", "created_by_label", "created_at")
+CUT = ("module_path", "worker_name", "created_by_label")
 SHOWN = (
     "id", "type", "status", "phase", "module_path", "worker_name", "instance_name", "attempt", "created_by_label", "created_at",
     "queued_at", "started_at", "finished_at", "approvals_required", "approvals_received", "cancel_kind", "plan_job_id", "retry_of", "error",
@@ -47,7 +48,7 @@ def list_jobs(
         filters["type"] = f"eq.{kind.upper()}"
     if module:
         filters["module_id"] = f"eq.{here.org.module(module)['id']}"
-    here.printer.rows(here.api.rows("provision_jobs", **filters), COLUMNS, "No jobs match.")
+    here.printer.rows(here.api.rows("provision_jobs", **filters), COLUMNS, "No jobs match.", cut=CUT)
 
 
 @command(app, "show", page="Job")
@@ -90,7 +91,7 @@ def logs(
     row = here.org.job(job)
     if follow_it:
         leave(here, [row])
-    Follower(here.api, int(row["id"])).print_log(attempt or row["attempt"])
+    Follower(here.api, int(row["id"])).print_log(row, attempt or row["attempt"])
 
 
 @command(app, "cancel", calls=("cancel_job",), page="Job → Cancel")

@@ -4,6 +4,7 @@ import os
 import platform
 import sys
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,6 +16,7 @@ from cli.client.profiles import Profile, profiles_of
 from cli.client.two_steps import Ask
 from cli.command import Here, command, new_app
 from cli.errors import NotFound, SignedOut, Usage
+from cli.folders import PROJECT
 from cli.output import say
 from cli.version import __version__
 
@@ -49,13 +51,13 @@ def login(
     ] = False,
 ) -> None:
     """Sign in to a project and use it from now on: by a short code in the browser, or with --email and a password."""
-    where = url or address() or _ask("Address of the project", "URL, or SUPABASE_URL")
+    where = url or address() or _ask("The project's address", "URL, or SUPABASE_URL")
     connection = Connection(where)
     who = email or os.environ.get("RUNYARD_EMAIL")
     if token is not None:
         session, api_key = auth.by_token(connection, _typed_token(token))
     else:
-        api_key = key or os.environ.get("SUPABASE_PUBLISHABLE_KEY") or _ask("Publishable key", "--key")
+        api_key = key or os.environ.get("SUPABASE_PUBLISHABLE_KEY") or _ask("The publishable key", "--key")
         session = (
             auth.sign_in(connection, api_key, who, _password(password_stdin), _asker(code))
             if who
@@ -160,9 +162,19 @@ def _by_code(connection: Connection, key: str, dashboard: str, open_browser: boo
 
 
 def _ask(question: str, option: str) -> str:
+    local = _local_hint()
     if not sys.stdin.isatty():
-        raise Usage(f"{question}? Nobody can be asked here.", f"Give {option}.")
+        raise Usage(f"{question} is missing, and this is not interactive.", f"{local}Give {option}.")
+    if local:
+        say(local.rstrip())
     return str(typer.prompt(question))
+
+
+def _local_hint() -> str:
+    """How to sign in to the stack of this clone, while it runs."""
+    home = Path(os.environ.get("RUNYARD_HOME") or PROJECT / ".runyard")
+    is_up = (home / "run" / "ready").exists()
+    return 'A stack runs here; eval "$(runyard env)" sets its address and key. ' if is_up else ""
 
 
 def _password(from_stdin: bool) -> str:
@@ -171,5 +183,7 @@ def _password(from_stdin: bool) -> str:
     if given := os.environ.get("RUNYARD_PASSWORD"):
         return given
     if not sys.stdin.isatty():
-        raise Usage("Password? Nobody can be asked here.", "Give --password-stdin, or set RUNYARD_PASSWORD.")
+        raise Usage(
+            "The password is missing, and this is not interactive.", "Give --password-stdin, or set RUNYARD_PASSWORD."
+        )
     return str(typer.prompt("Password", hide_input=True))

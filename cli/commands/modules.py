@@ -146,7 +146,7 @@ def export(
             file = folder / f"{document['path']}.toml"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(write_toml(document), encoding="utf-8")
-        say(f"Wrote {len(documents)} files below {folder}.")
+        say(f"Wrote {len(documents)} {'file' if len(documents) == 1 else 'files'} below {folder}.")
 
 
 @command(app, "delete", calls=("delete_module",), page="Module → Delete")
@@ -176,7 +176,7 @@ def grant(here: Here, module: Module, to: Annotated[str, typer.Option("--to", he
 
 @command(app, "ungrant", calls=("revoke_outputs",), page=READERS)
 def ungrant(here: Here, module: Module, to: Annotated[str, typer.Option("--to", help="The module that read.")]) -> None:
-    """Let another module's jobs read this module's outputs no more; it counts at once."""
+    """Revoke another module's access to this module's outputs, at once."""
     _decide(here, "revoke_outputs", module, to, "may no longer read the outputs of")
 
 

@@ -64,7 +64,7 @@ def set_schedule(
 def off(
     here: Here, schedule: Schedule, reason: Annotated[str | None, typer.Option("--reason", help="Why.")] = None
 ) -> None:
-    """Let it not run until it is on again."""
+    """Turn it off until it is turned on again."""
     _update(here, schedule, {"is_on": False, "reason": reason})
 
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -14,7 +15,7 @@ from urllib.parse import urlsplit
 from cli.dashboard.documentation import build_documentation
 from cli.dashboard.kept_pages import provide_page
 from cli.dashboard.settings import DashboardSettings
-from cli.errors import CommandError
+from cli.errors import CommandError, ExitCode
 from cli.folders import PROJECT
 
 VENV_BIN = Path(sys.prefix) / "bin"
@@ -23,6 +24,7 @@ SOURCES = ("app", "assets", "reflex.lock", "rxconfig.py", "requirements.txt")
 
 def run_dashboard(settings: DashboardSettings) -> None:
     """Build if needed and become the server; does not return."""
+    need_free_port(settings)
     environment = dashboard_environment(settings)
     environment["RUNYARD_DOCS_DIRECTORY"] = str(build_documentation(settings))
     stamp = settings.home / "web.stamp"
@@ -33,6 +35,20 @@ def run_dashboard(settings: DashboardSettings) -> None:
         stamp.write_text(fingerprint)
     os.chdir(PROJECT)
     os.execve(sys.executable, _serve_command(settings), environment)  # noqa: S606 - the supervisor watches this process
+
+
+def need_free_port(settings: DashboardSettings) -> None:
+    """Refuse a port that another process has: the server would share it, and answer every second request."""
+    with socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((settings.host, settings.dashboard_port))
+        except OSError as error:
+            raise CommandError(
+                f"The dashboard cannot listen on {settings.host}, port {settings.dashboard_port}: {error.strerror}.",
+                "Stop what listens there, or choose another port: RUNYARD_PORT_OFFSET=100.",
+                ExitCode.TAKEN,
+            ) from error
 
 
 def dashboard_environment(settings: DashboardSettings) -> dict[str, str]:

@@ -39,12 +39,11 @@ PERMISSIONS = """# Permissions
 job, `engine` what that job runs, `service_role` the edge functions. Tables are read under row-level security, so a person sees only the
 organisations that they belong to; nothing is written except through the functions, which check the caller's role in the organisation.
 
+Each role may do its own row and those above it. Calls, policies and lists all ask the view `private.verbs`.
+
 | role in the organisation | may |
 |---|---|
-| viewer | read |
-| operator | change groups and modules; queue, approve, cancel and retry jobs; drain and resume runners |
-| admin | runners, tokens, assignments, members, cloud identities, service accounts, rollouts, state versions, the audit log |
-| owner | the organisation's settings, and other owners |
+{roles}
 
 ## Tables that may be read
 
@@ -90,13 +89,19 @@ def permission_page(connection: psycopg.Connection[Any]) -> str:
     """Describe who may read which table and call which function."""
     tables = connection.execute(TABLES, [list(CLIENTS)]).fetchall()
     functions = connection.execute(FUNCTIONS, [list(CLIENTS)]).fetchall()
+    roles = connection.execute(ROLES).fetchall()
     return PERMISSIONS.format(
         generated=GENERATED,
+        roles="\n".join(f"| {role} | {verbs} |" for role, verbs in roles),
         tables="\n".join(f"| `{name}` | {who} | {what} |" for name, who, what in tables),
         functions="\n".join(f"| `{name}` | {who} | {what} |" for name, who, what in functions),
     )
 
 
+ROLES = """
+select v.least_role::text, string_agg(format('`%s`', v.verb), ', ' order by v.verb)
+from private.verbs as v group by v.least_role order by v.least_role desc
+"""
 TABLES = """
 select c.relname, string_agg(r.role, ', ' order by r.n), replace(coalesce(obj_description(c.oid), ''), '|', '\\|')
 from pg_class as c

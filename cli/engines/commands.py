@@ -10,6 +10,7 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from cli.command import new_app
 from cli.engines.cache import binary_folder, cached, find, is_locked
 from cli.engines.catalog import ENGINES, Engine, EngineError
 from cli.engines.ladder import ensure
@@ -18,7 +19,7 @@ from cli.engines.progress import Progress, read_progress
 NOT_THERE = 3
 PLAIN_STEP = 10
 
-app = typer.Typer(help="Engine binaries: found, fetched or built.", no_args_is_help=True)
+app = new_app("Engine binaries: found, fetched or built.")
 
 
 def chosen(name: str) -> list[Engine]:

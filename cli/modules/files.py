@@ -9,8 +9,12 @@ from typing import Any
 from cli.client.organization import Organization, Row
 from cli.errors import CommandError, Missing
 
-# What the database keeps by itself, and what `path` says already.
-OWN = frozenset({"id", "org_id", "group_id", "group_path", "name", "path", "created_at", "updated_at", "deleted_at"})
+# What a person decides; the database keeps the other columns by itself.
+FIELDS = frozenset({
+    "description", "source_kind", "source", "engine", "engine_version", "inputs", "env", "extra_files", "hooks", "labels",
+    "runner_instance_name", "pinned_worker_id", "approvals_required", "approval_timeout_seconds", "auto_apply",
+    "can_apply_uploads", "is_temporary",
+})  # fmt: skip
 PINNED, RUNNER = "pinned_worker_id", "pinned_runner"
 # What a field has when nobody set it; a file always says the first three.
 ALWAYS: dict[str, Any] = {"engine": "tofu", "source_kind": "inline", "source": {"files": {}}}
@@ -27,7 +31,7 @@ USUAL: dict[str, Any] = {
 
 def document_of(org: Organization, row: Row) -> dict[str, Any]:
     """The module as its file says it; a runner is named, not numbered."""
-    spec = {name: value for name, value in row.items() if name not in OWN}
+    spec = {name: value for name, value in row.items() if name in FIELDS}
     if worker := spec.pop(PINNED, None):
         spec[RUNNER] = org.runner(worker)["name"]
     return normal({"path": row["path"], **spec})
@@ -45,7 +49,7 @@ def spec_of(org: Organization, document: Mapping[str, Any], before: Row | None) 
     if RUNNER in document:
         spec[PINNED] = org.runner(str(document[RUNNER]))["id"]
     for name, value in (before or {}).items():
-        if name not in OWN and name not in spec and _is_said(name, value):
+        if name in FIELDS and name not in spec and _is_said(name, value):
             spec[name] = USUAL.get(name, type(value)() if isinstance(value, dict | list) else None)
     return spec
 

@@ -154,7 +154,7 @@ class AdminService:
             changes["role"] = role
         password = text_of(values, "password")
         if password:
-            changes["password"] = await self._auth.passwords.hash(password, is_checked=not is_new)
+            changes["password"] = await self._auth.passwords.hash(password, owner="admin", is_checked=not is_new)
         if values.get("ban_duration"):
             changes["banned_until"] = ban_end(values["ban_duration"])
         return changes

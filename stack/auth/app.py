@@ -63,8 +63,6 @@ class AuthApp:
         version = headers.get("x-supabase-api-version", "")
         try:
             found = await self._respond(scope, receive, headers)
-        except ClientGone:
-            return
         except Exception as error:  # noqa: BLE001 - a request that fails must not take the others with it
             refusal = _translate(error)
             await answer(send, refusal.status, _refusal_body(refusal, version), _refusal_headers(refusal, version))
@@ -168,6 +166,8 @@ def _refusal_headers(refusal: AuthError, version: str) -> list[tuple[str, str]]:
     if refusal.status == WRONG_METHOD:
         return []
     shape = [("x-supabase-api-version", API_VERSION)] if version >= API_VERSION else []
+    if "retry_after" in refusal.more:
+        shape.append(("retry-after", str(refusal.more["retry_after"])))
     return [*HEADERS, ("x-sb-error-code", refusal.code), *shape]
 
 
@@ -183,6 +183,8 @@ def _translate(error: Exception) -> AuthError:
             return AuthError(401, "no_api_key", "No API key found in request")
         case WrongKey():
             return AuthError(401, "invalid_api_key", "Invalid API key")
+        case ClientGone():
+            return AuthError(400, "bad_json", "The request body could not be read")
         case BodyTooLarge():
             return AuthError(413, "request_too_large", "The request body is too large")
         case BodyTooSlow():

@@ -1,5 +1,6 @@
 """Errors as Supabase Auth forms them, in its older and its newer shape."""
 
+from math import ceil
 from typing import Any
 
 import orjson
@@ -45,9 +46,11 @@ def invalid_credentials() -> AuthError:
     return AuthError(400, "invalid_credentials", "Invalid login credentials")
 
 
-def too_many() -> AuthError:
-    """A limit was reached."""
-    return AuthError(429, "over_request_rate_limit", "Request rate limit reached")
+def too_many(seconds: float = 1) -> AuthError:
+    """A limit was reached; the same whether the account exists or not."""
+    wait = ceil(seconds)
+    message = f"Too many attempts. Try again in {wait} {'second' if wait == 1 else 'seconds'}."
+    return AuthError(429, "over_request_rate_limit", message, retry_after=wait)
 
 
 def too_many_mails(seconds: float) -> AuthError:

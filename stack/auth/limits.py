@@ -25,9 +25,10 @@ class Limiter:
         return min(self._burst, level + (self._now() - at) * self._rate)
 
     def check(self, key: str, refusal: AuthError | None = None) -> None:
-        """Refuse a key that has spent everything."""
-        if self.left(key) < 1:
-            raise refusal or too_many()
+        """Refuse a key that has spent everything; the refusal tells when it can be tried again."""
+        left = self.left(key)
+        if left < 1:
+            raise refusal or too_many((1 - left) / self._rate)
 
     def spend(self, key: str, refusal: AuthError | None = None) -> None:
         """Take one from a key, or refuse."""

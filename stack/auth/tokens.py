@@ -18,6 +18,8 @@ from joserfc.jwk import ECKey, OctKey
 SKEW_SECONDS = 30
 CACHE_LIMIT = 4096
 LONGEST_TOKEN = 16_384
+AUDIENCE = "authenticated"
+LEGACY_ISSUER = "supabase"
 
 
 class Fault(StrEnum):
@@ -66,14 +68,24 @@ def identity_of(claims: dict[str, Any]) -> ApiCaller:
     return ApiCaller(text, claims, orjson.dumps({**claims, "role": text}))
 
 
+def session_of(claims: dict[str, Any]) -> str | None:
+    """The session at Auth that a token belongs to. A personal token names itself there: the database checks its own row."""
+    if "personal_token" in claims or "session_id" not in claims:
+        return None
+    return str(claims["session_id"])
+
+
 class KeyRing:
     """The keys that tokens are signed and checked with."""
 
-    def __init__(self, signing_jwk: dict[str, Any], jwt_secret: str, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, signing_jwk: dict[str, Any], jwt_secret: str, issuer: str, now: Callable[[], float] = time.time
+    ) -> None:
         self._signing = ECKey.import_key({k: v for k, v in signing_jwk.items() if k != "key_ops"})
         self._kid: str = signing_jwk["kid"]
         self.secret = jwt_secret
         self._secret = OctKey.import_key(jwt_secret)
+        self._issuer = issuer
         self._now = now
         self._believed: OrderedDict[str, ApiCaller] = OrderedDict()
 
@@ -91,6 +103,7 @@ class KeyRing:
         identity = self._believed.get(token)
         if identity is None:
             identity = identity_of(self.decode(token))
+            self.check_origin(identity.claims)
             self._check_times(identity.claims)
             self._believed[token] = identity
             if len(self._believed) > CACHE_LIMIT:
@@ -139,10 +152,22 @@ class KeyRing:
         details = f"JWT is signed with {algorithm!r}"[:120]
         raise TokenError("Wrong or unsupported encoding algorithm", details, fault=Fault.KEY, kid=kid)
 
+    def check_origin(self, claims: dict[str, Any]) -> None:
+        """Refuse claims of another issuer or for another audience. Legacy keys of `anon` and `service_role` have neither."""
+        is_key = claims.get("role") in ("anon", "service_role")
+        if claims.get("iss") != self._issuer and not (is_key and claims.get("iss") == LEGACY_ISSUER):
+            raise TokenError("JWT has another issuer", fault=Fault.CLAIMS)
+        audience = claims.get("aud")
+        found = audience if isinstance(audience, list) else [audience]
+        if AUDIENCE not in found and not (is_key and audience is None):
+            raise TokenError("JWT not in audience", fault=Fault.CLAIMS)
+
     def _check_times(self, claims: dict[str, Any]) -> None:
         now = int(self._now())
         expires_at = _number(claims, "exp")
-        if expires_at is not None and expires_at < now - SKEW_SECONDS:
+        if expires_at is None:
+            raise TokenError("JWT has no expiry", fault=Fault.CLAIMS)
+        if expires_at < now - SKEW_SECONDS:
             raise TokenError("JWT expired", fault=Fault.CLAIMS)
         starts_at = _number(claims, "nbf")
         if starts_at is not None and starts_at > now + SKEW_SECONDS:

@@ -1,15 +1,16 @@
 // Serves every folder of supabase/functions/ under /<name>, as hosted serves it under /functions/v1/<name>.
 // Functions are written for hosted: each calls Deno.serve once. Here that call only hands over the handler.
 
+import type { JWK } from "npm:jose@6.2.17";
 import { TokenChecker } from "./tokens.ts";
 
 type Handler = (request: Request, info: Deno.ServeHandlerInfo) => Response | Promise<Response>;
 type Entry = { entrypoint: string; verify_jwt: boolean };
-type Setup = { port: number; functions: Record<string, Entry>; jwks: JsonWebKey[] };
+type Setup = { port: number; functions: Record<string, Entry>; jwks: JWK[]; issuer: string };
 type Loaded = { handler: Handler; verifyJwt: boolean } | { error: string };
 
 const setup: Setup = JSON.parse(Deno.env.get("RUNYARD_FUNCTIONS") ?? "{}");
-const checker = new TokenChecker(setup.jwks, Deno.env.get("SUPABASE_JWT_SECRET") ?? "");
+const checker = new TokenChecker(setup.jwks, setup.issuer);
 const serve = Deno.serve;
 const loaded = new Map<string, Loaded>();
 

@@ -9,7 +9,15 @@ from typing import Any, Protocol
 
 import psycopg
 
-from stack.realtime.errors import NO_DATABASE, BindingRefused, ChannelEnded, DatabaseAway, JoinRefused, TokenRefused
+from stack.realtime.errors import (
+    NO_DATABASE,
+    SESSION_ENDED,
+    BindingRefused,
+    ChannelEnded,
+    DatabaseAway,
+    JoinRefused,
+    TokenRefused,
+)
 from stack.realtime.frames import Encoded, Version, encode
 from stack.realtime.hub import RealtimeHub
 from stack.realtime.joining import Joined
@@ -189,11 +197,11 @@ class Channel:
         self.line.run_later(self._confirm)
 
     async def _confirm(self) -> None:
-        """Look again: the token may have expired, the session or the membership ended."""
+        """Check again: the token may have expired, or the membership ended."""
         try:
             self.hub.verifier.identify(self.token)
             if self.policies is not None:
-                await self._confirm_rights()
+                await self._read_policies()
         except TokenRefused as error:
             self.shut_down(error.message)
         except ChannelEnded as error:
@@ -202,11 +210,6 @@ class Channel:
             log.info("rights could not be looked at, trying again: %s", error)
         if not self.is_closed:
             self.watch_token()
-
-    async def _confirm_rights(self) -> None:
-        if not await self.hub.authorizer.has_session(self.identity):
-            raise ChannelEnded("Your session has ended")
-        await self._read_policies()
 
     def subscribe_soon(self, *, is_refresh: bool = False) -> None:
         """Set up postgres_changes in the background; the client hears of it by a `system` message."""
@@ -277,6 +280,8 @@ class Channel:
     async def _become(self, token: str, identity: RealtimeCaller) -> None:
         if not await self.hub.database.may_become(identity.role):
             raise ChannelEnded(f'Role "{identity.role}" is not allowed')
+        if not await self.hub.authorizer.has_session(identity):
+            raise ChannelEnded(SESSION_ENDED)
         self.token, self.identity = token, identity
         if self.policies is not None:
             await self._read_policies()

@@ -1,6 +1,7 @@
 """What a Realtime client can be told, named after the reaction it calls for."""
 
 NO_DATABASE = "Realtime was unable to connect to the project database"
+SESSION_ENDED = "Your session has ended"
 
 
 class RealtimeError(Exception):

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import orjson
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from stack.asgi import client_address
@@ -64,7 +64,8 @@ class BroadcastApi:
             identity = self._hub.verifier.identify(token)
         except TokenRefused as error:
             raise RequestRefused(401, {"message": "Unauthorized"}) from error
-        if not await self._hub.database.may_become(identity.role):
+        is_allowed = await self._hub.database.may_become(identity.role)
+        if not is_allowed or not await self._hub.authorizer.has_session(identity):
             raise RequestRefused(401, {"message": "Unauthorized"})
         return identity
 
@@ -99,10 +100,13 @@ class BroadcastApi:
 
     async def _body(self, request: Request) -> bytes:
         limit, body = self._hub.settings.max_payload_bytes, bytearray()
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > limit:
-                raise RequestRefused(422, {"errors": {"payload": ["Payload size exceeds tenant limit"]}})
+        try:
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > limit:
+                    raise RequestRefused(422, {"errors": {"payload": ["Payload size exceeds tenant limit"]}})
+        except ClientDisconnect as error:
+            raise RequestRefused(400, {"message": "The request body could not be read"}) from error
         return bytes(body)
 
     def _admit(self, request: Request, identity: RealtimeCaller, rooms: list[Room]) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from stack.realtime.database import Database
+from stack.realtime.errors import SESSION_ENDED
 from stack.realtime.feed import FeedListener, ReplicationFeed
 from stack.realtime.limits import RateCounter, SenderRates
 from stack.realtime.messages import StoredMessage
@@ -12,11 +13,16 @@ from stack.realtime.presence import Presence
 from stack.realtime.rooms import Room, Rooms
 from stack.realtime.settings import RealtimeSettings
 from stack.realtime.subscriptions import Subscriptions
-from stack.realtime.tokens import TokenVerifier
+from stack.realtime.tokens import RealtimeCaller, TokenVerifier
 
 
 class Subscriber(Protocol):
-    """Anyone who must do something when the stream comes back."""
+    """A channel, as the hub knows it."""
+
+    identity: RealtimeCaller
+
+    def shut_down(self, message: str) -> None:
+        """Send the reason, and close."""
 
     def tell_ready(self) -> None:
         """Broadcasts from the database come through."""
@@ -57,6 +63,14 @@ class RealtimeHub:
         self.feed = ReplicationFeed(
             addresses.database_url, addresses.replication_url, settings, self.subscriptions, listener
         )
+
+    async def close_ended(self) -> None:
+        """Close the channels of sessions that Auth has ended, by one query for all of them."""
+        sessions = {channel: channel.identity.session_id for channel in self.channels}
+        ended = await self.authorizer.ended_sessions({session for session in sessions.values() if session is not None})
+        for channel, session in sessions.items():
+            if session in ended:
+                channel.shut_down(SESSION_ENDED)
 
     def _announce(self, message: StoredMessage) -> None:
         """Broadcast a row of `realtime.messages`."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from stack.realtime.errors import NO_DATABASE, DatabaseAway, JoinRefused, TokenRefused
+from stack.realtime.errors import NO_DATABASE, SESSION_ENDED, DatabaseAway, JoinRefused, TokenRefused
 from stack.realtime.hub import RealtimeHub
 from stack.realtime.joins import JoinRequest, parse_join
 from stack.realtime.messages import StoredMessage
@@ -50,6 +50,8 @@ async def _join(hub: RealtimeHub, knock: Knock) -> Joined:
     _check_limits(hub, knock)
     token, identity = _identify(hub, knock, request)
     await _check_role(hub, identity)
+    if not await hub.authorizer.has_session(identity):
+        raise JoinRefused("Unauthorized", SESSION_ENDED)
     if not hub.settings.allow_public:
         _check_private(request, identity)
     policies = await _policies(hub, knock, identity) if request.is_private else None

@@ -2,7 +2,7 @@
 
 import logging
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -85,17 +85,18 @@ class Authorizer:
             return Policies(broadcast_read=False, presence_read=False)
         return Policies(broadcast_read=probes["broadcast"] in seen, presence_read=probes["presence"] in seen)
 
+    async def ended_sessions(self, ids: Collection[uuid.UUID]) -> set[uuid.UUID]:
+        """Which of these sessions Auth has no more."""
+        if not ids:
+            return set()
+        async with self._database.connection() as connection:
+            found = await connection.execute(QUERIES["ended_sessions"], {"ids": list(ids)})
+            return {session for (session,) in await found.fetchall()}
+
     async def has_session(self, identity: RealtimeCaller) -> bool:
         """Whether Auth still has the session that a person's token was made for; other tokens name none."""
-        if "session_id" not in identity.claims:
-            return True
-        try:
-            session_id = uuid.UUID(str(identity.claims["session_id"]))
-        except ValueError:
-            return False
-        async with self._database.connection() as connection:
-            found = await connection.execute(QUERIES["has_session"], {"id": session_id})
-            return await found.fetchone() == (True,)
+        session = identity.session_id
+        return session is None or not await self.ended_sessions([session])
 
     async def with_write(self, policies: Policies, asker: Asker, extension: str) -> Policies:
         """The policies with the right to write filled in, asking at most once per token."""

@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from stack.asgi import client_address
-from stack.realtime.errors import TokenRefused
+from stack.realtime.errors import DatabaseAway, TokenRefused
 from stack.realtime.frames import parse_version
 from stack.realtime.http import BroadcastApi, safe_headers
 from stack.realtime.hub import Addresses, RealtimeHub
@@ -47,6 +47,7 @@ class Realtime:
         tasks = [
             asyncio.create_task(self.hub.feed.run()),
             asyncio.create_task(_maintain(self.addresses.maintenance_url)),
+            asyncio.create_task(_watch_sessions(self.hub)),
         ]
         try:
             yield
@@ -61,7 +62,7 @@ def create_realtime(settings: Settings, secrets: Secrets, realtime: RealtimeSett
     """Make the server from the stack's settings and secrets."""
     roles = ("authenticator", "supabase_replication_admin", "supabase_realtime_admin")
     addresses = Addresses(*(settings.database_url(role, secrets.password(role)) for role in roles))
-    return make_server(addresses, TokenVerifier.of(secrets), realtime or RealtimeSettings())
+    return make_server(addresses, TokenVerifier.of(secrets, settings.auth_issuer), realtime or RealtimeSettings())
 
 
 def make_server(addresses: Addresses, verifier: TokenVerifier, settings: RealtimeSettings) -> Realtime:
@@ -117,6 +118,16 @@ async def _refuse(hub: RealtimeHub, websocket: WebSocket, status: int, message: 
     """Answer the handshake itself; hosted waits first, which slows down anyone who tries again at once."""
     await asyncio.sleep(hub.settings.connect_error_seconds)
     await websocket.send_denial_response(JSONResponse({"error": message}, status))
+
+
+async def _watch_sessions(hub: RealtimeHub) -> None:
+    """A person who was signed out elsewhere receives nothing a few seconds later."""
+    while True:
+        await asyncio.sleep(hub.settings.session_check_seconds)
+        try:
+            await hub.close_ended()
+        except (DatabaseAway, psycopg.Error) as error:
+            log.info("sessions could not be checked, trying again: %s", error)
 
 
 async def _maintain(url: str) -> None:

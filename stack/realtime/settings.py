@@ -33,7 +33,10 @@ class RealtimeSettings(BaseSettings):
     idle_seconds: float = Field(default=60, description="A socket that sends nothing for so long is closed")
     no_channel_seconds: float = Field(default=600, description="A socket with no channel is closed after this")
     token_check_seconds: float = Field(
-        default=60, description="How often a channel's token, session and rights are looked at again; hosted: 300"
+        default=60, description="How often a channel's token and rights are checked again; hosted: 300"
+    )
+    session_check_seconds: float = Field(
+        default=2, description="How often sessions are checked: the channels of an ended one are closed"
     )
     token_throttle_seconds: float = Field(default=1, description="New tokens of one channel are applied this far apart")
     resubscribe_min_seconds: float = Field(default=0, description="Shortest wait before a new token's subscription")

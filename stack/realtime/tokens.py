@@ -2,6 +2,7 @@
 
 import math
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
@@ -9,7 +10,7 @@ from urllib.parse import unquote
 
 import orjson
 
-from stack.auth.tokens import Fault, KeyRing, TokenError
+from stack.auth.tokens import Fault, KeyRing, TokenError, session_of
 from stack.realtime.errors import TokenRefused
 from stack.secrets import Secrets
 
@@ -33,6 +34,12 @@ class RealtimeCaller:
         return f"{self.role} {subject}" if subject else f"{self.role} at {address}"
 
     @property
+    def session_id(self) -> uuid.UUID | None:
+        """The session at Auth that a person's token belongs to; other tokens have none."""
+        session = session_of(self.claims)
+        return None if session is None else _uuid(session)
+
+    @property
     def expires_at(self) -> float:
         """Seconds since the epoch."""
         return float(self.claims["exp"])
@@ -54,9 +61,10 @@ class TokenVerifier:
         self._clock = clock
 
     @classmethod
-    def of(cls, secrets: Secrets) -> "TokenVerifier":
+    def of(cls, secrets: Secrets, issuer: str) -> "TokenVerifier":
         """A verifier for the stack's own keys."""
-        return cls(secrets.publishable_key, secrets.secret_key, KeyRing(secrets.signing_jwk, secrets.jwt_secret))
+        ring = KeyRing(secrets.signing_jwk, secrets.jwt_secret, issuer)
+        return cls(secrets.publishable_key, secrets.secret_key, ring)
 
     def identify(self, token: str) -> RealtimeCaller:
         """The identity of an API key or of a signed token."""
@@ -74,9 +82,21 @@ class TokenVerifier:
         expires_at = claims.get("exp")
         if not isinstance(claims.get("role"), str) or not _is_time(expires_at):
             raise TokenRefused("InvalidJWTToken", "Fields `role` and `exp` are required in JWT")
+        try:
+            self._ring.check_origin(claims)
+        except TokenError as error:
+            raise TokenRefused("InvalidJWTToken", error.message) from error
         late = self._clock() - expires_at
         if late >= 0:
             raise TokenRefused("InvalidJWTToken", f"Token has expired {int(late)} seconds ago")
+
+
+def _uuid(text: str) -> uuid.UUID:
+    """An id; what is none is nobody's session."""
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        return uuid.UUID(int=0)
 
 
 def _is_time(value: Any) -> TypeGuard[float]:

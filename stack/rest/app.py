@@ -47,8 +47,6 @@ class RestApp:
         """Answer one request; whatever goes wrong has a shape."""
         try:
             response = await self._respond(scope, receive)
-        except ClientGone:
-            return
         except Exception as error:  # noqa: BLE001 - a request that fails must not take the others with it
             response = failure(error)
         body = b"" if scope["method"] == "HEAD" else response.body
@@ -131,6 +129,7 @@ class GatewayError(RestError):
 KNOWN_FAILURES: dict[type[Exception], Callable[[], RestError]] = {
     NoKey: partial(GatewayError, "No API key found in request", "No `apikey` request header or url param was found."),
     WrongKey: partial(GatewayError, "Invalid API key", "Double check your Supabase `anon` or `service_role` API key."),
+    ClientGone: partial(RestError, 400, "PGRST102", "The request body could not be read"),
     BodyTooLarge: partial(RestError, 413, "PGRST102", "The request body is too large"),
     BodyTooSlow: partial(RestError, 408, "PGRST102", "The request body did not arrive in time"),
     DatabaseGone: partial(RestError, 503, "PGRST001", "Database client error. Retrying the connection."),

@@ -65,6 +65,9 @@ class Unsupported(RestError):
         )
 
 
+READ_ONLY_VIEW = ("cannot insert into view", "cannot update view", "cannot delete from view")
+
+
 def bad_query(message: str, details: str) -> RestError:
     """A query string that cannot be parsed."""
     return RestError(400, "PGRST100", message, details)
@@ -101,6 +104,8 @@ def _status(error: DatabaseError, is_anonymous: bool) -> int:
         return 401 if is_anonymous else 403
     if code == "22023" and message.startswith("role") and message.endswith("does not exist"):
         return 401
+    if code == "55000" and message.startswith(READ_ONLY_VIEW):
+        return 405
     if code == "21000":
         return 400 if message.endswith("requires a WHERE clause") else 500
     if code.startswith("PT"):

@@ -6,7 +6,7 @@ from functools import lru_cache
 import orjson
 from psycopg.pq.abc import PGresult
 
-from stack.auth.tokens import ApiCaller
+from stack.auth.tokens import ApiCaller, session_of
 from stack.rest.catalog import SchemaCatalog
 from stack.rest.connection import Connection, DatabaseError, Statement
 from stack.rest.errors import RestError, from_database, not_singular
@@ -63,11 +63,15 @@ class Caller:
             SEARCH_PATH,
         ]
         values += [value.encode() for _, value in role_settings]
-        self.settings = Statement(_settings_sql(tuple(name for name, _ in role_settings)), values)
+        session = session_of(identity.claims)
+        if session is not None:
+            values.append(session.encode("utf-8", "replace"))
+        names = tuple(name for name, _ in role_settings)
+        self.settings = Statement(_settings_sql(names, has_session=session is not None), values)
 
 
 @lru_cache(maxsize=64)
-def _settings_sql(role_settings: tuple[str, ...]) -> bytes:
+def _settings_sql(role_settings: tuple[str, ...], *, has_session: bool) -> bytes:
     names = (
         "role",
         "request.jwt.claims",
@@ -77,7 +81,10 @@ def _settings_sql(role_settings: tuple[str, ...]) -> bytes:
         "search_path",
         *role_settings,
     )
-    calls = (f"set_config('{name}', ${number}, true)" for number, name in enumerate(names, 1))
+    calls = [f"set_config('{name}', ${number}, true)" for number, name in enumerate(names, 1)]
+    if has_session:
+        # A token outlives its session by up to an hour; a person who was signed out must not.
+        calls.append(f"auth.runyard_need_session(${len(names) + 1})")
     return f"select {', '.join(calls)}".encode()
 
 

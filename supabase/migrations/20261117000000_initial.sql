@@ -435,9 +435,19 @@ grant execute on function private.rate_limit to service_role;
 -- member sees the rows of their own organisations and no other; the list of those organisations is computed once per
 -- statement (`any(array(select …))`), not once per row.
 
+-- An access token outlives its session by up to an hour; a person who was signed out must not. Tokens of service
+-- accounts name no session.
+create function private.has_auth_session(p_claims jsonb) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return not coalesce(p_claims ? 'session_id', false) or exists (select from auth.sessions as s
+    where s.id = (p_claims ->> 'session_id')::pg_catalog.uuid);
+end;
+$$;
+
 -- How far somebody has proved who they are. Auth signs a token for a password alone, too, and says so in it; whether
 -- that is enough is decided here, once, and asked where the database learns who is calling: by every policy
--- (my_org_ids) and at the beginning of every act (need_role, need_person). Runners never come this way.
+-- (my_org_ids) and at the beginning of every act (need, need_person). Runners never come this way.
 -- Whether the caller has proved who they are as far as their account asks for it: somebody with two-step sign-in has
 -- given the code, and a personal token is live. The one place that decides it.
 create function private.is_proved() returns boolean
@@ -452,6 +462,9 @@ begin
       where t.id = (v_claims ->> 'personal_token')::pg_catalog.uuid
         and t.user_id = (v_claims ->> 'sub')::pg_catalog.uuid and t.expires_at > now());
   end if;
+  if not private.has_auth_session(v_claims) then
+    return false;
+  end if;
   return coalesce(v_claims ->> 'aal', '') = 'aal2' or not exists (select from auth.mfa_factors as f
     where f.user_id = (v_claims ->> 'sub')::pg_catalog.uuid and f.status = 'verified');
 end;
@@ -465,6 +478,8 @@ begin
     return;
   elsif private.jwt() ? 'personal_token' then
     perform private.fail('RY403', 'This personal token was revoked or has expired.', 'Make a new one under Account.');
+  elsif not private.has_auth_session(private.jwt()) then
+    perform private.fail('RY401', 'This session was ended.', 'Sign in again.');
   else
     perform private.fail('RY403', 'This sign-in lacks its second step.',
       'Sign in again, and give the code of your authenticator app.');
@@ -489,9 +504,9 @@ create table public.organizations (
   id uuid primary key default gen_random_uuid(),
   slug text not null unique check (slug ~ '^[a-z0-9](-?[a-z0-9]){1,38}$'),
   name text not null check (length(name) between 1 and 100),
-  log_retention_days integer not null default 30 check (log_retention_days between 1 and 3650),
+  log_retention_days integer not null default 30 check (log_retention_days between 1 and 400),
   can_approve_own_jobs boolean not null default false,
-  shared_runners public.shared_use not null default 'NONE_FITS',
+  shared_runners public.shared_use not null default 'NONE_AVAILABLE',
   maintenance_until timestamptz,
   maintenance_reason text check (length(maintenance_reason) <= 500),
   created_at timestamptz not null default now(),
@@ -586,32 +601,50 @@ comment on column public.audit_events.detail is 'What changed; never a secret.';
 
 -- ## who is a member
 
--- The organisations of which the caller is a member, or a service account with a role. Used by every policy.
-create function private.my_org_ids() returns setof uuid
-language plpgsql stable security definer set search_path = '' as $$
+-- What members do, each with the least role that may. Policies, lists and calls all ask here.
+create view private.verbs as
+select v.verb, v.least_role::public.member_role from (values
+  ('organization.read', 'viewer'), ('organization.update', 'owner'), ('organization.maintain', 'admin'),
+  ('member.manage', 'admin'), ('member.own', 'owner'), ('audit.read', 'admin'), ('account.manage', 'admin'),
+  ('identity.manage', 'admin'), ('group.write', 'operator'), ('group.delete', 'admin'),
+  ('module.read', 'viewer'), ('module.write', 'operator'), ('module.guard', 'admin'), ('module.delete', 'admin'),
+  ('module.lock', 'operator'), ('job.read', 'viewer'), ('job.comment', 'viewer'), ('job.run', 'operator'),
+  ('job.cancel', 'operator'), ('job.approve', 'operator'), ('job.resolve', 'operator'), ('job.destroy', 'admin'),
+  ('state.read', 'viewer'), ('state.text', 'admin'), ('state.write', 'admin'),
+  ('runner.read', 'viewer'), ('runner.operate', 'operator'), ('runner.manage', 'admin'),
+  ('schedule.read', 'viewer'), ('schedule.write', 'operator'), ('schedule.destroy', 'admin'),
+  ('notification.read', 'viewer'), ('notification.manage', 'admin'),
+  ('release.read', 'viewer'), ('release.roll_out', 'admin')
+) as v (verb, least_role);
+comment on view private.verbs is 'The permission table: which role may do what.';
+comment on column private.verbs.verb is 'Noun and act, such as job.run.';
+comment on column private.verbs.least_role is 'This role and those above it may.';
+
+create function private.least_role(p_verb text) returns public.member_role
+language plpgsql stable set search_path = '' as $$
+declare
+  v_role public.member_role;
 begin
-  -- Nothing rather than an error: Realtime asks every subscriber's policies at once.
+  select v.least_role into strict v_role from private.verbs as v where v.verb = p_verb;
+  return v_role;
+end;
+$$;
+
+-- The organisations in which the caller may do this. Nothing rather than an error: Realtime asks every subscriber's
+-- policies at once.
+create function private.my_org_ids(p_verb text default 'organization.read') returns setof uuid
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_least public.member_role := private.least_role(p_verb);
+begin
   return query select m.org_id from public.memberships as m
-  where m.user_id = private.caller_id() and private.is_proved();
+  where m.user_id = private.caller_id() and m.role <= v_least and private.is_proved();
   if not found then
-    return query select a.org_id from private.acting_account() as a where a.id is not null;
+    return query select a.org_id from private.acting_account() as a where a.role <= v_least;
   end if;
 end;
 $$;
 grant execute on function private.my_org_ids to authenticated;
-
--- The organisations that the caller administers.
-create function private.my_admin_org_ids() returns setof uuid
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  return query select m.org_id from public.memberships as m
-  where m.user_id = private.caller_id() and m.role in ('owner', 'admin') and private.is_proved();
-  if not found then
-    return query select a.org_id from private.acting_account() as a where a.role = 'admin';
-  end if;
-end;
-$$;
-grant execute on function private.my_admin_org_ids to authenticated;
 create policy "Members see their organisations" on public.organizations
   for select to authenticated using (id = any(array(select private.my_org_ids())));
 create policy "Members see who else is a member" on public.memberships
@@ -619,7 +652,7 @@ create policy "Members see who else is a member" on public.memberships
 create policy "Members see their organisation's invitations" on public.invitations
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 create policy "Admins read the audit log" on public.audit_events
-  for select to authenticated using (org_id = any(array(select private.my_admin_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('audit.read'))));
 
 -- What records call the caller: a person, a service account, or the system.
 create function private.caller_kind() returns public.actor_kind
@@ -641,14 +674,15 @@ begin
 end;
 $$;
 
--- Refuses the caller unless they have at least this role in the organisation.
-create function private.need_role(p_org uuid, p_role public.member_role) returns void
+-- Refuses the caller unless they may do this in the organisation, at this path. Every public call asks it. Roles are
+-- per organisation today, so the path decides nothing yet; roles per group will.
+create function private.need(p_verb text, p_org uuid, p_path text default null) returns void
 language plpgsql stable set search_path = '' as $$
 declare
-  v_caller pg_catalog.uuid := private.caller_id();
+  v_least public.member_role := private.least_role(p_verb);
   v_role public.member_role;
 begin
-  select m.role into v_role from public.memberships as m where m.org_id = p_org and m.user_id = v_caller;
+  select m.role into v_role from public.memberships as m where m.org_id = p_org and m.user_id = private.caller_id();
   if v_role is null and private.is_account() then
     v_role := private.need_account_role(p_org);
   end if;
@@ -658,9 +692,9 @@ begin
       'Check that you are signed in with the right account.');
   end if;
   perform private.need_proved();
-  if v_role > p_role then
-    perform private.fail('RY403', format('Your role is %s; this needs %s.', v_role, p_role),
-      'Ask an owner or admin of the organisation.');
+  if v_role > v_least then
+    perform private.fail('RY403', format('Your role is %s; this needs %s.', v_role, v_least),
+      'Ask an owner or admin of the organisation.', jsonb_build_object('verb', p_verb, 'path', p_path)::pg_catalog.text);
   end if;
 end;
 $$;
@@ -805,7 +839,7 @@ declare
   v_old pg_catalog.jsonb;
   v_org public.organizations;
 begin
-  perform private.need_role(p_org, 'owner');
+  perform private.need('organization.update', p_org);
   select to_jsonb(o) into v_old from public.organizations as o where o.id = p_org for no key update;
   update public.organizations set
     name = coalesce(trim(p_name), name), log_retention_days = coalesce(p_log_retention_days, log_retention_days),
@@ -818,7 +852,7 @@ begin
 exception
   when check_violation then
     perform private.fail('RY422', 'The name or the retention is not valid.',
-      'A name has 1 to 100 characters; logs are kept for 1 to 3,650 days.');
+      'A name has 1 to 100 characters; logs are kept for 1 to 400 days.');
 end;
 $$;
 comment on function private.update_organization is
@@ -861,7 +895,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_invitation public.invitations;
 begin
-  perform private.need_role(p_org, case when p_role = 'owner' then 'owner' else 'admin' end::public.member_role);
+  perform private.need(case when p_role = 'owner' then 'member.own' else 'member.manage' end, p_org);
   perform private.check_role(p_role);
   if coalesce(p_token_hash, '') !~ '^[0-9a-f]{64}$' then
     perform private.fail('RY422', 'The hash of the link''s secret is not a SHA-256 in hex.');
@@ -930,7 +964,7 @@ begin
   if v_invitation.id is null then
     perform private.fail('RY404', 'There is no such invitation.');
   end if;
-  perform private.need_role(v_invitation.org_id, 'admin');
+  perform private.need('member.manage', v_invitation.org_id);
   update public.invitations set revoked_at = now()
   where id = p_invitation and accepted_at is null and revoked_at is null returning * into v_invitation;
   if not found then
@@ -977,12 +1011,11 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_member public.memberships;
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('member.manage', p_org);
   perform private.check_role(p_role);
   v_member := private.lock_member(p_org, p_user);
   -- Again, because the caller's own role may have changed while they waited.
-  perform private.need_role(p_org, case when 'owner' in (v_member.role, p_role) then 'owner'
-    else 'admin' end::public.member_role);
+  perform private.need(case when 'owner' in (v_member.role, p_role) then 'member.own' else 'member.manage' end, p_org);
   update public.memberships set role = p_role where org_id = p_org and user_id = p_user;
   perform private.keep_an_owner(p_org);
   perform private.audit(p_org, 'member.role_changed', 'member', p_user::pg_catalog.text, v_member.email,
@@ -997,12 +1030,13 @@ create function private.remove_member(p_org uuid, p_user uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_member public.memberships;
-  v_needed public.member_role := case when p_user = private.caller_id() then 'viewer' else 'admin' end;
+  -- Everybody may leave.
+  v_verb pg_catalog.text := case when p_user = private.caller_id() then 'organization.read' else 'member.manage' end;
 begin
-  perform private.need_role(p_org, v_needed);
+  perform private.need(v_verb, p_org);
   v_member := private.lock_member(p_org, p_user);
   -- Again, because the caller's own role may have changed while they waited.
-  perform private.need_role(p_org, case when v_member.role = 'owner' then 'owner' else v_needed end);
+  perform private.need(case when v_member.role = 'owner' then 'member.own' else v_verb end, p_org);
   -- Before the membership goes: it says what the log calls somebody who leaves.
   perform private.audit(p_org, 'member.removed', 'member', p_user::pg_catalog.text, v_member.email);
   delete from public.memberships where org_id = p_org and user_id = p_user;
@@ -1017,7 +1051,7 @@ grant execute on function private.remove_member to authenticated;
 create function private.member_sign_ins(p_org uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('member.manage', p_org);
   return (
     select coalesce(jsonb_agg(jsonb_build_object('user_id', m.user_id, 'email', m.email, 'has_two_step', exists (
       select from auth.mfa_factors as f where f.user_id = m.user_id and f.status = 'verified'),
@@ -1211,7 +1245,7 @@ begin
   if v_identity.id is null then
     perform private.fail('RY404', 'There is no such cloud identity.');
   end if;
-  perform private.need_role(v_identity.org_id, 'admin');
+  perform private.need('identity.manage', v_identity.org_id);
   -- Before its row: deploying holds the routing, and ending a test the state, when they come to that.
   perform private.lock_state(v_identity.org_id, p_identity);
   select * into v_identity from public.cloud_identities where id = p_identity and removed_at is null for update;
@@ -1227,7 +1261,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_identity public.cloud_identities;
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('identity.manage', p_org);
   perform private.refuse_unknown_keys(p_spec, array['name', 'provider', 'account_id', 'role_arn', 'regions',
     'network']);
   insert into public.cloud_identities (org_id, name, provider, account_id, role_arn, regions, network, created_by)
@@ -1327,7 +1361,7 @@ begin
   if v_account.id is null then
     perform private.fail('RY404', 'There is no such service account.');
   end if;
-  perform private.need_role(v_account.org_id, 'admin');
+  perform private.need('account.manage', v_account.org_id);
   return v_account;
 end;
 $$;
@@ -1370,7 +1404,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_account public.service_accounts;
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('account.manage', p_org);
   perform private.refuse_unknown_keys(p_spec, array['name', 'path', 'description', 'trusts', 'role']);
   if coalesce(p_spec -> 'trusts', '[]') = '[]' and p_secret_hash is null then
     perform private.fail('RY422', 'A service account needs a trusted issuer or a secret.',
@@ -1589,31 +1623,44 @@ begin
 end;
 $$;
 
--- The login that waits with a code, however the code is written.
-create function private.need_device_login(p_user_code text) returns private.device_logins
+-- The login that waits with a code, however the code is written; empty if there is none. Guesses are counted, so a
+-- wrong one is answered without an exception, which would take its count back.
+create function private.find_device_login(p_user_code text) returns private.device_logins
 language plpgsql set search_path = '' as $$
 declare
   v_login private.device_logins;
 begin
   perform private.need_person();
   perform private.refuse_personal_token();
+  if not private.rate_limit('device:code:' || private.caller_id(), 20, 60) then
+    perform private.fail('RY429', 'Too many codes were tried.', 'Try again in a minute.');
+  end if;
   select * into v_login from private.device_logins
   where user_code = upper(regexp_replace(p_user_code, '[^A-Za-z]', '', 'g')) and expires_at > now()
     and is_confirmed is null
   for update;
-  if v_login.device_hash is null then
-    perform private.fail('RY404', 'No program waits with this code.',
-      'It may be mistyped, older than ten minutes, or used already; start again with: runyard login.');
-  end if;
   return v_login;
+end;
+$$;
+
+-- PostgREST answers with this status and commits.
+create function private.no_device_login() returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  perform set_config('response.status', '404', true);
+  return jsonb_build_object('code', 'RY404', 'message', 'No program waits with this code.', 'details', null, 'hint',
+    'It may be mistyped, older than ten minutes, or used already; start again with: runyard login.');
 end;
 $$;
 
 create function private.device_login(p_user_code text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_login private.device_logins := private.need_device_login(p_user_code);
+  v_login private.device_logins := private.find_device_login(p_user_code);
 begin
+  if v_login.device_hash is null then
+    return private.no_device_login();
+  end if;
   return jsonb_build_object('user_code', v_login.user_code, 'program', v_login.program, 'address', v_login.address,
     'created_at', v_login.created_at, 'expires_at', v_login.expires_at);
 end;
@@ -1625,10 +1672,12 @@ grant execute on function private.device_login to authenticated;
 create function private.decide_device_login(p_user_code text, p_is_confirmed boolean) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_login private.device_logins := private.need_device_login(p_user_code);
+  v_login private.device_logins := private.find_device_login(p_user_code);
 begin
   if p_is_confirmed is null then
     perform private.fail('RY422', 'Confirm it or decline it.', 'Send true or false.');
+  elsif v_login.device_hash is null then
+    return private.no_device_login();
   end if;
   update private.device_logins set is_confirmed = p_is_confirmed, decided_by = private.caller_id()
   where device_hash = v_login.device_hash;
@@ -1788,7 +1837,7 @@ create policy "Members see their organisation's groups" on public.groups
 create table public.modules (
   id uuid primary key default gen_random_uuid(),
   org_id uuid not null references public.organizations (id) on delete cascade,
-  group_id uuid not null references public.groups (id),
+  group_id uuid references public.groups (id) on delete set null,
   group_path text not null,
   name text not null,
   path text not null,
@@ -1815,11 +1864,14 @@ create table public.modules (
   deleted_at timestamptz,
   drift_since timestamptz,
   drift_resources integer,
-  drift_checked_at timestamptz
+  drift_checked_at timestamptz,
+  unique (org_id, id),
+  -- A removed module outlives its group.
+  constraint modules_group_check check (group_id is not null or deleted_at is not null)
 ) with (fillfactor = 80);
 create unique index modules_path_idx on public.modules (org_id, path) where deleted_at is null;
 create index modules_group_id_idx on public.modules (group_id);
-create index modules_is_temporary_idx on public.modules (updated_at) where is_temporary;
+create index modules_is_temporary_idx on public.modules (updated_at) where is_temporary and deleted_at is null;
 create index modules_pinned_worker_id_idx on public.modules (pinned_worker_id) where pinned_worker_id is not null;
 create index modules_drift_idx on public.modules (org_id, path) where drift_since is not null and deleted_at is null;
 alter table public.modules enable row level security;
@@ -1999,7 +2051,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_group public.groups;
 begin
-  perform private.need_role(p_org, 'operator');
+  perform private.need('group.write', p_org, p_path);
   perform private.check_hooks(p_hooks);
   perform private.check_env(p_env);
   perform private.ensure_groups(p_org, p_path);
@@ -2058,7 +2110,7 @@ begin
   if v_group.id is null then
     perform private.fail('RY404', 'There is no such group.');
   end if;
-  perform private.need_role(v_group.org_id, 'admin');
+  perform private.need('group.delete', v_group.org_id, v_group.path);
   if exists (select from public.modules where group_id = p_group and deleted_at is null)
     or exists (select from public.groups where org_id = v_group.org_id and starts_with(path, v_group.path || '/')) then
     perform private.fail('RY409', format('"%s" is not empty.', v_group.path), 'Remove its modules and groups first.');
@@ -2066,10 +2118,6 @@ begin
   if exists (select from public.worker_assignments where org_id = v_group.org_id and path = v_group.path) then
     perform private.fail('RY409', format('Runners are assigned to "%s".', v_group.path),
       'Take those assignments away first.');
-  end if;
-  if exists (select from public.modules where group_id = p_group) then
-    perform private.fail('RY409', format('Removed modules of "%s" still have a history.', v_group.path),
-      'The group can stay; it costs nothing.');
   end if;
   delete from public.groups where id = p_group;
   perform private.audit(v_group.org_id, 'group.deleted', 'group', p_group::pg_catalog.text, v_group.path);
@@ -2160,7 +2208,7 @@ declare
   v_new public.modules;
   v_module public.modules;
 begin
-  perform private.need_role(p_org, 'operator');
+  perform private.need('module.write', p_org, p_group_path);
   if coalesce(p_name, '') !~ '^[a-z0-9][a-z0-9_-]{0,62}$' then
     perform private.fail('RY422', 'That is not a name for a module.',
       'Use 1 to 63 lower-case letters, digits, hyphens and underscores.');
@@ -2171,7 +2219,7 @@ begin
   end if;
   v_new := private.merge_spec(private.blank_module(p_org), p_spec);
   if v_new.can_apply_uploads then
-    perform private.need_role(p_org, 'admin');
+    perform private.need('module.guard', p_org, p_group_path);
   end if;
   insert into public.modules (
     org_id, group_id, group_path, name, path, description, source_kind, source, engine, engine_version, backend,
@@ -2201,7 +2249,7 @@ comment on function private.create_module is
 grant execute on function private.create_module to authenticated;
 
 -- A module that the caller may use in that role.
-create function private.my_module(p_module uuid, p_role public.member_role) returns public.modules
+create function private.my_module(p_module uuid, p_verb text) returns public.modules
 language plpgsql stable set search_path = '' as $$
 declare
   v_module public.modules;
@@ -2211,7 +2259,7 @@ begin
   if v_module.id is null then
     perform private.fail('RY404', 'There is no such module.', 'It may have been removed.');
   end if;
-  perform private.need_role(v_module.org_id, p_role);
+  perform private.need(p_verb, v_module.org_id, v_module.path);
   return v_module;
 end;
 $$;
@@ -2219,18 +2267,18 @@ $$;
 create function private.update_module(p_module uuid, p_spec jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_old public.modules := private.my_module(p_module, 'operator');
+  v_old public.modules := private.my_module(p_module, 'module.write');
   v_module public.modules;
 begin
   -- Locked, then read: what somebody else changes meanwhile must not be written back.
   perform from public.modules where id = p_module for no key update;
-  v_old := private.my_module(p_module, 'operator');
+  v_old := private.my_module(p_module, 'module.write');
   v_module := private.merge_spec(v_old, p_spec);
   -- What is temporary goes by itself, and only admins remove modules.
   if v_module.approvals_required < v_old.approvals_required
     or v_module.can_apply_uploads and not v_old.can_apply_uploads
     or v_module.is_temporary and not v_old.is_temporary then
-    perform private.need_role(v_old.org_id, 'admin');
+    perform private.need('module.guard', v_old.org_id, v_old.path);
   end if;
   update public.modules set
     description = v_module.description, source_kind = v_module.source_kind, source = v_module.source,
@@ -2259,7 +2307,7 @@ grant execute on function private.update_module to authenticated;
 create function private.delete_module(p_module uuid, p_confirm_name text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'admin');
+  v_module public.modules := private.my_module(p_module, 'module.delete');
   v_worker pg_catalog.uuid;
 begin
   if p_confirm_name is distinct from v_module.name then
@@ -2268,7 +2316,7 @@ begin
   end if;
   perform private.lock_routing(v_module.org_id, true);
   perform pg_advisory_xact_lock(private.lock_key('state', p_module::pg_catalog.text));
-  v_module := private.my_module(p_module, 'admin');
+  v_module := private.my_module(p_module, 'module.delete');
   if private.is_state_in_use(p_module)
     or exists (select from public.provision_jobs where module_id = p_module and status = 'AWAITING_APPROVAL') then
     perform private.fail('RY409', 'The module has jobs that are not finished.',
@@ -2303,11 +2351,11 @@ $$;
 create function private.lock_module(p_module uuid, p_reason text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'operator');
+  v_module public.modules := private.my_module(p_module, 'module.lock');
   v_lock public.module_locks;
 begin
   perform private.lock_state(v_module.org_id, p_module);
-  v_module := private.my_module(p_module, 'operator');
+  v_module := private.my_module(p_module, 'module.lock');
   perform private.refuse_queued_changes(p_module);
   insert into public.module_locks (module_id, org_id, reason, user_id, user_label)
   values (v_module.id, v_module.org_id, trim(p_reason), private.caller_id(), private.caller_label(v_module.org_id))
@@ -2332,7 +2380,7 @@ grant execute on function private.lock_module to authenticated;
 create function private.unlock_module(p_module uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'operator');
+  v_module public.modules := private.my_module(p_module, 'module.lock');
   v_lock public.module_locks;
 begin
   delete from public.module_locks where module_id = p_module returning * into v_lock;
@@ -2384,9 +2432,6 @@ create table public.workers (
   labels text[] not null default '{}' check (private.is_label_list(labels)),
   capacity integer not null default 1 check (capacity between 1 and 256),
   accepted_job_types public.job_type[] not null default enum_range(null::public.job_type),
-  is_choosy boolean not null generated always as (
-    not accepted_job_types @> '{PLAN, APPLY, DESTROY, OUTPUT, DRIFT, DEPLOY_WORKER, UPDATE_WORKER, REMOVE_WORKER,
-      VERIFY_IDENTITY}'::public.job_type[]) stored,
   is_disabled boolean not null default false,
   is_draining boolean not null default false,
   drain_reason text,
@@ -2412,8 +2457,8 @@ create unique index workers_name_idx on public.workers (org_id, lower(name)) whe
 create unique index workers_shared_name_idx on public.workers (lower(name)) where removed_at is null and org_id is null;
 create index workers_org_id_idx on public.workers (org_id, created_at desc);
 
--- Only runners that leave some types out, so that asking for one costs the same with 5,000 others.
-create index workers_choosy_idx on public.workers (org_id) where removed_at is null and is_choosy;
+-- For is_choosy_about_types: lists that leave some types out are before or after the whole list.
+create index workers_types_idx on public.workers (org_id, accepted_job_types) where removed_at is null;
 alter table public.workers enable row level security;
 grant select on public.workers to authenticated, service_role;
 comment on table public.workers is
@@ -2428,7 +2473,6 @@ comment on column public.workers.status_changed_at is 'Since when.';
 comment on column public.workers.labels is 'What it offers, such as gpu=true. A job''s labels must all be among them.';
 comment on column public.workers.capacity is 'How many jobs each of its instances runs at a time.';
 comment on column public.workers.accepted_job_types is 'Which types of job it takes.';
-comment on column public.workers.is_choosy is 'Whether it refuses some types of job; then the type counts in routing.';
 comment on column public.workers.is_disabled is 'A disabled runner gets no new jobs.';
 comment on column public.workers.is_draining is 'Told to finish what it has and take nothing new.';
 comment on column public.workers.allow_multiple_instances is
@@ -2581,7 +2625,7 @@ language sql set search_path = '' as $$
 $$;
 
 -- Finds a runner that the caller may change, with the routing lock and its row held. Shared runners are refused.
-create function private.lock_worker(p_worker uuid, p_role public.member_role) returns public.workers
+create function private.lock_worker(p_worker uuid, p_verb text) returns public.workers
 language plpgsql set search_path = '' as $$
 declare
   v_worker public.workers;
@@ -2595,7 +2639,7 @@ begin
     perform private.fail('RY403', 'A shared runner belongs to the installation; no organisation can change it.',
       'Ask whoever runs this installation.');
   end if;
-  perform private.need_role(v_worker.org_id, p_role);
+  perform private.need(p_verb, v_worker.org_id);
   perform private.lock_routing(v_worker.org_id, true);
   -- What is gone from the cloud only waits for the sweep that retires its record.
   select * into v_worker from public.workers where id = p_worker and removed_at is null and not cloud ? 'is_gone'
@@ -2641,7 +2685,7 @@ begin
   if p_disabled is null then
     perform private.fail('RY422', 'Say whether the runner is to be disabled: true or false.');
   end if;
-  return private.set_worker_flags(private.lock_worker(p_worker, 'admin'), case when p_disabled then 'disabled'
+  return private.set_worker_flags(private.lock_worker(p_worker, 'runner.manage'), case when p_disabled then 'disabled'
     else 'enabled' end, null);
 end;
 $$;
@@ -2651,14 +2695,14 @@ grant execute on function private.set_worker_disabled to authenticated;
 
 create function private.drain_worker(p_worker uuid, p_reason text default null) returns jsonb
 language sql security definer set search_path = '' as $$
-  select private.set_worker_flags(private.lock_worker(p_worker, 'operator'), 'drained', p_reason)
+  select private.set_worker_flags(private.lock_worker(p_worker, 'runner.operate'), 'drained', p_reason)
 $$;
 comment on function private.drain_worker is 'Lets a runner finish what it has and take nothing new. Operators.';
 grant execute on function private.drain_worker to authenticated;
 
 create function private.resume_worker(p_worker uuid) returns jsonb
 language sql security definer set search_path = '' as $$
-  select private.set_worker_flags(private.lock_worker(p_worker, 'operator'), 'resumed', null)
+  select private.set_worker_flags(private.lock_worker(p_worker, 'runner.operate'), 'resumed', null)
 $$;
 comment on function private.resume_worker is 'Ends a drain. Operators.';
 grant execute on function private.resume_worker to authenticated;
@@ -2802,7 +2846,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_worker public.workers;
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('runner.manage', p_org);
   perform private.check_worker_options(p_org, p_options);
   perform private.lock_routing(p_org, true);
   v_worker := private.insert_worker(p_org, p_name, 'self-hosted', coalesce(p_options, '{}'));
@@ -2830,7 +2874,7 @@ grant execute on function private.register_worker to authenticated;
 create function private.update_worker(p_worker uuid, p_options jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_worker public.workers := private.lock_worker(p_worker, 'admin');
+  v_worker public.workers := private.lock_worker(p_worker, 'runner.manage');
   v_account pg_catalog.uuid := v_worker.service_account_id;
 begin
   -- What only registration takes would be ignored here.
@@ -2884,7 +2928,7 @@ declare
   v_worker public.workers;
   v_assignment public.worker_assignments;
 begin
-  v_worker := private.lock_worker(p_worker, 'admin');
+  v_worker := private.lock_worker(p_worker, 'runner.manage');
   perform private.check_assignment_path(v_worker.org_id, p_path, v_worker.service_account_id);
   insert into public.worker_assignments (org_id, worker_id, path, created_by)
   values (v_worker.org_id, p_worker, p_path, private.caller_id())
@@ -2905,7 +2949,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_worker public.workers;
 begin
-  v_worker := private.lock_worker(p_worker, 'admin');
+  v_worker := private.lock_worker(p_worker, 'runner.manage');
   delete from public.worker_assignments where worker_id = p_worker and path = p_path;
   if not found then
     perform private.fail('RY404', format('The runner is not assigned to "%s".', p_path));
@@ -2955,7 +2999,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_worker public.workers;
 begin
-  v_worker := private.lock_worker(p_worker, 'admin');
+  v_worker := private.lock_worker(p_worker, 'runner.manage');
   if v_worker.type = 'cloud-hosted' then
     perform private.fail('RY409', format('"%s" runs in your cloud, and would go on there.', v_worker.name),
       'Call remove_cloud_worker instead: it takes down what was deployed, and the runner goes with it.');
@@ -2999,7 +3043,7 @@ declare
   v_done integer := 0;
   v_refused pg_catalog.jsonb := '[]';
 begin
-  perform private.need_role(p_org, 'operator');
+  perform private.need('runner.operate', p_org);
   perform private.refuse_unknown_keys(p_options, array['reason', 'labels']);
   if p_change is null or p_change <> all (array['drain', 'resume', 'disable', 'enable', 'update', 'label']) then
     perform private.fail('RY422', 'There is no such change of runners.',
@@ -3114,7 +3158,7 @@ declare
   v_worker public.workers;
   v_token private.worker_tokens;
 begin
-  v_worker := private.lock_worker(p_worker, 'admin');
+  v_worker := private.lock_worker(p_worker, 'runner.manage');
   if coalesce(p_overlap_seconds, -1) not between 0 and 2592000 then
     perform private.fail('RY422', 'The overlap must be between 0 seconds and 30 days.');
   end if;
@@ -3155,7 +3199,7 @@ begin
   if v_token.id is null then
     perform private.fail('RY404', 'There is no such token.');
   end if;
-  v_worker := private.lock_worker(v_token.worker_id, 'admin');
+  v_worker := private.lock_worker(v_token.worker_id, 'runner.manage');
   update private.worker_tokens set revoked_at = coalesce(revoked_at, now()) where id = p_token returning * into v_token;
   perform private.end_sessions(v_worker.id, null, p_token, 'its token was revoked');
   perform private.refresh_worker_status(v_worker.id);
@@ -3174,7 +3218,7 @@ grant execute on function private.revoke_worker_token to authenticated;
 create function private.list_worker_tokens(p_worker uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.need_role(w.org_id, 'admin') from public.workers as w
+  perform private.need('runner.manage', w.org_id) from public.workers as w
   where w.id = p_worker and not w.is_shared and w.org_id in (select private.my_org_ids());
   if not found then
     perform private.fail('RY404', 'There is no such runner.');
@@ -3254,22 +3298,20 @@ create type public.cancel_kind as enum ('AFTER_STEP', 'GRACEFUL', 'KILL');
 comment on type public.cancel_kind is
   'AFTER_STEP: stop after the current step · GRACEFUL: one SIGINT · KILL: at once, whatever it leaves behind.';
 
--- No foreign keys: the functions that write jobs read what those name, a module that was removed is kept unless it was
--- temporary, and a job goes only with its organisation. Each is a check for each row, also where it names nothing: two
--- were a fifth of what a thousand jobs cost, two more that are nearly always null a thirtieth.
+-- worker_id and instance_id have no foreign keys: a claim writes its own caller's, which it has just read.
 create table public.provision_jobs (
   id bigint generated always as identity primary key,
-  org_id uuid not null,
+  org_id uuid not null references public.organizations (id) on delete cascade,
   type public.job_type not null,
   status public.job_status not null default 'QUEUED',
   phase public.job_phase,
   module_id uuid,
   module_path text,
   group_path text,
-  target_worker_id uuid,
-  target_identity_id uuid,
+  target_worker_id uuid references public.workers (id),
+  target_identity_id uuid references public.cloud_identities (id),
   payload jsonb not null default '{}',
-  pinned_worker_id uuid,
+  pinned_worker_id uuid references public.workers (id),
   pinned_instance_name text,
   labels text[] not null default '{}',
   priority smallint not null default 100,
@@ -3292,13 +3334,16 @@ create table public.provision_jobs (
   approval_deadline_at timestamptz,
   needs_confirmation boolean not null default false,
   planned_serial bigint,
-  plan_job_id bigint,
-  retry_of bigint,
+  plan_sha256 text check (plan_sha256 ~ '^[0-9a-f]{64}$'),
+  message text check (length(message) <= 2000),
+  plan_job_id bigint references public.provision_jobs (id) on delete set null,
+  retry_of bigint references public.provision_jobs (id) on delete set null,
   rollout_id uuid,
   idempotency_key text,
   is_quarantined boolean not null default false,
   late_report jsonb,
   last_log_seq integer not null default 0,
+  log_day date,
   not_before_at timestamptz,
   created_by uuid,
   created_by_label text not null default 'system',
@@ -3307,7 +3352,9 @@ create table public.provision_jobs (
   claimed_at timestamptz,
   started_at timestamptz,
   finished_at timestamptz,
-  updated_at timestamptz not null default now()
+  updated_at timestamptz not null default now(),
+  constraint provision_jobs_module_fkey foreign key (org_id, module_id) references public.modules (org_id, id),
+  constraint provision_jobs_one_target check (num_nonnulls(module_id, target_worker_id, target_identity_id) = 1)
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
   -- Counts by status come from an index alone only where vacuum has been.
   autovacuum_vacuum_insert_scale_factor = 0.02);
@@ -3316,8 +3363,16 @@ create table public.provision_jobs (
 create index provision_jobs_org_id_status_idx on public.provision_jobs (org_id, status, id desc) include (type);
 create index provision_jobs_org_id_idx on public.provision_jobs (org_id, id desc);
 create index provision_jobs_module_id_idx on public.provision_jobs (module_id, id desc) where module_id is not null;
+-- A module's badge is read for every row of the tree, and plans may be many.
+create index provision_jobs_module_change_idx on public.provision_jobs (module_id, id desc)
+  where module_id is not null and type in ('APPLY', 'DESTROY', 'DRIFT');
 create index provision_jobs_target_identity_id_idx on public.provision_jobs (target_identity_id, id desc)
   where target_identity_id is not null;
+create index provision_jobs_target_worker_id_idx on public.provision_jobs (target_worker_id)
+  where target_worker_id is not null;
+create index provision_jobs_pinned_worker_id_idx on public.provision_jobs (pinned_worker_id)
+  where pinned_worker_id is not null;
+create index provision_jobs_retry_of_idx on public.provision_jobs (retry_of) where retry_of is not null;
 create index provision_jobs_worker_id_idx on public.provision_jobs (worker_id, id desc) where worker_id is not null;
 create index provision_jobs_finished_at_idx on public.provision_jobs (org_id, finished_at)
   where finished_at is not null;
@@ -3361,6 +3416,9 @@ comment on column public.provision_jobs.needs_confirmation is
   'Whether it waits for a member to confirm its plan, where no approval is asked for either.';
 comment on column public.provision_jobs.planned_serial is
   'Of a finished plan: the serial of the state that it was made against, 0 for none. It is applied only to that.';
+comment on column public.provision_jobs.plan_sha256 is
+  'Digest of the plan file: of a finished plan, the one that its runner sealed; of an apply, the one that it applies.';
+comment on column public.provision_jobs.message is 'Why it was requested; an apply has its plan''s.';
 comment on column public.provision_jobs.plan_job_id is 'The plan whose saved result it applies.';
 comment on column public.provision_jobs.retry_of is 'The job that it repeats.';
 comment on column public.provision_jobs.idempotency_key is
@@ -3371,28 +3429,15 @@ comment on column public.provision_jobs.late_report is
   'What an attempt reported after it had lost the job. It changed nothing.';
 comment on column public.provision_jobs.last_log_seq is
   'Last chunk of the current attempt''s log that the finish call announced.';
+comment on column public.provision_jobs.log_day is
+  'Day (UTC) on which its current attempt was claimed: the partition of that log. An earlier attempt''s day is not '
+  'after it.';
 comment on column public.provision_jobs.not_before_at is 'After a lost attempt: not tried again before this.';
 comment on column public.provision_jobs.created_by is 'The member who enqueued it; null for the database itself.';
 comment on column public.provision_jobs.created_by_label is 'Their name at that time.';
 comment on column public.provision_jobs.queued_at is 'When it last became QUEUED.';
 comment on column public.provision_jobs.claimed_at is 'When its current or last attempt was claimed.';
 comment on column public.provision_jobs.started_at is 'When that attempt reported its first phase.';
-
--- Not a check constraint: each of those is parsed again by every statement that writes to the table, and a job's claim
--- and end change none of these three (a fiftieth of what they cost).
--- Refuses a job about nothing, or about two things.
-create function private.refuse_targets() returns trigger
-language plpgsql set search_path = '' as $$
-begin
-  perform private.fail('RY422', 'A job is about one module, one runner or one cloud identity.',
-    'Name one of them.');
-  return null;
-end;
-$$;
-create trigger one_target before insert or update of module_id, target_worker_id, target_identity_id
-  on public.provision_jobs for each row
-  when (num_nonnulls(new.module_id, new.target_worker_id, new.target_identity_id) <> 1)
-  execute function private.refuse_targets();
 
 create view public.last_jobs with (security_invoker = true) as
 select
@@ -3408,11 +3453,13 @@ cross join lateral (
     j.id,
     j.type,
     j.status
-  from public.provision_jobs as j where j.module_id = m.id order by j.id desc limit 1
+  from public.provision_jobs as j
+  where j.module_id = m.id and j.type in ('APPLY', 'DESTROY', 'DRIFT') order by j.id desc limit 1
 ) as j
 where m.deleted_at is null;
 grant select on public.last_jobs to authenticated, service_role;
-comment on view public.last_jobs is 'The newest job of each module that has one: what the tree of modules shows.';
+comment on view public.last_jobs is
+  'The newest apply, destroy or drift check of each module that has one: how its infrastructure is.';
 
 -- ## scheduling
 create type private.job_stage as enum ('WAITING', 'BACKOFF', 'READY', 'RUNNING', 'HELD');
@@ -3613,13 +3660,13 @@ comment on column public.job_events.from_status is 'Status before; null when the
 comment on column public.job_events.to_status is 'Status after; null when the status stayed.';
 comment on column public.job_events.detail is 'More, for programs.';
 
--- What the foreign keys would do: an organisation's jobs and their events go with it.
+-- Rows without a foreign key go with their organisation: a key would lock the organisation's row for each event.
 create function private.remove_jobs_of_organization() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   delete from private.live_jobs where org_id = old.id;
   delete from public.job_events where org_id = old.id;
-  delete from public.provision_jobs where org_id = old.id;
+  delete from public.job_log_chunks where org_id = old.id;
   return old;
 end;
 $$;
@@ -3736,8 +3783,9 @@ grant execute on function private.worker_report to worker, executor;
 -- Logs, artifacts and uploads. Every call of a runner carries (job, attempt) and is refused when its session no longer
 -- has that attempt: this fence makes requeueing safe. Logs are chunks, not lines (half the work, a third of the space),
 -- in one partition per day of the attempt's claim: so (job, attempt, seq) stays unique, and retention drops a table.
--- Partitions live in `private`; readers go through the parent and its policy. Chunks are not published: a wake-up
--- carries how far the log has come.
+-- Partitions live in `private`; readers go through the parent and its policy, and name the day (`log_day` of the job),
+-- so that they lock and read one partition of 400. Chunks are not published: a wake-up carries how far the log has
+-- come.
 
 -- Without check constraints: check_chunks has looked at every chunk, and they would be parsed again for every call.
 create table public.job_log_chunks (
@@ -3773,13 +3821,26 @@ exception
 end;
 $$;
 
+-- A day that has no partition of its own yet, because no sweep ran for days: a runner's call makes no tables.
+create table private.job_log_chunks_rest partition of public.job_log_chunks default;
+alter table private.job_log_chunks_rest enable row level security;
+comment on table private.job_log_chunks_rest is
+  'Job logs of days for which the sweep has made no partition. Empty while the sweep runs.';
+
+-- Today in UTC, whatever the time zone of the session.
+create function private.utc_day() returns date
+language sql stable set search_path = '' as $$
+  select (now() at time zone 'utc')::pg_catalog.date
+$$;
+
 -- The name of a day's log partition (in private).
 create function private.log_partition_name(p_day date) returns text
 language sql immutable set search_path = '' as $$
   select 'job_log_chunks_' || to_char(p_day, 'YYYYMMDD')
 $$;
 
--- Makes a day's log partition if it is not there.
+-- Makes a day's log partition if it is not there. Chunks that came before it stay in the partition for the rest, and
+-- the day with them.
 create function private.ensure_log_partition(p_day date) returns void
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -3789,7 +3850,8 @@ begin
     return;
   end if;
   perform pg_advisory_xact_lock(private.lock_key('log_partition'));
-  if to_regclass('private.' || v_name) is not null then
+  if to_regclass('private.' || v_name) is not null
+    or exists (select from private.job_log_chunks_rest as c where c.log_day = p_day) then
     return;
   end if;
   -- Attaching takes a weaker lock on the parent than "create … partition of": appends go on meanwhile.
@@ -3803,7 +3865,7 @@ $$;
 
 do $$
 begin
-  perform private.ensure_log_partition(current_date + d) from generate_series(0, 2) as d;
+  perform private.ensure_log_partition(private.utc_day() + d) from generate_series(0, 2) as d;
 end;
 $$;
 
@@ -3829,11 +3891,12 @@ begin
 end;
 $$;
 
-create function private.worker_append_logs(p_job bigint, p_attempt integer, p_chunks jsonb) returns jsonb
+create function private.worker_append_logs(
+  p_job bigint, p_attempt integer, p_chunks jsonb, p_is_late boolean default false
+) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  -- Without a lock: a chunk that slips in while the attempt is being lost is still that attempt's own log.
-  v_live private.live_jobs := private.fenced_job(private.this_runner(), p_job, p_attempt);
+  v_live private.live_jobs := private.log_place(private.this_runner(), p_job, p_attempt, p_is_late);
   v_last integer;
 begin
   perform private.check_chunks(p_chunks);
@@ -3841,9 +3904,6 @@ begin
   -- A crash may lose the last chunks: the finish call tells the runner which are missing, and it still has them on
   -- disk.
   perform set_config('synchronous_commit', 'off', true);
-  if to_regclass('private.job_log_chunks_' || to_char(v_live.log_day, 'YYYYMMDD')) is null then
-    perform private.ensure_log_partition(v_live.log_day);
-  end if;
   insert into public.job_log_chunks (log_day, job_id, attempt, seq, org_id, step, body, line_count, bytes)
   select v_live.log_day, p_job, p_attempt, c.seq, v_live.org_id, left(coalesce(c.step, ''), 100), c.body,
     octet_length(c.body) - octet_length(replace(c.body, chr(10), '')) + (c.body <> ''
@@ -3857,29 +3917,35 @@ end;
 $$;
 comment on function private.worker_append_logs is
   'Appends log chunks [{seq, step, body}]. A chunk that is already there is left as it is, so repeating a call is '
-  'harmless.';
+  'harmless. With p_is_late an attempt that lost its job fills the gaps that its late report was answered with.';
 grant execute on function private.worker_append_logs to worker, executor;
 
--- Ranges of chunks that have not arrived: [[from, to], …].
-create function private.log_gaps(p_job bigint, p_attempt integer, p_last integer) returns jsonb
-language sql stable set search_path = '' as $$
-  -- From what is there, not from what was announced: a number costs nothing to say.
-  select coalesce(jsonb_agg(jsonb_build_array(g.before + 1, g.seq - 1) order by g.seq), '[]')
-  from (
-    select c.seq, coalesce(lag(c.seq) over (order by c.seq), 0) as before from (
-      select k.seq from public.job_log_chunks as k where k.job_id = p_job and k.attempt = p_attempt and k.seq <= p_last
-      union all select p_last + 1
-    ) as c
-  ) as g
-  where g.seq > g.before + 1
-$$;
-
--- Size and SHA-256 of a stored log; the digest only up to 16 MiB, so that a finish call stays short.
-create function private.log_digest(p_job bigint, p_attempt integer) returns table (bytes bigint, sha256 text)
-language sql stable set search_path = '' as $$
-  select coalesce(sum(c.bytes), 0), case when coalesce(sum(c.bytes), 0) <= 16777216
-    then encode(sha256(convert_to(coalesce(string_agg(c.body, '' order by c.seq), ''), 'UTF8')), 'hex') end
-  from public.job_log_chunks as c where c.job_id = p_job and c.attempt = p_attempt
+-- What is stored of an attempt's log: the ranges of chunks that have not arrived, [[from, to], …], its size, and, when
+-- none is missing, its SHA-256; that only up to 16 MiB, so that a finish call stays short.
+create function private.stored_log(p_job bigint, p_attempt integer, p_day date, p_last integer)
+returns table (missing jsonb, bytes bigint, sha256 text)
+language plpgsql stable set search_path = '' as $$
+begin
+  -- Executed as text, so that it is planned for this day: a runner's calls have generic plans, which lock every
+  -- partition. From what is there, not from what was announced: a number costs nothing to say.
+  return query execute $query$
+    select s.missing, s.bytes, case when s.missing = '[]' and s.bytes <= 16777216 then (
+      select encode(sha256(convert_to(coalesce(string_agg(c.body, '' order by c.seq), ''), 'UTF8')), 'hex')
+      from public.job_log_chunks as c where c.log_day = $3 and c.job_id = $1 and c.attempt = $2) end
+    from (
+      select coalesce(jsonb_agg(jsonb_build_array(g.before + 1, g.seq - 1) order by g.seq)
+          filter (where g.seq > g.before + 1 and g.seq <= $4 + 1), '[]') as missing,
+        coalesce(sum(g.bytes), 0)::bigint as bytes
+      from (
+        select c.seq, c.bytes, coalesce(lag(c.seq) over (order by c.seq), 0) as before from (
+          select k.seq, k.bytes from public.job_log_chunks as k
+          where k.log_day = $3 and k.job_id = $1 and k.attempt = $2
+          union all select $4 + 1, 0
+        ) as c
+      ) as g
+    ) as s
+  $query$ using p_job, p_attempt, p_day, p_last;
+end;
 $$;
 
 -- ## artifacts
@@ -3973,7 +4039,7 @@ comment on column private.uploads.sha256 is 'SHA-256 of the archive (hex).';
 create function private.upload_source(p_module uuid, p_body_base64 text, p_sha256 text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'operator');
+  v_module public.modules := private.my_module(p_module, 'job.run');
   v_body pg_catalog.bytea;
   v_id pg_catalog.uuid;
 begin
@@ -4353,7 +4419,7 @@ grant execute on function private.worker_state_unlock to worker, executor;
 create function private.state_info(p_module uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'viewer');
+  v_module public.modules := private.my_module(p_module, 'state.read');
 begin
   return (
     select jsonb_build_object(
@@ -4393,7 +4459,7 @@ $$;
 create function private.state_version(p_module uuid, p_serial bigint) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'admin');
+  v_module public.modules := private.my_module(p_module, 'state.text');
   v_version private.state_versions := private.known_version(p_module, p_serial);
 begin
   perform private.audit(v_module.org_id, 'state.read', 'module', p_module::pg_catalog.text, v_module.path,
@@ -4455,7 +4521,7 @@ $$;
 create function private.state_resources(p_module uuid, p_search text default '') returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'viewer');
+  v_module public.modules := private.my_module(p_module, 'state.read');
   v_row private.states;
   v_state pg_catalog.jsonb;
   v_search pg_catalog.text := lower(coalesce(p_search, ''));
@@ -4488,12 +4554,12 @@ grant execute on function private.state_resources to authenticated;
 create function private.roll_back_state(p_module uuid, p_serial bigint) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'admin');
+  v_module public.modules := private.my_module(p_module, 'state.write');
   v_version private.state_versions;
   v_serial bigint;
 begin
   perform private.lock_state(v_module.org_id, p_module);
-  v_module := private.my_module(p_module, 'admin');
+  v_module := private.my_module(p_module, 'state.write');
   if exists (select from private.state_locks as l where l.module_id = p_module)
     or private.has_writer(p_module) then
     perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then roll back.');
@@ -4606,7 +4672,7 @@ $$;
 create function private.lock_evidence(p_module uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'viewer');
+  v_module public.modules := private.my_module(p_module, 'state.read');
   v_lock private.state_locks;
   v_job public.provision_jobs;
   v_live private.live_jobs;
@@ -4671,8 +4737,8 @@ comment on column public.output_grants.reader_id is 'The module whose jobs may r
 create function private.grant_outputs(p_module uuid, p_reader uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'admin');
-  v_reader public.modules := private.my_module(p_reader, 'admin');
+  v_module public.modules := private.my_module(p_module, 'state.write');
+  v_reader public.modules := private.my_module(p_reader, 'state.write');
 begin
   if v_module.org_id <> v_reader.org_id then
     perform private.fail('RY404', 'There is no such module.', 'Both must belong to one organisation.');
@@ -4693,7 +4759,7 @@ grant execute on function private.grant_outputs to authenticated;
 create function private.revoke_outputs(p_module uuid, p_reader uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'admin');
+  v_module public.modules := private.my_module(p_module, 'state.write');
   v_reader pg_catalog.text := (select m.path from public.modules as m where m.id = p_reader
     and m.org_id = v_module.org_id);
 begin
@@ -4746,11 +4812,11 @@ grant execute on function private.worker_outputs_get to worker, executor, engine
 create function private.force_unlock_state(p_module uuid, p_lock_id text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'admin');
+  v_module public.modules := private.my_module(p_module, 'state.write');
   v_lock private.state_locks;
 begin
   perform private.lock_state(v_module.org_id, p_module);
-  v_module := private.my_module(p_module, 'admin');
+  v_module := private.my_module(p_module, 'state.write');
   v_lock := private.release_with_proof(p_module, p_lock_id);
   perform private.audit(v_module.org_id, 'state.force_unlocked', 'module', p_module::pg_catalog.text, v_module.path,
     jsonb_build_object('lock_id', p_lock_id, 'job', v_lock.job_id, 'attempt', v_lock.attempt));
@@ -4815,7 +4881,7 @@ declare
   v_module pg_catalog.uuid;
 begin
   select j.module_id into v_module from public.provision_jobs as j where j.id = p_job;
-  perform private.my_module(v_module, 'viewer');
+  perform private.my_module(v_module, 'state.read');
   return (
     select coalesce(jsonb_agg(to_jsonb(k) - 'body' - 'org_id' || jsonb_build_object('size', octet_length(k.body))
       order by k.attempt desc, k.number desc), '[]')
@@ -4894,7 +4960,7 @@ declare
   v_kept private.kept_states;
 begin
   select * into v_kept from private.kept_states where id = p_id;
-  perform private.my_module(v_kept.module_id, 'admin');
+  perform private.my_module(v_kept.module_id, 'state.write');
   if v_kept.discarded_at is not null or p_is_open and v_kept.stored_at is not null then
     perform private.fail('RY409', 'Somebody has decided about this state already.', 'Look at the job again.');
   end if;
@@ -5435,6 +5501,28 @@ begin
 end;
 $$;
 
+-- The place of an attempt's log. An attempt that lost its job has one too, as long as logs of its day are kept: a person
+-- who decides about a state that it left needs to read what it did.
+create function private.log_place(p_runner private.runner, p_job bigint, p_attempt integer, p_is_late boolean)
+returns private.live_jobs
+language plpgsql stable set search_path = '' as $$
+declare
+  v_place private.live_jobs;
+begin
+  if p_is_late and not exists (select from private.live_jobs as q where q.job_id = p_job and q.attempt = p_attempt) then
+    if p_runner.is_for_one_job then
+      perform private.check_scope(p_job, p_attempt);
+    end if;
+    select j.org_id, (e.at at time zone 'utc')::pg_catalog.date into v_place.org_id, v_place.log_day
+    from public.job_events as e join public.provision_jobs as j on j.id = e.job_id
+    where e.job_id = p_job and e.attempt = p_attempt and e.event = 'claimed' and e.actor_id = p_runner.worker_id
+      and e.at > now() - interval '7 days';
+  end if;
+  -- Without a lock: a chunk that slips in while the attempt is being lost is still that attempt's own log.
+  return case when v_place.log_day is null then private.fenced_job(p_runner, p_job, p_attempt) else v_place end;
+end;
+$$;
+
 -- The running attempt behind the fence, locked for what the call has to write.
 create function private.owned_job(p_runner private.runner, p_job bigint, p_attempt integer) returns private.live_jobs
 language plpgsql set search_path = '' as $$
@@ -5513,7 +5601,8 @@ select
     -- With a dispatcher the image's engines count, not the host's.
     case when coalesce(i.facts ->> 'dispatcher', 'local') <> 'local' then i.facts -> 'dispatcher_engines'
       else nullif(i.engines, case when i.engine_note is null then '{}' end::jsonb) end,
-    i.engine_note, i.facts -> 'clouds', coalesce(jsonb_typeof(i.facts -> 'degraded') = 'object', false)
+    case when coalesce(i.facts ->> 'dispatcher', 'local') = 'local' then i.engine_note end,
+    i.facts -> 'clouds', coalesce(jsonb_typeof(i.facts -> 'degraded') = 'object', false)
   )::private.offer as offer,
   coalesce(h.last_seen_at > now() - interval '60 seconds', false) as is_fresh,
   (select count(*) from private.live_jobs as j where j.instance_id = i.id and j.stage = 'RUNNING') as used
@@ -5934,7 +6023,6 @@ comment on column private.lanes.cloud is 'The cloud that its jobs act in: jobs a
 create table private.lane_workers (
   worker_id uuid not null references public.workers (id) on delete cascade,
   lane_id integer not null references private.lanes (id) on delete cascade,
-  priority smallint not null,
   distance smallint not null,
   instance_name text,
   primary key (worker_id, lane_id)
@@ -5991,40 +6079,56 @@ comment on column private.lane_instances.is_willing is
   'Whether it would take a job if it had a slot: it is there, enabled, not draining, and called as the lane asks.';
 comment on column private.lane_instances.free is 'Free slots.';
 
--- The rules that do not change by the minute: for a lane and a runner, how near it is and, where it may not serve, why.
--- The claim and the explanation both use it.
+-- The rules that do not change by the minute, for some lanes or all, and for one runner or all: the runners that a lane
+-- reaches, how near each is and, where it may not serve, why. A runner without a row is not assigned, or the lane is
+-- pinned to another one. The claim and the explanation both use it. Planned for its arguments: it fits one runner into
+-- thousands of lanes, and thousands of runners into hundreds.
 create function private.lane_fit(
-  p_lane integer, p_worker uuid
-) returns table (lane_id integer, worker_id uuid, priority smallint, distance smallint, instance_name text, reason text)
-language sql stable set search_path = '' as $$
-  select l.id, w.id, l.priority, reach.distance, l.pinned_instance_name, case
-    when l.pinned_worker_id <> w.id then 'PINNED_ELSEWHERE'
+  p_lanes integer[], p_worker uuid
+) returns table (lane_id integer, worker_id uuid, distance smallint, instance_name text, reason text)
+language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan as $$
+declare
+  v_types public.job_type[] := enum_range(null::public.job_type);
+begin
+  return query
+  with lane as materialized (
+    select l.*, private.path_prefixes(l.scope) as prefixes from private.lanes as l
+    where p_lanes is null or l.id = any (p_lanes)
+  ), everywhere as materialized (
+    select w.id, w.org_id, case when w.is_shared then 200 else 100 end as levels from public.workers as w
+    where (w.is_assigned_to_all_modules or w.is_shared) and w.removed_at is null and (p_worker is null or w.id = p_worker)
+      and (w.org_id is null or w.org_id in (select l.org_id from lane as l))
+  ), way as (
+    select l.id as lane, a.worker_id as runner,
+      case p.path when '' then 100 else cardinality(l.prefixes) - p.place end as levels
+    from lane as l cross join lateral unnest(l.prefixes) with ordinality as p (path, place)
+    -- "offset 0": by the index, whatever is known about the tables.
+    cross join lateral (
+      select a.worker_id from public.worker_assignments as a
+      where a.org_id = l.org_id and a.path = p.path and (p_worker is null or a.worker_id = p_worker) offset 0
+    ) as a
+    union all
+    select l.id, w.id, w.levels from lane as l join everywhere as w on w.org_id is null or w.org_id = l.org_id
+    union all
+    select l.id, l.pinned_worker_id, 0 from lane as l where l.pinned_worker_id = l.excluded_worker_id
+  ), reach as (
+    select y.lane, y.runner, min(y.levels)::smallint as levels from way as y group by y.lane, y.runner
+  )
+  select l.id, w.id, r.levels, l.pinned_instance_name, case
     when l.pinned_worker_id = l.excluded_worker_id then null
-    when shared.reason is not null then shared.reason
-    when l.excluded_worker_id = w.id then 'IS_TARGET'
-    when reach.distance is null then 'NOT_ASSIGNED'
-    when l.job_type is null and w.is_choosy then 'TYPE_REFUSED'
-    when l.job_type is not null and not l.job_type = any (w.accepted_job_types) then 'TYPE_REFUSED'
-    when not w.labels @> l.labels then 'LABELS_MISSING'
+    else coalesce(case when w.is_shared then (
+        select f.reason from private.shared_refusals as f where f.worker_id = w.id and f.org_id = l.org_id) end,
+      case
+        when l.excluded_worker_id = w.id then 'IS_TARGET'
+        when l.job_type is null and not w.accepted_job_types @> v_types
+          or l.job_type is not null and not l.job_type = any (w.accepted_job_types) then 'TYPE_REFUSED'
+        when not w.labels @> l.labels then 'LABELS_MISSING'
+      end)
   end
-  from private.lanes as l
-  join public.workers as w on (w.org_id = l.org_id or w.is_shared) and w.removed_at is null
-  cross join lateral (
-    select least(
-      case when l.pinned_worker_id = l.excluded_worker_id then 0 end,
-      case when w.is_shared then 200 end,
-      case when w.is_assigned_to_all_modules then 100 end,
-      (
-        select min(case a.path when '' then 100 else private.path_depth(l.scope) - private.path_depth(a.path) end)
-        from public.worker_assignments as a
-        where a.worker_id = w.id and (a.path = '' or l.scope = a.path or starts_with(l.scope, a.path || '/'))
-      )
-    )::smallint as distance
-  ) as reach
-  left join lateral (
-    select r.reason from private.shared_refusals as r where r.worker_id = w.id and r.org_id = l.org_id offset 0
-  ) as shared on w.is_shared
-  where (p_lane is null or l.id = p_lane) and (p_worker is null or w.id = p_worker)
+  from reach as r join lane as l on l.id = r.lane
+  join public.workers as w on w.id = r.runner and w.removed_at is null
+  where (p_worker is null or w.id = p_worker) and (l.pinned_worker_id is null or l.pinned_worker_id = w.id);
+end;
 $$;
 
 -- ## locks, always in this order: routing, state, rows
@@ -6053,6 +6157,12 @@ $$;
 create function private.lock_states(p_org uuid, p_states uuid[]) returns void
 language plpgsql set search_path = '' as $$
 begin
+  -- The server's table of locks has room for a few thousand. Every state's lock comes after the routing lock, so one
+  -- routing lock for the caller alone stands for all states of the organisation.
+  if cardinality(p_states) > 100 then
+    perform private.lock_routing(p_org, true);
+    return;
+  end if;
   perform private.lock_routing(p_org, false);
   -- In one order everywhere, so that two who want the same states never wait for each other.
   perform pg_advisory_xact_lock(private.lock_key('state', s.id::pg_catalog.text))
@@ -6064,9 +6174,7 @@ $$;
 create function private.lock_state(p_org uuid, p_state uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
-  perform pg_advisory_xact_lock_shared(private.lock_key('routing')),
-    pg_advisory_xact_lock_shared(private.lock_key('routing', p_org::pg_catalog.text)),
-    pg_advisory_xact_lock(private.lock_key('state', p_state::pg_catalog.text));
+  perform private.lock_routing(p_org, false), pg_advisory_xact_lock(private.lock_key('state', p_state::pg_catalog.text));
 end;
 $$;
 
@@ -6083,12 +6191,19 @@ $$;
 
 -- ## lanes
 
--- Whether some runner of the organisation refuses some types; only then is the type part of the lane.
+-- Whether some runner of the organisation, or a shared one, refuses some types; only then is the type part of the lane.
+-- A list that differs from the whole one is the first or the last in the index, so 5,000 equal ones cost nothing.
 create function private.is_choosy_about_types(p_org uuid) returns boolean
 language plpgsql stable set search_path = '' as $$
+declare
+  v_all public.job_type[] := enum_range(null::public.job_type);
 begin
-  return exists (select from public.workers as w where w.org_id = p_org and w.removed_at is null and w.is_choosy)
-    or exists (select from public.workers as w where w.org_id is null and w.removed_at is null and w.is_choosy);
+  return coalesce((select w.accepted_job_types <> v_all from public.workers as w
+      where w.org_id = p_org and w.removed_at is null order by w.accepted_job_types limit 1), false)
+    or coalesce((select w.accepted_job_types <> v_all from public.workers as w
+      where w.org_id = p_org and w.removed_at is null order by w.accepted_job_types desc limit 1), false)
+    or exists (select from public.workers as w
+      where w.org_id is null and w.removed_at is null and w.accepted_job_types <> v_all);
 end;
 $$;
 
@@ -6120,50 +6235,90 @@ begin
 end;
 $$;
 
--- The lane of a job; made, with the runners that may serve it, when it is the first of its kind.
-create function private.lane_of(p_job public.provision_jobs) returns integer
+-- What a job needs of a runner: its lane, without a number.
+create function private.lane_needs(p_job public.provision_jobs) returns private.lanes
+language plpgsql stable set search_path = '' as $$
+declare
+  v_needs private.lanes;
+begin
+  v_needs.org_id := p_job.org_id;
+  v_needs.priority := p_job.priority;
+  v_needs.scope := private.nearest_scope(p_job.org_id, p_job.module_path);
+  v_needs.labels := p_job.labels;
+  v_needs.job_type := case when private.is_choosy_about_types(p_job.org_id) then p_job.type end;
+  v_needs.pinned_worker_id := p_job.pinned_worker_id;
+  v_needs.pinned_instance_name := p_job.pinned_instance_name;
+  v_needs.excluded_worker_id := private.excluded_worker(p_job);
+  v_needs.engine := p_job.payload #>> '{module,engine}';
+  v_needs.engine_version := nullif(trim(p_job.payload #>> '{module,engine_version}'), '');
+  -- A runner that updates itself needs no rights in a cloud.
+  if v_needs.excluded_worker_id is null or v_needs.excluded_worker_id is distinct from p_job.pinned_worker_id then
+    v_needs.cloud := p_job.payload #>> '{lifecycle,identity,provider}';
+  end if;
+  return v_needs;
+end;
+$$;
+
+-- Creates these lanes, with the runners that may serve them, in one join: fitted one by one, the lanes of 200 groups
+-- took seconds with 5,000 runners.
+create function private.make_lanes(p_needs private.lanes[]) returns void
 language plpgsql set search_path = '' as $$
 declare
-  v_lane integer;
-  v_scope pg_catalog.text := private.nearest_scope(p_job.org_id, p_job.module_path);
-  v_type public.job_type := case when private.is_choosy_about_types(p_job.org_id) then p_job.type end;
-  v_excluded pg_catalog.uuid := private.excluded_worker(p_job);
-  v_engine public.engine := p_job.payload #>> '{module,engine}';
-  v_version pg_catalog.text := nullif(trim(p_job.payload #>> '{module,engine_version}'), '');
-  -- A runner that updates itself needs no rights in a cloud.
-  v_cloud pg_catalog.text := case when v_excluded is distinct from p_job.pinned_worker_id or v_excluded is null
-    then p_job.payload #>> '{lifecycle,identity,provider}' end;
+  v_made integer[];
 begin
-  -- Twice at most: where somebody else makes the lane at the same moment, it is there when the insert has waited for
-  -- it.
-  for n in 1 .. 2 loop
-    select l.id into v_lane from private.lanes as l
-    where l.org_id = p_job.org_id and l.scope = v_scope and l.labels = p_job.labels and l.priority = p_job.priority
-      and l.job_type is not distinct from v_type and l.pinned_worker_id is not distinct from p_job.pinned_worker_id
-      and l.pinned_instance_name is not distinct from p_job.pinned_instance_name
-      and l.excluded_worker_id is not distinct from v_excluded and l.engine is not distinct from v_engine
-      and l.engine_version is not distinct from v_version and l.cloud is not distinct from v_cloud;
-    if v_lane is not null then
-      return v_lane;
-    end if;
+  with made as (
     insert into private.lanes as l (
       org_id, priority, scope, labels, job_type, pinned_worker_id, pinned_instance_name, excluded_worker_id, engine,
-        engine_version,
-      cloud
-    ) values (
-      p_job.org_id, p_job.priority, v_scope, p_job.labels, v_type, p_job.pinned_worker_id, p_job.pinned_instance_name,
-        v_excluded,
-      v_engine, v_version, v_cloud
-    ) on conflict do nothing returning l.id into v_lane;
-    if v_lane is not null then
-      insert into private.lane_workers (worker_id, lane_id, priority, distance, instance_name)
-      select f.worker_id, f.lane_id, f.priority, f.distance, f.instance_name
-      -- A pinned lane is for that runner alone; each update of a runner makes one.
-      from private.lane_fit(v_lane, p_job.pinned_worker_id) as f where f.reason is null;
-      return v_lane;
-    end if;
+      engine_version, cloud)
+    select n.org_id, n.priority, n.scope, n.labels, n.job_type, n.pinned_worker_id, n.pinned_instance_name,
+      n.excluded_worker_id, n.engine, n.engine_version, n.cloud
+    -- In one order everywhere, so that two who create the same lanes never wait for each other.
+    from unnest(p_needs) as n order by n.org_id, n.scope, n.labels, n.priority, n.job_type, n.pinned_worker_id
+    on conflict do nothing returning l.id
+  )
+  select array_agg(m.id) into v_made from made as m;
+  if v_made is not null then
+    insert into private.lane_workers (worker_id, lane_id, distance, instance_name)
+    select f.worker_id, f.lane_id, f.distance, f.instance_name
+    -- A pinned lane is for that runner alone; each update of a runner makes one.
+    from private.lane_fit(v_made, case when cardinality(p_needs) = 1 then p_needs[1].pinned_worker_id end) as f
+    where f.reason is null;
+  end if;
+end;
+$$;
+
+-- The lanes for these needs, in their order; created where a need is the first of its kind.
+create function private.lanes_for(p_needs private.lanes[]) returns integer[]
+language plpgsql set search_path = '' as $$
+declare
+  v_lanes integer[];
+begin
+  -- Twice at most: a lane that somebody else creates at the same moment is there when the insert has waited for it.
+  for n in 1 .. 2 loop
+    v_lanes := array(
+      select (
+        select l.id from private.lanes as l
+        where l.org_id = n.org_id and l.scope = n.scope and l.labels = n.labels and l.priority = n.priority
+          and l.job_type is not distinct from n.job_type
+          and l.pinned_worker_id is not distinct from n.pinned_worker_id
+          and l.pinned_instance_name is not distinct from n.pinned_instance_name
+          and l.excluded_worker_id is not distinct from n.excluded_worker_id
+          and l.engine is not distinct from n.engine and l.engine_version is not distinct from n.engine_version
+          and l.cloud is not distinct from n.cloud
+      ) from unnest(p_needs) with ordinality as n order by n.ordinality);
+    exit when array_position(v_lanes, null) is null;
+    perform private.make_lanes(array(
+      select p_needs[i] from generate_subscripts(p_needs, 1) as i where v_lanes[i] is null));
   end loop;
-  return v_lane;
+  return v_lanes;
+end;
+$$;
+
+-- The lane of a job.
+create function private.lane_of(p_job public.provision_jobs) returns integer
+language plpgsql set search_path = '' as $$
+begin
+  return (private.lanes_for(array[private.lane_needs(p_job)]))[1];
 end;
 $$;
 
@@ -6242,21 +6397,21 @@ $$;
 -- caller holds the routing lock alone.
 create function private.reroute(p_org uuid, p_worker uuid) returns void
 language plpgsql set search_path = '' as $$
-declare
-  v_moved pg_catalog.record;
-  v_lane integer;
 begin
   delete from private.lane_workers as lw where lw.worker_id = p_worker;
-  insert into private.lane_workers (worker_id, lane_id, priority, distance, instance_name)
-  select f.worker_id, f.lane_id, f.priority, f.distance, f.instance_name from private.lane_fit(null, p_worker) as f
+  insert into private.lane_workers (worker_id, lane_id, distance, instance_name)
+  select f.worker_id, f.lane_id, f.distance, f.instance_name from private.lane_fit(null, p_worker) as f
     where f.reason is null;
-  -- One question for all that share the answer: a runner must be welcome also when 100,000 jobs wait for it.
-  for v_moved in select m.jobs, j as job from private.misplaced_jobs(p_org, p_worker) as m
-    join public.provision_jobs as j on j.id = m.first_job loop
-    v_lane := private.lane_of(v_moved.job);
-    update private.live_jobs as q set lane_id = v_lane where q.job_id = any (v_moved.jobs) and q.stage = 'READY'
-      and q.lane_id <> v_lane;
-  end loop;
+  -- Once for all that share the answer: registering a runner must stay quick when 100,000 jobs wait for it.
+  with moved as materialized (
+    select row_number() over () as place, m.jobs, private.lane_needs(j) as needs
+    from private.misplaced_jobs(p_org, p_worker) as m join public.provision_jobs as j on j.id = m.first_job
+  ), found as materialized (
+    select private.lanes_for(array_agg(m.needs order by m.place)) as lanes from moved as m
+  )
+  update private.live_jobs as q set lane_id = f.lanes[m.place]
+  from found as f cross join moved as m cross join lateral unnest(m.jobs) as j (id)
+  where q.job_id = j.id and q.stage = 'READY' and q.lane_id <> f.lanes[m.place];
   perform private.wake_lanes_of(p_worker);
 end;
 $$;
@@ -6435,7 +6590,7 @@ comment on column private.shared_refusals.reason is
 create function private.set_shared_runners(p_org uuid, p_use public.shared_use) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('runner.manage', p_org);
   if p_use is null then
     perform private.fail('RY422', 'Shared runners are used NEVER, when NONE_FITS, or when NONE_AVAILABLE.');
   end if;
@@ -6443,10 +6598,10 @@ begin
   update public.organizations set shared_runners = p_use where id = p_org;
   delete from private.lane_workers as lw using private.lanes as l, public.workers as w
   where l.id = lw.lane_id and l.org_id = p_org and w.id = lw.worker_id and w.is_shared;
-  insert into private.lane_workers (worker_id, lane_id, priority, distance, instance_name)
-  select f.worker_id, f.lane_id, f.priority, f.distance, f.instance_name
-  from private.lanes as l cross join lateral private.lane_fit(l.id, null) as f
-  where l.org_id = p_org and f.reason is null and f.distance = 200
+  insert into private.lane_workers (worker_id, lane_id, distance, instance_name)
+  select f.worker_id, f.lane_id, f.distance, f.instance_name
+  from private.lane_fit(array(select l.id from private.lanes as l where l.org_id = p_org), null) as f
+  where f.reason is null and f.distance = 200
   on conflict do nothing;
   perform private.audit(p_org, 'organization.shared_runners', 'organization', p_org::pg_catalog.text, null,
     jsonb_build_object('use', p_use));
@@ -6645,15 +6800,15 @@ comment on type private.placement is 'What the queue of a state needs to know ab
 
 -- Jobs of a set are read by their numbers: "offset 0" makes it a look for each, and never a comparison of every row
 -- with every number; the end of this file, that it is a look into the index.
--- Where those of these jobs that are QUEUED belong: state and lane. Each lane is looked for once.
+-- Where those of these jobs that are QUEUED belong: state and lane. Each lane is looked for once, all of them together.
 create function private.placements(
   p_jobs bigint[]
 ) returns table (job_id bigint, state_key uuid, priority smallint, attempt integer, lane_id integer)
 language sql set search_path = '' as $$
   -- Modules of a group have the same lane, unless they want different runners or somebody is assigned to one of them
   -- alone.
-  with alike as (
-    select min(j.job_id) as first_job,
+  with alike as materialized (
+    select row_number() over () as place, min(j.job_id) as first_job,
       array_agg(row(j.job_id, j.state_key, j.priority, j.attempt)::private.placement) as jobs
     from unnest(p_jobs) as p (id)
     cross join lateral (select * from private.job_states as j where j.job_id = p.id offset 0) as j
@@ -6664,10 +6819,11 @@ language sql set search_path = '' as $$
         select from public.worker_assignments as a where a.org_id = j.org_id and a.path = j.module_path
       ) then j.module_path else j.group_path end
   ), found as materialized (
-    select private.lane_of(j) as lane_id, a.jobs from alike as a join public.provision_jobs as j on j.id = a.first_job
+    select private.lanes_for(array_agg(private.lane_needs(j) order by a.place)) as lanes
+    from alike as a join public.provision_jobs as j on j.id = a.first_job
   )
-  select j.job_id, j.state_key, j.priority, j.attempt, f.lane_id
-  from found as f cross join lateral unnest(f.jobs) as j
+  select j.job_id, j.state_key, j.priority, j.attempt, f.lanes[a.place]
+  from found as f cross join alike as a cross join lateral unnest(a.jobs) as j
 $$;
 
 -- Puts those of an organisation's jobs that are QUEUED, at most one for each state, into the queues of their states;
@@ -6732,7 +6888,7 @@ begin
       pinned_instance_name,
     labels, priority, max_attempts, approvals_required, approval_deadline_at, plan_job_id, retry_of, rollout_id,
       idempotency_key,
-    created_by, created_by_label, queued_at, needs_confirmation
+    created_by, created_by_label, queued_at, needs_confirmation, message, plan_sha256
   ) values (
     p_job.org_id, p_job.type, case when v_waits then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status,
       p_job.module_id,
@@ -6743,7 +6899,8 @@ begin
       coalesce(p_job.approvals_required, 0),
     p_job.approval_deadline_at, p_job.plan_job_id, p_job.retry_of, p_job.rollout_id, p_job.idempotency_key,
     p_job.created_by, coalesce(p_job.created_by_label, 'system'), case when not v_waits then now() end,
-    coalesce(p_job.needs_confirmation, false)
+    coalesce(p_job.needs_confirmation, false), p_job.message,
+    case when p_job.plan_job_id is not null then p_job.plan_sha256 end
   ) returning * into v_job;
   perform private.lock_state(v_job.org_id, s.state_key) from private.job_states as s where s.job_id = v_job.id;
   perform private.place_jobs(v_job.org_id, array[v_job.id], p_reason);
@@ -6942,8 +7099,8 @@ begin
     insert into public.provision_jobs as j (
       org_id, type, status, module_id, module_path, group_path, payload, pinned_worker_id, pinned_instance_name,
         labels, priority,
-      max_attempts, approvals_required, approval_deadline_at, plan_job_id, idempotency_key, created_by,
-        created_by_label, queued_at
+      max_attempts, approvals_required, approval_deadline_at, plan_job_id, plan_sha256, message, idempotency_key,
+      created_by, created_by_label, queued_at
     )
     select p_org, p_type, case when n.approvals > 0 then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status,
       m.id, m.path,
@@ -6957,7 +7114,8 @@ begin
       coalesce((p_options ->> 'priority')::smallint, 100), coalesce((p_options ->> 'max_attempts')::integer, 3),
         n.approvals,
       case when n.approvals > 0 then now() + make_interval(secs => m.approval_timeout_seconds) end,
-      (p_options ->> 'plan_job_id')::bigint, p_keys[p.place], v_by,
+      (p_options ->> 'plan_job_id')::bigint, (select a.plan_sha256 from public.provision_jobs as a
+        where a.id = (p_options ->> 'plan_job_id')::bigint), p_options ->> 'reason', p_keys[p.place], v_by,
       v_label, case when n.approvals = 0 then now() end
     from unnest(p_modules) with ordinality as p (id, place)
     cross join lateral (select * from public.modules as m where m.id = p.id offset 0) as m
@@ -7057,7 +7215,7 @@ declare
   v_key pg_catalog.text := p_options ->> 'idempotency_key';
   v_job bigint;
 begin
-  perform private.need_role(p_org, 'operator');
+  perform private.need('job.run', p_org);
   if v_key is not null then
     perform pg_advisory_xact_lock(private.lock_key('idem', p_org || v_key));
     select j.id into v_job from public.provision_jobs as j where j.org_id = p_org and j.idempotency_key = v_key;
@@ -7076,7 +7234,6 @@ grant execute on function private.enqueue_job to authenticated;
 create function private.check_module_list(p_modules uuid[], p_options jsonb) returns void
 language plpgsql immutable set search_path = '' as $$
 begin
-  -- Each of them holds an advisory lock until the end, and the server has room for a few thousand.
   if p_modules is null or cardinality(p_modules) not between 1 and 1000 then
     perform private.fail('RY422', 'One call takes 1 to 1,000 modules.', 'Send more in several calls.');
   end if;
@@ -7100,7 +7257,7 @@ declare
   v_keys pg_catalog.text[];
   v_jobs bigint[] := '{}';
 begin
-  perform private.need_role(p_org, 'operator');
+  perform private.need('job.run', p_org);
   perform private.check_module_list(p_modules, p_options);
   -- A module that is named twice is meant once. Each job has a key of its own: another call may name other modules,
   -- too.
@@ -7202,7 +7359,8 @@ begin
       return case when starts_with(p_offer.engine_note, p_lane.engine || ' is being prepared') then 'engine_preparing'
         else 'engine_missing' end;
     end if;
-    if not private.meets_requirement(p_offer.engines ->> p_lane.engine::pg_catalog.text, p_lane.engine_version) then
+    if p_lane.engine_version is not null
+      and not private.meets_requirement(p_offer.engines ->> p_lane.engine::pg_catalog.text, p_lane.engine_version) then
       return 'engine_version';
     end if;
   end if;
@@ -7210,29 +7368,25 @@ begin
 end;
 $$;
 
--- Whether a runner nearer than this is available for the lane (there, willing, a free slot, lacking nothing), or,
--- before a shared one, is meant for it: enabled, seen, and not without what its jobs need. The claim and the
--- explanation both use it.
-create function private.has_nearer(p_lane private.lanes, p_distance smallint) returns boolean
-language plpgsql stable set search_path = '' as $$
-begin
-  if exists (
-    select from private.lane_instances as n
-    where n.lane_id = p_lane.id and n.distance < p_distance and n.is_willing and n.free > 0
-      and private.shortfall(p_lane, n.offer) is null
-  ) then
-    return true;
-  end if;
-  -- 200 is the distance of a shared runner: it may have to wait for own ones that are only busy or away.
-  return p_distance >= 200
-    and (select o.shared_runners = 'NONE_FITS' from public.organizations as o where o.id = p_lane.org_id)
-    and exists (
-      select from private.lane_instances as n
-      where n.lane_id = p_lane.id and n.distance < p_distance and n.is_in_use and n.is_named
-        and coalesce(private.shortfall(p_lane, n.offer), 'degraded') in ('degraded', 'engine_preparing')
-    );
-end;
-$$;
+create view private.preferred_runners as
+select n.lane_id, n.distance, 'nearer' as reason
+from private.lanes as l inner join private.lane_instances as n on n.lane_id = l.id
+where n.is_willing and n.free > 0 and private.shortfall(l, n.offer) is null
+union all
+-- 199: before every shared runner, however far away its runner is.
+select n.lane_id, 199::smallint, 'own_first'
+from private.lanes as l
+inner join public.organizations as o on o.id = l.org_id and o.shared_runners = 'NONE_FITS'
+inner join private.lane_instances as n on n.lane_id = l.id
+where n.distance < 200 and n.is_in_use and n.is_named
+  and coalesce(private.shortfall(l, n.offer), 'degraded') in ('degraded', 'engine_preparing');
+comment on view private.preferred_runners is
+  'The runners that keep a lane''s jobs from those that are farther away. The claim, the explanation and the scaling of '
+  'runners all read it.';
+comment on column private.preferred_runners.distance is 'Runners that are farther away than this wait.';
+comment on column private.preferred_runners.reason is
+  'nearer: it is available · own_first: it is meant for the lane, and the organisation lets its own runners go before '
+  'shared ones even when they are busy or away.';
 
 -- ## taking
 create type private.instance_now as (name text, offer private.offer, free integer);
@@ -7272,16 +7426,15 @@ begin
         select from private.live_jobs as q where q.lane_id = w.lane_id and q.stage = 'READY' limit 1
       ) as ready
       where w.worker_id = p_worker and (w.instance_name is null or w.instance_name = p_self.name)
-      -- First which lanes have work at all: the rules below cost more, and a runner may serve hundreds of lanes.
+      -- First the lanes that have work at all: the rules below cost more, and a runner may serve hundreds of lanes.
       offset 0
     ) as lw
-    join private.lanes as l on l.id = lw.lane_id
-    where private.shortfall(l, p_self.offer) is null
+    cross join lateral (select * from private.lanes as l where l.id = lw.lane_id offset 0) as l
+    where private.shortfall(row(l.*)::private.lanes, p_self.offer) is null
       and not exists (select from private.organizations_in_maintenance as m where m.org_id = l.org_id)
-      -- How the nearer ones are is asked where there are any.
-      and not (
-        exists (select from private.lane_workers as n where n.lane_id = l.id and n.distance < lw.distance)
-        and private.has_nearer(l, lw.distance))
+      -- "offset 0": one lane after the other, by the index, never the runners of all lanes.
+      and not exists (
+        select from private.preferred_runners as p where p.lane_id = l.id and p.distance < lw.distance offset 0)
   );
 end;
 $$;
@@ -7336,8 +7489,8 @@ begin
       'org_slug', p_org_slug,
     'module_id', p_job.module_id, 'module_path', p_job.module_path, 'group_path', p_job.group_path, 'target_worker_id',
       p_job.target_worker_id,
-    'payload', p_job.payload, 'plan_job_id', p_job.plan_job_id, 'labels', p_job.labels, 'max_attempts',
-      p_job.max_attempts,
+    'payload', p_job.payload, 'plan_job_id', p_job.plan_job_id, 'plan_sha256', p_job.plan_sha256,
+    'labels', p_job.labels, 'max_attempts', p_job.max_attempts,
     'created_by_label', p_job.created_by_label);
 end;
 $$;
@@ -7368,7 +7521,7 @@ begin
     stage = 'RUNNING', lane_id = null, attempt = q.attempt + 1, worker_id = p_runner.worker_id,
     instance_id = p_runner.instance_id, session_id = p_runner.session_id, claim_request_id = p_request,
     claimed_at = now(), lease_until = now() + interval '60 seconds',
-    log_day = (now() at time zone 'utc')::pg_catalog.date, has_touched = false, unlisted_at = null
+    log_day = private.utc_day(), has_touched = false, unlisted_at = null
   where q.job_id = any (v_jobs);
   return v_jobs;
 end;
@@ -7385,7 +7538,8 @@ begin
       status = 'CLAIMED', attempt = j.attempt + 1, worker_id = p_runner.worker_id, worker_name = p_runner.worker_name,
       instance_id = p_runner.instance_id, instance_name = p_instance, claimed_at = now(),
         started_at = null, phase = null,
-      lease_until = now() + interval '60 seconds', not_before_at = null, steps = '[]', last_log_seq = 0, error = null,
+      lease_until = now() + interval '60 seconds', not_before_at = null, steps = '[]', last_log_seq = 0,
+        log_day = private.utc_day(), error = null,
         result = null,
       plan_summary = null
     where j.id = any (p_jobs)
@@ -7444,12 +7598,12 @@ begin
     where q.job_id = p_job;
   end if;
   -- Until then the runner's heartbeats are for it, too; what is left of the last one is what an executor may rely on.
-  -- Where there is none, the server has crashed: no lease ends before it has been up for as long.
+  -- Where there is none, the server has crashed: no lease ends within the grace after that.
   select jsonb_build_object('cancel_kind', v_live.cancel_kind, 'has_touched', v_live.has_touched, 'heartbeat_seconds',
     15,
     'lease_seconds', greatest(0, round(extract(epoch from coalesce(
       (select h.last_seen_at from private.heartbeats as h where h.instance_id = v_live.instance_id),
-        pg_postmaster_start_time())
+        private.grace_began_at())
       + interval '60 seconds' - now()))))
   into v_answer;
   if p_has_payload then
@@ -7621,7 +7775,9 @@ begin
       status = p_status, finished_at = now(), lease_until = null, error = coalesce(p_error, j.error),
       result = coalesce(p_result, j.result), plan_summary = coalesce(p_plan_summary, j.plan_summary),
       is_quarantined = j.is_quarantined or p_event = 'quarantined',
-      planned_serial = case when j.type = 'PLAN' and p_status = 'SUCCEEDED' then private.state_serial(j.module_id) end
+      planned_serial = case when j.type = 'PLAN' and p_status = 'SUCCEEDED' then private.state_serial(j.module_id) end,
+      plan_sha256 = case when j.type <> 'PLAN' then j.plan_sha256
+        when p_status = 'SUCCEEDED' then substring(p_result ->> 'plan_sha256' from '^[0-9a-f]{64}$') end
     from public.provision_jobs as old
     where j.id = p_job and old.id = p_job
     returning j.org_id, j.attempt, j.type, j.module_id, old.status
@@ -7947,13 +8103,9 @@ grant execute on function private.worker_recover to worker;
 
 -- ## finish
 
--- Compares the announced log with the stored one: the ranges that are missing; a difference in content becomes an
--- event.
-create function private.check_log(p_job bigint, p_attempt integer, p_log jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-declare
-  v_last integer;
-  v_stored pg_catalog.record;
+-- The number of the last chunk of an announced log.
+create function private.announced_seq(p_log jsonb) returns integer
+language plpgsql immutable set search_path = '' as $$
 begin
   if coalesce(p_log ->> 'last_seq', '0') !~ '^([0-9]{1,6}|1000000)$'
     or coalesce(p_log ->> 'bytes', '0') !~ '^[0-9]{1,15}$'
@@ -7962,20 +8114,32 @@ begin
       'A log is announced by the number of its last chunk, 1,000,000 at most, its bytes and its SHA-256.',
         'Send {"last_seq": 1, "bytes": 10, "sha256": "…"}.');
   end if;
-  v_last := coalesce(p_log ->> 'last_seq', '0');
+  return coalesce(p_log ->> 'last_seq', '0');
+end;
+$$;
+
+-- Compares the announced log with the stored one: the ranges that are missing; a difference in content becomes an
+-- event.
+create function private.check_log(p_job bigint, p_attempt integer, p_log jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+declare
+  v_last integer := private.announced_seq(p_log);
+  v_stored pg_catalog.record;
+begin
   update public.provision_jobs set last_log_seq = v_last where id = p_job and last_log_seq <> v_last;
   if coalesce((p_log ->> 'is_incomplete')::boolean, false) then
     return '[]';
   end if;
-  if private.log_gaps(p_job, p_attempt, v_last) <> '[]' then
-    return private.log_gaps(p_job, p_attempt, v_last);
+  select s.* into v_stored from private.live_jobs as q
+  cross join lateral private.stored_log(p_job, p_attempt, q.log_day, v_last) as s where q.job_id = p_job;
+  if v_stored.missing <> '[]' then
+    return v_stored.missing;
   end if;
-  select * into v_stored from private.log_digest(p_job, p_attempt);
   if v_stored.bytes <> (p_log ->> 'bytes')::bigint or v_stored.sha256 <> p_log ->> 'sha256' then
     perform private.record_job_event(j, 'log_mismatch', null, null, 'system', null, 'system',
       'The stored log differs from what the runner announced.', jsonb_build_object('announced', jsonb_build_object(
         'last_seq', v_last, 'bytes', p_log -> 'bytes', 'sha256', left(p_log ->> 'sha256', 64)),
-        'stored', to_jsonb(v_stored)))
+        'stored', to_jsonb(v_stored) - 'missing'))
     from public.provision_jobs as j where j.id = p_job;
   end if;
   return '[]';
@@ -7983,13 +8147,14 @@ end;
 $$;
 
 -- A finish for an attempt that the runner no longer has: the same answer when it is a repetition, otherwise kept as a
--- late report.
+-- late report. Its log is wanted in any case.
 create function private.late_finish(
-  p_runner private.runner, p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb
+  p_runner private.runner, p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb, p_log jsonb
 ) returns jsonb
 language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
+  v_missing pg_catalog.jsonb := '[]';
 begin
   select * into v_job from public.provision_jobs where id = p_job;
   if not exists (
@@ -7998,17 +8163,26 @@ begin
   ) then
     perform private.fail('RY404', format('Job %s was never given to this runner.', p_job));
   end if;
+  if jsonb_typeof(p_log) = 'object' then
+    v_missing := private.log_gaps(p_job, p_attempt, private.announced_seq(p_log));
+  end if;
+  if p_log ->> 'is_incomplete' = 'true' then
+    v_missing := '[]';
+  end if;
   -- The reply to a finish was lost and it is sent again: the same answer.
   if v_job.attempt = p_attempt and v_job.worker_id = p_runner.worker_id and v_job.status::pg_catalog.text = p_status
     then
-    return jsonb_build_object('status', v_job.status, 'is_late', false);
+    return jsonb_build_object('status', v_job.status, 'is_late', false, 'missing', v_missing);
+  end if;
+  if (v_job.late_report ->> 'attempt', v_job.late_report ->> 'status') = (p_attempt::pg_catalog.text, p_status) then
+    return jsonb_build_object('status', v_job.status, 'is_late', true, 'missing', v_missing);
   end if;
   update public.provision_jobs set late_report = jsonb_build_object('attempt', p_attempt, 'status', p_status,
     'result', p_result, 'error', p_error, 'worker', p_runner.worker_name, 'at', now())
   where id = p_job returning * into v_job;
   perform private.record_job_event(v_job, 'late_report', null, null, 'worker', p_runner.worker_id, p_runner.worker_name,
     format('Attempt %s reported %s after it had lost the job.', p_attempt, p_status));
-  return jsonb_build_object('status', v_job.status, 'is_late', true);
+  return jsonb_build_object('status', v_job.status, 'is_late', true, 'missing', v_missing);
 end;
 $$;
 
@@ -8076,7 +8250,7 @@ begin
     return v_answer || private.finish_attempt(v_runner, p_job, p_attempt, p_status, p_result, p_error, p_plan_summary,
       p_log);
   end if;
-  return v_answer || private.late_finish(v_runner, p_job, p_attempt, p_status, p_result, p_error);
+  return v_answer || private.late_finish(v_runner, p_job, p_attempt, p_status, p_result, p_error, p_log);
 end;
 $$;
 comment on function private.worker_finish is
@@ -8098,6 +8272,7 @@ create table public.approvals (
   decision text not null check (decision in ('approve', 'reject')),
   comment text not null default '' check (length(comment) <= 2000),
   is_override boolean not null default false,
+  plan_sha256 text,
   created_at timestamptz not null default now(),
   unique (job_id, user_id)
 );
@@ -8110,6 +8285,7 @@ comment on table public.approvals is
   'What members decided about jobs that need approval; one decision per member and job.';
 comment on column public.approvals.user_label is 'Their name at that time.';
 comment on column public.approvals.decision is 'approve or reject.';
+comment on column public.approvals.plan_sha256 is 'Digest of the plan that they decided about.';
 comment on column public.approvals.is_override is
   'Whether an owner who is alone approved a job of their own; the comment is why.';
 create trigger wake after insert on public.approvals for each row execute function private.wake_for_row();
@@ -8143,7 +8319,7 @@ $$;
 create function private.maintenance(p_org uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('organization.read', p_org);
   return private.current_maintenance(p_org);
 end;
 $$;
@@ -8180,7 +8356,7 @@ create function private.set_maintenance(
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('organization.maintain', p_org);
   perform private.check_maintenance(p_until, p_reason);
   update public.organizations set maintenance_until = p_until, maintenance_reason = case when p_until is not null
     then trim(p_reason) end
@@ -8225,7 +8401,7 @@ comment on function private.set_installation_maintenance is
 grant execute on function private.set_installation_maintenance to service_role;
 
 -- A job that the caller may decide about, with everything locked that a decision changes.
-create function private.my_job(p_job bigint, p_role public.member_role) returns public.provision_jobs
+create function private.my_job(p_job bigint, p_verb text) returns public.provision_jobs
 language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
@@ -8234,7 +8410,7 @@ begin
   if v_job.id is null then
     perform private.fail('RY404', format('There is no job %s.', p_job));
   end if;
-  perform private.need_role(v_job.org_id, p_role);
+  perform private.need(p_verb, v_job.org_id, v_job.module_path);
   perform private.lock_state(v_job.org_id, s.state_key) from private.job_states as s where s.job_id = p_job;
   perform from private.live_jobs as q where q.job_id = p_job for update;
   select * into v_job from public.provision_jobs where id = p_job for no key update;
@@ -8247,7 +8423,7 @@ create function private.cancel_job(
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_job public.provision_jobs := private.my_job(p_job, 'operator');
+  v_job public.provision_jobs := private.my_job(p_job, 'job.cancel');
 begin
   perform private.check_reason(p_reason);
   if v_job.status in ('AWAITING_APPROVAL', 'QUEUED') then
@@ -8306,7 +8482,7 @@ $$;
 create function private.retry_job(p_job bigint, p_reason text default null) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_old public.provision_jobs := private.my_job(p_job, 'operator');
+  v_old public.provision_jobs := private.my_job(p_job, 'job.run');
   v_new public.provision_jobs := v_old;
   v_module public.modules;
 begin
@@ -8317,7 +8493,7 @@ begin
   end if;
   select * into v_module from public.modules where id = v_old.module_id and deleted_at is null;
   if v_old.module_id is null then
-    perform private.need_role(v_old.org_id, 'admin');
+    perform private.need('job.destroy', v_old.org_id, v_old.module_path);
   elsif v_module.id is null then
     perform private.fail('RY409', 'Its module was removed.', 'Nothing is left to run it for.');
   end if;
@@ -8416,7 +8592,7 @@ $$;
 create function private.resolve_attention(p_job bigint, p_action text, p_proof text default null) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_job public.provision_jobs := private.my_job(p_job, 'operator');
+  v_job public.provision_jobs := private.my_job(p_job, 'job.resolve');
   v_live private.live_jobs;
   v_answer pg_catalog.jsonb;
 begin
@@ -8454,17 +8630,25 @@ grant execute on function private.resolve_attention to authenticated;
 
 -- ## deciding
 
+-- Whether somebody requested a job: by themselves, or by running a schedule of which it or its plan is part.
+create function private.is_requester(p_job public.provision_jobs, p_user uuid) returns boolean
+language sql stable set search_path = '' as $$
+  select coalesce(p_job.created_by = p_user, false) or exists (
+    select from private.set_members as m join public.job_sets as s on s.id = m.set_id
+    where m.job_id in (p_job.id, p_job.plan_job_id) and s.started_by = p_user)
+$$;
+
 -- Refuses the approval of somebody who asked for the job; an owner whom nobody else could approve for says why, and
 -- may.
 create function private.check_own_approval(p_job public.provision_jobs, p_override_reason text) returns void
 language plpgsql stable set search_path = '' as $$
 declare
-  -- An organisation has an owner: who is alone is one.
+  -- An organisation has an owner, so its only member is one.
   v_is_alone boolean := not exists (
     select from public.memberships as m where m.org_id = p_job.org_id and m.user_id <> private.caller_id()
       and m.role <= 'operator');
-  -- A confirmation is no approval: where no approval is asked for, who asked may give it.
-  v_is_own boolean := p_job.approvals_required > 0 and p_job.created_by = private.caller_id() and not (
+  -- A confirmation is no approval: where no approval is required, the requester may confirm.
+  v_is_own boolean := p_job.approvals_required > 0 and private.is_requester(p_job, private.caller_id()) and not (
     select o.can_approve_own_jobs from public.organizations as o where o.id = p_job.org_id);
 begin
   if not coalesce(v_is_own, false) then
@@ -8516,7 +8700,7 @@ create function private.approve_job(
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_job public.provision_jobs := private.my_job(p_job, 'operator');
+  v_job public.provision_jobs := private.my_job(p_job, 'job.approve');
   v_is_override boolean := p_decision = 'approve' and p_override_reason is not null;
   v_comment pg_catalog.text := coalesce(case when v_is_override then trim(p_override_reason) else p_comment end, '');
   v_label pg_catalog.text := private.caller_label(v_job.org_id);
@@ -8533,12 +8717,13 @@ begin
     perform private.check_state_is_planned(v_job.plan_job_id);
     perform private.refuse_locked_modules(array[v_job.module_id]);
   end if;
-  insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, is_override)
-  values (v_job.org_id, p_job, private.caller_id(), v_label, p_decision, v_comment, v_is_override);
+  insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, is_override, plan_sha256)
+  values (v_job.org_id, p_job, private.caller_id(), v_label, p_decision, v_comment, v_is_override, v_job.plan_sha256);
   perform private.audit(v_job.org_id, 'job.' || case when v_is_override then 'approval_overridden'
     when p_decision = 'approve' and v_job.approvals_required = 0 then 'confirmed' else p_decision end,
     'job', p_job::pg_catalog.text, v_job.type || ' ' || coalesce(v_job.module_path, ''),
-    jsonb_build_object(case when v_is_override then 'reason' else 'comment' end, v_comment));
+    jsonb_strip_nulls(jsonb_build_object(case when v_is_override then 'reason' else 'comment' end, v_comment,
+      'plan_sha256', v_job.plan_sha256)));
   if p_decision = 'reject' then
     perform private.end_job(p_job, 'CANCELLED', 'rejected', private.caller_kind(), private.caller_id(), v_label,
       v_comment);
@@ -8605,14 +8790,16 @@ create trigger wake after insert on public.job_comments for each row execute fun
 create function private.comment_on_job(p_job bigint, p_body text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_org pg_catalog.uuid := (
-    select j.org_id from public.provision_jobs as j where j.id = p_job and j.org_id in (select private.my_org_ids()));
+  v_org pg_catalog.uuid;
+  v_path pg_catalog.text;
   v_comment public.job_comments;
 begin
+  select j.org_id, j.module_path into v_org, v_path from public.provision_jobs as j
+  where j.id = p_job and j.org_id in (select private.my_org_ids());
   if v_org is null then
     perform private.fail('RY404', format('There is no job %s.', p_job));
   end if;
-  perform private.need_role(v_org, 'viewer');
+  perform private.need('job.comment', v_org, v_path);
   insert into public.job_comments (org_id, job_id, user_id, user_label, body)
   values (v_org, p_job, private.caller_id(), private.caller_label(v_org), trim(p_body)) returning * into v_comment;
   return to_jsonb(v_comment);
@@ -8623,6 +8810,257 @@ end;
 $$;
 comment on function private.comment_on_job is 'Says something about a job to everybody who looks at it. Members.';
 grant execute on function private.comment_on_job to authenticated;
+
+-- ==================== schemas/identities.sql
+
+-- Job identities: who a job is in a cloud, without a stored key. Runyard signs a token for the attempt that holds the
+-- lease, and a cloud that trusts the issuer exchanges it for a credential. An identity is attached to a path; of two
+-- with the same name the nearest to the module counts. The claims are built here, behind the fence that every call of
+-- a runner passes, and the edge function job-identity signs only what worker_identities returns. No row is a secret.
+
+-- Whether settings have the fields that a kind of identity needs.
+create function private.is_identity_complete(p_kind text, p_settings jsonb) returns boolean
+language sql immutable set search_path = '' as $$
+  select coalesce(case p_kind
+    when 'aws' then p_settings ->> 'plan_role' ~ '^arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+$'
+      and p_settings ->> 'apply_role' ~ '^arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+$'
+    when 'gcp' then p_settings ->> 'provider'
+      ~ '^projects/\d+/locations/global/workloadIdentityPools/[a-z0-9-]+/providers/[a-z0-9-]+$'
+    when 'azure' then p_settings ?& array['tenant_id', 'plan_client_id', 'apply_client_id']
+    when 'vault' then p_settings ->> 'address' ~ '^https?://' and p_settings ?& array['plan_role', 'apply_role']
+    when 'kubernetes' then p_settings ->> 'server' ~ '^https?://'
+    when 'custom' then p_settings = '{}' end, false)
+$$;
+
+create table public.job_identities (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  path text not null check (path = '' or private.is_path(path)),
+  name text not null check (name ~ '^[a-z0-9][a-z0-9-]{0,62}$'),
+  kind text not null check (kind in ('aws', 'gcp', 'azure', 'vault', 'kubernetes', 'custom')),
+  audience text not null check (length(audience) between 1 and 500 and audience = trim(audience)),
+  settings jsonb not null default '{}' check (octet_length(settings::text) <= 8192),
+  created_by uuid,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  unique (org_id, path, name),
+  -- A provider reads one set of variables, so a job has one identity of each kind; custom ones are files of their own.
+  constraint job_identities_one_of_kind check (
+    case kind when 'custom' then name not in ('aws', 'gcp', 'azure', 'vault', 'kubernetes') else name = kind end),
+  constraint job_identities_complete check (private.is_identity_complete(kind, settings))
+);
+alter table public.job_identities enable row level security;
+grant select on public.job_identities to authenticated, service_role;
+create policy "Members see their organisation's job identities" on public.job_identities
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.job_identities is
+  'What jobs are in a cloud: the audience of their tokens, and the roles that they assume. No secrets.';
+comment on column public.job_identities.path is 'The module or group whose jobs have it; "" is the whole organisation.';
+comment on column public.job_identities.name is 'Its kind; a custom one has a name of its own.';
+comment on column public.job_identities.kind is 'aws, gcp, azure, vault, kubernetes, or custom for any other audience.';
+comment on column public.job_identities.audience is 'The aud claim of its tokens.';
+comment on column public.job_identities.settings is 'Fields of its kind, such as plan_role and apply_role.';
+create trigger touch before update on public.job_identities for each row execute function private.touch_updated_at();
+
+-- ## attaching
+
+-- Refuses fields that the kind does not have, and values that are not texts.
+create function private.check_identity_settings(p_kind text, p_settings jsonb) returns void
+language plpgsql immutable set search_path = '' as $$
+begin
+  perform private.refuse_unknown_keys(p_settings, case p_kind
+    when 'aws' then array['plan_role', 'apply_role', 'region']
+    when 'gcp' then array['provider', 'plan_account', 'apply_account']
+    when 'azure' then array['tenant_id', 'subscription_id', 'plan_client_id', 'apply_client_id']
+    when 'vault' then array['address', 'namespace', 'mount', 'plan_role', 'apply_role']
+    when 'kubernetes' then array['server', 'certificate_authority'] else '{}' end);
+  if exists (select from jsonb_each(p_settings) as s where jsonb_typeof(s.value) <> 'string'
+    or s.value #>> '{}' ~ '[[:cntrl:]]') then
+    perform private.fail('RY422', 'The settings of an identity are texts of one line.');
+  end if;
+end;
+$$;
+
+-- The audience that a provider's own documentation uses.
+create function private.usual_audience(p_kind text, p_settings jsonb) returns text
+language sql immutable set search_path = '' as $$
+  select case p_kind when 'aws' then 'aws.workload.identity'
+    when 'gcp' then '//iam.googleapis.com/' || (p_settings ->> 'provider')
+    when 'azure' then 'api://AzureADTokenExchange'
+    when 'vault' then p_settings ->> 'address' when 'kubernetes' then p_settings ->> 'server' end
+$$;
+
+create function private.attach_identity(p_org uuid, p_path text, p_spec jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_kind pg_catalog.text := p_spec ->> 'kind';
+  v_settings pg_catalog.jsonb := coalesce(p_spec -> 'settings', '{}');
+  v_identity public.job_identities;
+begin
+  perform private.need('identity.manage', p_org, p_path);
+  perform private.need_target(p_org, p_path);
+  perform private.refuse_unknown_keys(p_spec, array['kind', 'name', 'audience', 'settings']);
+  perform private.check_identity_settings(v_kind, v_settings);
+  insert into public.job_identities as i (org_id, path, name, kind, audience, settings, created_by)
+  values (p_org, p_path, coalesce(p_spec ->> 'name', v_kind), v_kind,
+    coalesce(p_spec ->> 'audience', private.usual_audience(v_kind, v_settings)), v_settings, private.caller_id())
+  on conflict (org_id, path, name) do update set kind = excluded.kind, audience = excluded.audience,
+    settings = excluded.settings
+  returning * into v_identity;
+  perform private.audit(p_org, 'job_identity.attached', 'job_identity', v_identity.id::pg_catalog.text,
+    concat_ws(' ', v_identity.name, nullif(p_path, '')), p_spec);
+  return to_jsonb(v_identity);
+exception
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'A field of the identity is missing or not valid.',
+      'aws needs plan_role and apply_role (ARNs); gcp a provider; azure tenant_id, plan_client_id and apply_client_id; '
+      'vault address, plan_role and apply_role; kubernetes a server; custom a name of lower-case letters, digits and '
+      'hyphens, and an audience.');
+end;
+$$;
+comment on function private.attach_identity is
+  'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, settings}. '
+  'Admins.';
+grant execute on function private.attach_identity to authenticated;
+
+create function private.detach_identity(p_job_identity uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_identity public.job_identities;
+begin
+  select * into v_identity from public.job_identities
+  where id = p_job_identity and org_id in (select private.my_org_ids());
+  if v_identity.id is null then
+    perform private.fail('RY404', 'There is no such identity of jobs.');
+  end if;
+  perform private.need('identity.manage', v_identity.org_id, v_identity.path);
+  delete from public.job_identities where id = p_job_identity;
+  perform private.audit(v_identity.org_id, 'job_identity.detached', 'job_identity', p_job_identity::pg_catalog.text,
+    concat_ws(' ', v_identity.name, nullif(v_identity.path, '')));
+  return to_jsonb(v_identity);
+end;
+$$;
+comment on function private.detach_identity is
+  'Detaches an identity. Jobs that run get no further token for it. Admins.';
+grant execute on function private.detach_identity to authenticated;
+
+-- Detaches the identities of a removed group or module: a later one with the same path must not inherit them.
+create function private.detach_from_removed() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  delete from public.job_identities where org_id = old.org_id and path = old.path;
+  return null;
+end;
+$$;
+create trigger detach_identities after delete on public.groups
+  for each row execute function private.detach_from_removed();
+create trigger detach_identities after update of deleted_at on public.modules
+  for each row when (old.deleted_at is null and new.deleted_at is not null)
+  execute function private.detach_from_removed();
+
+-- ## what a job is given
+
+-- The identities of a module: of each name the nearest at or above its path.
+create function private.effective_identities(p_org uuid, p_path text) returns setof public.job_identities
+language sql stable set search_path = '' as $$
+  select distinct on (i.name) i.* from public.job_identities as i
+  where i.org_id = p_org and i.path = any (private.path_prefixes(p_path))
+  order by i.name, length(i.path) desc
+$$;
+
+-- The phase that a type of job has in its tokens. Null for jobs without a module.
+create function private.identity_phase(p_type public.job_type) returns text
+language sql immutable set search_path = '' as $$
+  select case when p_type in ('APPLY', 'DESTROY') then 'apply'
+    when p_type in ('PLAN', 'DRIFT', 'OUTPUT') then 'plan' end
+$$;
+
+-- The claims of a job without those of the audience and the clock. It repeats them under HCP Terraform's names, so that
+-- trust policies written for those fit; workspaces have no slashes in their names.
+create function private.identity_claims(p_job public.provision_jobs) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_strip_nulls(jsonb_build_object(
+    'sub', format('organization:%s:module:%s:phase:%s', o.slug, p_job.module_path, f.phase),
+    'runyard_organization', o.slug, 'runyard_organization_id', o.id, 'runyard_group', p_job.group_path,
+    'runyard_module', p_job.module_path, 'runyard_module_id', p_job.module_id, 'runyard_phase', f.phase,
+    'runyard_operation', lower(p_job.type::pg_catalog.text), 'runyard_trust', f.trust,
+    'runyard_ref', case f.trust when 'branch' then p_job.payload #>> '{module,source,ref}' end,
+    'runyard_job', p_job.id, 'runyard_attempt', p_job.attempt, 'runyard_plan_job', p_job.plan_job_id,
+    'runyard_runner', p_job.worker_name, 'runyard_approvals', p_job.approvals_received,
+    'terraform_organization_id', o.id, 'terraform_organization_name', o.slug,
+    'terraform_project_name', p_job.group_path, 'terraform_workspace_id', p_job.module_id,
+    'terraform_workspace_name', f.workspace, 'terraform_full_workspace',
+    format('organization:%s:project:%s:workspace:%s', o.slug, p_job.group_path, f.workspace),
+    'terraform_run_id', 'run-' || p_job.id, 'terraform_run_phase', f.phase))
+  from public.organizations as o cross join lateral (
+    select private.identity_phase(p_job.type) as phase, replace(p_job.module_path, '/', '.') as workspace,
+      case p_job.payload #>> '{module,source_kind}' when 'git' then 'branch' when 'upload' then 'upload'
+        else 'settings' end as trust
+  ) as f
+  where o.id = p_job.org_id
+$$;
+
+-- How long a token lives: as long as the lease, at most 15 minutes. During a change no other runner gets the job but by
+-- a person's decision, so the 15 minutes bridge a short outage of the project. 0 when the lease has run out.
+create function private.identity_seconds(p_live private.live_jobs) returns integer
+language sql stable set search_path = '' as $$
+  select case when l.seconds <= 0 then 0 when p_live.has_touched then 900 else least(l.seconds, 900) end
+  from (
+    select floor(extract(epoch from greatest(p_live.lease_until, (
+      select h.last_seen_at + interval '60 seconds' from private.heartbeats as h
+      where h.instance_id = p_live.instance_id and h.session_id = p_live.session_id)) - now()))::integer as seconds
+  ) as l
+$$;
+
+create function private.worker_identities(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_live private.live_jobs := private.fenced_job(private.this_runner(), p_job, p_attempt);
+  v_seconds integer := private.identity_seconds(v_live);
+  v_job public.provision_jobs;
+begin
+  if v_live.stage <> 'RUNNING' or v_seconds <= 0 then
+    perform private.fail('RY410', format('The lease of attempt %s of job %s has run out.', p_attempt, p_job),
+      'A token is for the attempt that holds its lease.');
+  end if;
+  select * into v_job from public.provision_jobs where id = p_job;
+  return jsonb_build_object('phase', private.identity_phase(v_job.type), 'seconds', v_seconds,
+    'claims', private.identity_claims(v_job), 'identities', coalesce((
+      select jsonb_agg(jsonb_build_object('name', i.name, 'kind', i.kind, 'audience', i.audience,
+        'settings', i.settings) order by i.name)
+      from private.effective_identities(v_job.org_id, v_job.module_path) as i), '[]'));
+end;
+$$;
+comment on function private.worker_identities is
+  'The identities of a running job, and the claims of its tokens: for the attempt that holds the lease alone, and for '
+  'its own phase. The edge function job-identity signs what this returns.';
+grant execute on function private.worker_identities to worker, executor;
+
+create function private.preview_identities(p_module uuid, p_type public.job_type default 'PLAN') returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'module.read');
+  v_job public.provision_jobs;
+begin
+  if private.identity_phase(p_type) is null then
+    perform private.fail('RY422', 'That is not a job of a module.', 'Send PLAN, APPLY, DESTROY, DRIFT or OUTPUT.');
+  end if;
+  v_job.org_id := v_module.org_id;
+  v_job.type := p_type;
+  v_job.module_id := v_module.id;
+  v_job.module_path := v_module.path;
+  v_job.group_path := v_module.group_path;
+  v_job.payload := jsonb_build_object('module', jsonb_build_object('source_kind', v_module.source_kind, 'source',
+    v_module.source));
+  return jsonb_build_object('phase', private.identity_phase(p_type), 'claims', private.identity_claims(v_job) - array[
+    'terraform_run_id'], 'identities', coalesce((
+      select jsonb_agg(to_jsonb(i) order by i.name)
+      from private.effective_identities(v_module.org_id, v_module.path) as i), '[]'));
+end;
+$$;
+comment on function private.preview_identities is
+  'The identities that a module''s next job would have, and the claims of their tokens. Members.';
+grant execute on function private.preview_identities to authenticated;
 
 -- ==================== schemas/releases.sql
 
@@ -8673,6 +9111,8 @@ create table public.rollouts (
   updated_at timestamptz not null default now(),
   finished_at timestamptz
 );
+alter table public.provision_jobs add constraint provision_jobs_rollout_fkey
+  foreign key (rollout_id) references public.rollouts (id) on delete set null;
 create index rollouts_org_id_idx on public.rollouts (org_id, created_at desc);
 create unique index rollouts_running_idx on public.rollouts (org_id) where status in ('RUNNING', 'PAUSED');
 alter table public.rollouts enable row level security;
@@ -8900,7 +9340,7 @@ $$;
 create function private.update_one_worker(p_worker uuid, p_version text default null) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_worker public.workers := private.lock_worker(p_worker, 'admin');
+  v_worker public.workers := private.lock_worker(p_worker, 'release.roll_out');
   v_version pg_catalog.text := coalesce(p_version, private.latest_version());
   v_new public.provision_jobs;
   v_job public.provision_jobs;
@@ -9034,7 +9474,7 @@ declare
   v_rollout public.rollouts;
   v_workers pg_catalog.uuid[];
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('release.roll_out', p_org);
   select array_agg(w.id order by w.status, w.name) into v_workers from private.outdated_workers(p_org) as w;
   if v_workers is null then
     perform private.fail('RY409', 'No runner is outdated that a job could update.',
@@ -9086,7 +9526,7 @@ begin
   if v_rollout.id is null then
     perform private.fail('RY404', 'There is no such rollout.');
   end if;
-  perform private.need_role(v_rollout.org_id, 'admin');
+  perform private.need('release.roll_out', v_rollout.org_id);
   if p_to = 'ABORTED' then
     for v_job in select j.id from public.provision_jobs as j join private.job_states as s on s.job_id = j.id
       where j.rollout_id = p_rollout and j.status = 'QUEUED' order by s.state_key loop
@@ -9228,7 +9668,7 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_policy public.update_policies;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('release.read', p_org);
   select * into v_policy from public.update_policies where org_id = p_org;
   if v_policy.org_id is null then
     select p_org, 'OFF', '{6,0}', '02:00', '05:00', 'UTC', '', now() into v_policy;
@@ -9245,7 +9685,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_policy public.update_policies;
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('release.roll_out', p_org);
   perform private.refuse_unknown_keys(p_spec, array['mode', 'days', 'begins_at', 'ends_at', 'zone']);
   select * into v_policy from public.update_policies where org_id = p_org;
   if v_policy.org_id is null then
@@ -9473,7 +9913,7 @@ declare
   v_settings pg_catalog.jsonb :=
     '{"allow_multiple_instances": true, "accepted_job_types": ["PLAN", "APPLY", "DESTROY", "OUTPUT", "DRIFT"]}';
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('runner.manage', p_org);
   v_settings := v_settings || private.runner_settings(p_options,
     array['cpu', 'memory', 'image', 'version', 'task_role_arn', 'desired_count']);
   perform private.check_worker_options(p_org, v_settings);
@@ -9516,7 +9956,7 @@ grant execute on function private.deploy_worker to authenticated;
 create function private.remove_cloud_worker(p_worker uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_worker public.workers := private.lock_worker(p_worker, 'admin');
+  v_worker public.workers := private.lock_worker(p_worker, 'runner.manage');
   v_job public.provision_jobs;
 begin
   if v_worker.type <> 'cloud-hosted' then
@@ -9744,9 +10184,10 @@ language sql stable set search_path = '' as $$
         coalesce((w.scaling ->> 'idle_seconds')::integer, 300)),
     'load', jsonb_build_object('desired', w.desired_count, 'connected', l.connected, 'waiting', (
         -- Who is nearer is asked once for a lane that has work, not for each of its jobs.
-        select coalesce(sum(case when ready.jobs = 0 or private.has_nearer(l, lw.distance) then 0 else ready.jobs end),
-          0)
-        from private.lane_workers as lw join private.lanes as l on l.id = lw.lane_id
+        select coalesce(sum(case when ready.jobs > 0 and not exists (
+          select from private.preferred_runners as p where p.lane_id = lw.lane_id and p.distance < lw.distance offset 0
+        ) then ready.jobs end), 0)
+        from private.lane_workers as lw
         cross join lateral (
           select count(*) as jobs from private.live_jobs as q where q.lane_id = lw.lane_id and q.stage = 'READY'
         ) as ready
@@ -9967,6 +10408,7 @@ create table public.job_sets (
   schedule_id uuid,
   idempotency_key text check (length(idempotency_key) between 1 and 200),
   created_by uuid,
+  started_by uuid,
   created_by_label text not null,
   created_at timestamptz not null default now(),
   cancelled_at timestamptz,
@@ -9987,6 +10429,7 @@ comment on table public.job_sets is
 comment on column public.job_sets.path is 'The module or group whose modules it has; "" is all modules.';
 comment on column public.job_sets.schedule_id is 'The schedule that it is a run of.';
 comment on column public.job_sets.idempotency_key is 'The caller''s own key: asking again with it returns this set.';
+comment on column public.job_sets.started_by is 'The member who ran a schedule now; a requester beside its owner.';
 comment on column public.job_sets.created_by_label is 'Their name at that time, or the schedule in words.';
 comment on column public.job_sets.finished_at is 'When none of its jobs was left to run.';
 create trigger wake after insert or update on public.job_sets for each row execute function private.wake_for_row();
@@ -10023,13 +10466,12 @@ create trigger follow_retry after insert on public.provision_jobs for each row w
 
 -- ## placing jobs
 
--- Enqueues a job for each of these members, all of sets that ask for the same.
+-- Enqueues a job for each of these members, all of sets that ask for the same. The caller holds their states' locks.
 create function private.add_set_jobs(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_jobs bigint[];
 begin
-  perform private.lock_module_states(p_like.org_id, p_modules);
   if p_like.type in ('APPLY', 'DESTROY') then
     perform private.refuse_locked_modules(p_modules);
   end if;
@@ -10081,6 +10523,9 @@ begin
   end loop;
   if v_modules = '{}' then
     return 0;
+  end if;
+  if p_waits then
+    perform private.lock_module_states(p_like.org_id, v_modules);
   end if;
   begin
     perform private.add_set_jobs(p_like, v_sets, v_modules);
@@ -10135,7 +10580,7 @@ end;
 $$;
 
 -- A set that the caller may use in that role.
-create function private.my_set(p_set uuid, p_role public.member_role) returns public.job_sets
+create function private.my_set(p_set uuid, p_verb text) returns public.job_sets
 language plpgsql stable set search_path = '' as $$
 declare
   v_set public.job_sets;
@@ -10144,7 +10589,7 @@ begin
   if v_set.id is null then
     perform private.fail('RY404', 'There is no such set.');
   end if;
-  perform private.need_role(v_set.org_id, p_role);
+  perform private.need(p_verb, v_set.org_id, v_set.path);
   return v_set;
 end;
 $$;
@@ -10152,7 +10597,7 @@ $$;
 create function private.set_progress(p_set uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  return private.set_json(private.my_set(p_set, 'viewer'));
+  return private.set_json(private.my_set(p_set, 'job.read'));
 end;
 $$;
 comment on function private.set_progress is
@@ -10162,7 +10607,7 @@ grant execute on function private.set_progress to authenticated;
 create function private.list_sets(p_org uuid, p_path text default null, p_limit integer default 20) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('job.read', p_org, p_path);
   if coalesce(p_limit, 0) not between 1 and 100 then
     perform private.fail('RY422', 'A list has 1 to 100 sets.');
   end if;
@@ -10206,7 +10651,7 @@ declare
   v_set public.job_sets;
   v_members integer;
 begin
-  perform private.need_role(p_org, 'operator');
+  perform private.need('job.run', p_org, p_path);
   if p_type is null or p_type not in ('PLAN', 'DRIFT') then
     perform private.fail('RY422', 'A set plans its modules, or checks them for drift.',
       'Ask for PLAN or DRIFT; apply what a plan found one by one.');
@@ -10234,8 +10679,8 @@ begin
   if v_members = 0 then
     perform private.fail('RY409', 'There is no module below this group.', 'Create one first, or choose another group.');
   end if;
-  -- Each of them holds an advisory lock until the end; the sweep places the rest.
-  perform private.place_members(v_set, 1000, true);
+  -- As many as fit well into the time of one request; the sweep places the rest.
+  perform private.place_members(v_set, 2000, true);
   perform private.audit(p_org, 'set.started', 'set', v_set.id::pg_catalog.text, p_type || ' '
     || coalesce(nullif(p_path, ''), 'all modules'),
     jsonb_build_object('modules', v_members));
@@ -10281,7 +10726,7 @@ $$;
 create function private.cancel_set(p_set uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_set public.job_sets := private.my_set(p_set, 'operator');
+  v_set public.job_sets := private.my_set(p_set, 'job.run');
 begin
   if not private.is_set_open(p_set) then
     perform private.fail('RY409', 'Nothing of this set waits or runs.', 'What is done cannot be cancelled.');
@@ -10326,7 +10771,7 @@ $$;
 create function private.retry_set(p_set uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_set public.job_sets := private.my_set(p_set, 'operator');
+  v_set public.job_sets := private.my_set(p_set, 'job.run');
   v_modules pg_catalog.uuid[];
   v_job bigint;
   v_answer pg_catalog.text[];
@@ -10672,7 +11117,7 @@ declare
   v_next pg_catalog.timestamptz := now();
   v_times pg_catalog.jsonb := '[]';
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('schedule.read', p_org);
   v_cron := private.parse_cron(p_cron);
   perform private.check_zone(p_zone);
   for i in 1..5 loop
@@ -10715,8 +11160,8 @@ begin
     perform private.fail('RY422', 'A schedule checks for drift, plans, applies or destroys.',
       'Choose DRIFT, PLAN, APPLY or DESTROY.');
   end if;
-  perform private.need_role(v_new.org_id, case when v_new.type = 'DESTROY' then 'admin' else 'operator'
-    end::public.member_role);
+  perform private.need(case when v_new.type = 'DESTROY' then 'schedule.destroy' else 'schedule.write' end,
+    v_new.org_id, v_new.path);
   perform private.need_target(v_new.org_id, v_new.path);
   if v_new.type = 'DESTROY' and not exists (select from public.modules as m where m.org_id = v_new.org_id
     and m.path = v_new.path
@@ -10743,7 +11188,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_new public.schedules;
 begin
-  perform private.need_role(p_org, 'operator');
+  perform private.need('schedule.write', p_org);
   if (select count(*) from public.schedules as s where s.org_id = p_org) >= 5000 then
     perform private.fail('RY429', 'An organisation has at most 5,000 schedules.',
       'A schedule of a group covers all modules below it.');
@@ -10778,8 +11223,8 @@ begin
   if v_schedule.id is null then
     perform private.fail('RY404', 'There is no such schedule.');
   end if;
-  perform private.need_role(v_schedule.org_id, case when v_schedule.type = 'DESTROY' then 'admin' else 'operator'
-    end::public.member_role);
+  perform private.need(case when v_schedule.type = 'DESTROY' then 'schedule.destroy' else 'schedule.write' end,
+    v_schedule.org_id, v_schedule.path);
   return v_schedule;
 end;
 $$;
@@ -10822,7 +11267,7 @@ grant execute on function private.remove_schedule to authenticated;
 create function private.list_schedules(p_org uuid, p_path text default null) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('schedule.read', p_org);
   return (select coalesce(jsonb_agg(private.schedule_json(s) order by s.path, s.created_at), '[]') from (
     select * from public.schedules as s where s.org_id = p_org and (p_path is null
       or s.path = any (private.path_prefixes(p_path)))
@@ -10837,7 +11282,7 @@ grant execute on function private.list_schedules to authenticated;
 -- ## runs
 
 -- Makes a run of a schedule: a set of its modules, without those whose job of the run before is not finished.
-create function private.fire_schedule(p_schedule public.schedules) returns public.job_sets
+create function private.fire_schedule(p_schedule public.schedules, p_started_by uuid default null) returns public.job_sets
 language plpgsql set search_path = '' as $$
 declare
   v_modules pg_catalog.uuid[];
@@ -10851,12 +11296,12 @@ begin
         and m.module_id = b and m.left_out is null
         and (j.id is null or j.status not in ('SUCCEEDED', 'FAILED', 'CANCELLED'))));
   if v_modules <> '{}' then
-    insert into public.job_sets (org_id, type, path, options, schedule_id, created_by, created_by_label)
+    insert into public.job_sets (org_id, type, path, options, schedule_id, created_by, started_by, created_by_label)
     values (p_schedule.org_id, p_schedule.type, p_schedule.path, '{"priority": 200}', p_schedule.id,
-      p_schedule.created_by,
-      format('schedule (%s)', private.cron_words(p_schedule.cron))) returning * into v_set;
-    insert into private.set_members (set_id, module_id, org_id) select v_set.id, m, v_set.org_id from unnest(v_modules)
-      as m;
+      p_schedule.created_by, p_started_by, format('schedule (%s)', private.cron_words(p_schedule.cron)))
+    returning * into v_set;
+    insert into private.set_members (set_id, module_id, org_id)
+    select v_set.id, m, v_set.org_id from unnest(v_modules) as m;
   end if;
   update public.schedules set last_set_id = coalesce(v_set.id, last_set_id), last_note = case when v_set.id is not null
     then null
@@ -10871,13 +11316,13 @@ create function private.run_schedule(p_schedule uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_schedule public.schedules := private.my_schedule(p_schedule);
-  v_set public.job_sets := private.fire_schedule(v_schedule);
+  v_set public.job_sets := private.fire_schedule(v_schedule, private.caller_id());
 begin
   if v_set.id is null then
     perform private.fail('RY409', 'There is nothing to run: no module is there, or the run before is not finished.',
       'Look at its last run.');
   end if;
-  perform private.place_members(v_set, 1000, true);
+  perform private.place_members(v_set, 2000, true);
   perform private.audit(v_schedule.org_id, 'schedule.run', 'schedule', p_schedule::pg_catalog.text, v_schedule.type
     || ' ' || v_schedule.path);
   return private.set_json(v_set);
@@ -11011,7 +11456,7 @@ create index deliveries_subject_idx on public.deliveries (rule_id, subject, id) 
 alter table public.deliveries enable row level security;
 grant select on public.deliveries to authenticated, service_role;
 create policy "Admins read the log of deliveries" on public.deliveries
-  for select to authenticated using (org_id = any(array(select private.my_admin_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('notification.manage'))));
 comment on table public.deliveries is
   'Messages: one for each event and rule, written with the event, and what became of it. Kept for 30 days.';
 comment on column public.deliveries.rule_id is
@@ -11297,6 +11742,11 @@ begin
     next_at = case when v_status = 'PENDING'
       then now() + make_interval(secs => v_retry[v_delivery.attempt] * (0.9 + random() * 0.2)) else next_at end
   where id = p_delivery returning * into v_delivery;
+  if v_delivery.status = 'DELIVERED' then
+    -- The receiver answers again: what waits for it need not wait longer.
+    update public.deliveries set next_at = now()
+    where rule_id = v_delivery.rule_id and status = 'PENDING' and lease_id is null and next_at > now();
+  end if;
   perform private.wake_org(v_delivery.org_id, 'deliveries', p_delivery::pg_catalog.text);
   return jsonb_build_object('status', v_delivery.status, 'next_at', v_delivery.next_at);
 end;
@@ -11353,7 +11803,7 @@ $$;
 create function private.list_notification_rules(p_org uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('notification.read', p_org);
   return (select coalesce(jsonb_agg(private.rule_json(r) order by r.path, r.created_at), '[]')
     from public.notification_rules as r where r.org_id = p_org and r.removed_at is null);
 end;
@@ -11410,7 +11860,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_rule public.notification_rules;
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('notification.manage', p_org);
   if (select count(*) from public.notification_rules as r where r.org_id = p_org and r.removed_at is null) >= 200 then
     perform private.fail('RY429', 'An organisation has at most 200 rules.', 'One rule may send several events.');
   end if;
@@ -11440,7 +11890,7 @@ begin
   if v_rule.id is null then
     perform private.fail('RY404', 'There is no such rule.');
   end if;
-  perform private.need_role(v_rule.org_id, 'admin');
+  perform private.need('notification.manage', v_rule.org_id);
   return v_rule;
 end;
 $$;
@@ -11504,7 +11954,7 @@ create function private.list_deliveries(
 ) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('notification.manage', p_org);
   if coalesce(p_limit, 0) not between 1 and 200 or coalesce(p_status, 'PENDING') not in ('PENDING', 'DELIVERED',
     'KEPT', 'FAILED') then
     perform private.fail('RY422', 'A page has 1 to 200 deliveries, of one status: PENDING, DELIVERED, KEPT or FAILED.');
@@ -11534,7 +11984,7 @@ begin
   if v_delivery.id is null then
     perform private.fail('RY404', format('There is no delivery %s.', p_delivery));
   end if;
-  perform private.need_role(v_delivery.org_id, 'admin');
+  perform private.need('notification.manage', v_delivery.org_id);
   if not exists (select from private.notification_secrets as s where s.rule_id = v_delivery.rule_id) then
     perform private.fail('RY409', 'Its rule was removed, and with it the address.',
       'Create the rule anew; it sends what happens from then on.');
@@ -11553,7 +12003,7 @@ grant execute on function private.redeliver to authenticated;
 -- ==================== schemas/pages.sql
 
 -- What pages ask for. "Why is it waiting?" uses the claim's own rules: the same lane, lane_fit, lane_instances,
--- shortfall and has_nearer, so the answer cannot disagree with the claim (a test compares them). Thousands of runners
+-- shortfall and preferred_runners, so the answer cannot disagree with the claim (a test compares them). Thousands of runners
 -- share a few distances and offers, and each is evaluated once. Lists of runners, jobs and modules come a page at a
 -- time, with search, order and true counts: REST cuts a table at a thousand rows. The list of events reads two indexes
 -- by time, no further than one page; a search that finds little stops after a bound and says so.
@@ -11586,15 +12036,18 @@ create function private.lane_verdicts(
 )
 language sql stable set search_path = '' as $$
   with fit as materialized (
-    select f.* from private.lane_fit(p_lane, null) as f
-  ), nearer as materialized (
-    select d.distance, private.has_nearer(l, d.distance) as is_there
+    select f.* from private.lane_fit(array[p_lane], null) as f
+  ), before as materialized (
+    select d.distance, (
+      select min(p.reason) from private.preferred_runners as p where p.lane_id = p_lane and p.distance < d.distance
+    ) as reason
     from (select distinct f.distance from fit as f where f.reason is null) as d
-    join private.lanes as l on l.id = p_lane
   )
-  select f.worker_id, w.name, w.status, case
+  select w.id, w.name, w.status, case
+    when f.worker_id is null and l.pinned_worker_id <> w.id then 'pinned_elsewhere'
+    when f.worker_id is null then 'not_assigned'
     when f.reason is not null then lower(f.reason)
-    when s.is_available then case when n.is_there then 'nearer' else 'ok' end
+    when s.is_available then coalesce(b.reason, 'ok')
     when w.is_disabled then 'disabled'
     when w.is_draining then 'draining'
     when not s.has_named then 'instance_missing'
@@ -11607,111 +12060,131 @@ language sql stable set search_path = '' as $$
     when w.never_contacted then 'never_contacted'
     else 'offline'
   end, f.distance, f.instance_name
-  from fit as f
-  join public.workers as w on w.id = f.worker_id
-  join private.worker_prospects as p on p.worker_id = f.worker_id
-  left join nearer as n on n.distance = f.distance
-  left join private.lane_states(p_lane) as s on s.worker_id = f.worker_id
+  from private.lanes as l
+  join public.workers as w on (w.org_id = l.org_id or w.is_shared) and w.removed_at is null
+  join private.worker_prospects as p on p.worker_id = w.id
+  left join fit as f on f.worker_id = w.id
+  left join before as b on b.distance = f.distance
+  left join private.lane_states(p_lane) as s on s.worker_id = w.id
+  where l.id = p_lane
 $$;
 
--- A verdict in words, and what would help.
-create function private.verdict_words(p_code text, p_lane private.lanes, p_worker public.workers) returns text[]
-language sql stable set search_path = '' as $$
-  select case p_code
-    when 'ok' then array['Can take it now', '']
-    when 'nearer' then array['A runner nearer to the module is available and goes first', '']
-    when 'busy' then array[format('All slots are in use (%s per instance)', p_worker.capacity),
-      'Wait, or raise its capacity']
-    when 'draining' then array['Draining: ' || coalesce(p_worker.drain_reason, 'finishes what it has'), 'Resume it']
-    when 'disabled' then array['Disabled', 'Enable it']
-    when 'offline' then array['Offline: ' || p_worker.status_reason, 'Start it']
-    when 'never_contacted' then array['Never contacted', 'Start it with its id and token']
-    when 'no_credential' then array['Has no usable token or service account, so it cannot connect',
-      'Rotate its token, or give it a service account that is enabled']
-    when 'scaled_to_zero' then array['Asleep; it starts when a job needs it', '']
-    when 'starting' then array['Starting', '']
-    when 'instance_missing' then array[format('No instance called "%s" is connected', p_lane.pinned_instance_name),
-      'Start that instance, or change the module''s pin']
-    when 'not_assigned' then array['Not assigned to the module, its groups or all modules', 'Assign it']
-    when 'labels_missing' then array[format('Lacks %s', (
-      select string_agg(x, ', ') from unnest(p_lane.labels) as x where x <> all (p_worker.labels))),
-        'Add the label, if it is true of the machine']
-    when 'type_refused' then array['Does not accept this type of job', 'Change the types that it accepts']
-    when 'pinned_elsewhere' then array['The job is pinned to another runner', 'Change the module''s pin']
-    when 'is_target' then array['The job is about this runner itself', 'Another runner must do it']
-    when 'shared_refused' then array['The organisation does not use shared runners',
-      'Change that in the organisation''s settings']
-    when 'shared_elsewhere' then array['The installation keeps this shared runner for other organisations', '']
-    when 'degraded' then array['Degraded: ' || coalesce((
-      select i.facts #>> '{degraded,reason}' from public.worker_instances as i
-      where i.worker_id = p_worker.id and jsonb_typeof(i.facts -> 'degraded') = 'object' order by i.updated_at desc
-        limit 1), 'it cannot run jobs just now'), 'Look at the runner''s page']
-    when 'engine_preparing' then array[format('%s is still being prepared there', p_lane.engine), 'Wait a little']
-    when 'engine_missing' then array[format('Has no %s', p_lane.engine), format('Install %s on the machine',
-      p_lane.engine)]
-    when 'engine_version' then array[format('Its %s is not %s', p_lane.engine, p_lane.engine_version),
-      'Install that version, or change the module''s requirement']
-    when 'cloud_missing' then array[format('Says that it cannot act in %s', p_lane.cloud),
-      'Give it the rights; its doctor command says what is missing']
-  end
-$$;
+create view private.verdicts as
+select
+  v.rank, v.code, v.reason, v.help, v.summary, v.next_step
+from (values
+  (1, 'ok', 'Can take it now', '', 'A runner can take it now.', 'It starts when that runner next asks for jobs.'),
+  (2, 'busy', 'All slots are in use ({capacity} per instance)', 'Wait, or raise its capacity',
+    'Every runner that may run it is busy.',
+    'It starts when a slot is free; more capacity or another runner would help.'),
+  (3, 'nearer', 'A runner nearer to the module is available and goes first', '',
+    'A nearer runner is available and takes it first.', 'It starts when that runner next asks for jobs.'),
+  (4, 'engine_preparing', '{engine} is still being prepared there', 'Wait a little',
+    'The runner that may run it is still preparing the engine.', 'It begins when the engine is there.'),
+  (5, 'starting', 'Starting', '', 'The runner that may run it is starting.',
+    'It begins with that runner''s first look.'),
+  (6, 'scaled_to_zero', 'Asleep; it starts when a job needs it', '', 'The runner that may run it is asleep.',
+    'It is being started.'),
+  (7, 'degraded', 'Degraded: {degraded}', 'Look at the runner''s page', 'The runners that may run it are degraded.',
+    'Their pages say what is wrong with them.'),
+  (8, 'draining', 'Draining: {drain}', 'Resume it', 'The runners that may run it are draining.',
+    'Resume one of them, or assign another runner.'),
+  (9, 'disabled', 'Disabled', 'Enable it', 'The runners that may run it are disabled.', 'Enable one of them.'),
+  (10, 'offline', 'Offline: {status}', 'Start it', 'The runners that may run it are offline.',
+    'Start one of them, or assign another runner.'),
+  (11, 'never_contacted', 'Never contacted', 'Start it with its id and token',
+    'The runner that may run it has never connected.', 'Start it with its id and token.'),
+  (12, 'no_credential', 'Has no usable token or service account, so it cannot connect',
+    'Rotate its token, or give it a service account that is enabled',
+    'The runner that may run it has no usable token or service account, so it cannot connect.',
+    'Rotate its token, or give it a service account that is enabled.'),
+  (13, 'own_first', 'The organisation''s own runners come first, even while they are busy or away',
+    'Let shared runners help when no own runner is available, in the organisation''s settings',
+    'Only the organisation''s own runners may run it, and none of them is available.',
+    'Start one of them.'),
+  (14, 'instance_missing', 'No instance called "{instance}" is connected',
+    'Start that instance, or change the module''s pin',
+    'It is pinned to instance "{instance}", which is not connected.', 'Start that instance, or change the pin.'),
+  (15, 'engine_version', 'Its {engine} is not {version}', 'Install that version, or change the module''s requirement',
+    'No runner that may run it has {engine} {version}.',
+    'Install that version on one of them, or change the module''s requirement.'),
+  (16, 'engine_missing', 'Has no {engine}', 'Install {engine} on the machine', 'No runner that may run it has {engine}.',
+    'Install the engine on one of them, or assign a runner that has it.'),
+  (17, 'cloud_missing', 'Says that it cannot act in {cloud}',
+    'Give it the rights; its doctor command says what is missing', 'No runner that may run it can act in {cloud}.',
+    'Give one of them the rights; its doctor command says what is missing.'),
+  (18, 'labels_missing', 'Lacks {missing}', 'Add the label, if it is true of the machine',
+    'No assigned runner has the labels {labels}.', 'Add the labels to a runner that has what they say.'),
+  (19, 'type_refused', 'Does not accept this type of job', 'Change the types that it accepts',
+    'No assigned runner accepts {type} jobs.', 'Change the types that a runner accepts.'),
+  (20, 'is_target', 'The job is about this runner itself', 'Another runner must do it',
+    'Only the runner that the job is about could run it.', 'Add another runner, or use a shared one.'),
+  (21, 'shared_refused', 'The organisation does not use shared runners', 'Change that in the organisation''s settings',
+    'Only shared runners could run it, and the organisation does not use them.',
+    'Add a runner, or change the organisation''s settings.'),
+  (22, 'shared_elsewhere', 'The installation keeps this shared runner for other organisations', '',
+    'Only shared runners that are kept for other organisations could run it.',
+    'Add a runner, or ask whoever runs this installation.'),
+  (23, 'pinned_elsewhere', 'The job is pinned to another runner', 'Change the module''s pin',
+    'The runner that it is pinned to cannot run it.', 'Change the pin, or assign that runner.'),
+  (24, 'not_assigned', 'Not assigned to the module, its groups or all modules', 'Assign it',
+    'No runner is assigned to {path}.', 'Assign a runner to the module, a group above it, or all modules.')
+) as v (rank, code, reason, help, summary, next_step);
+comment on view private.verdicts is
+  'Why a runner does not take a job now: in words about the runner, and, for the verdict that is nearest to "ok", about '
+  'the job. Names in braces are filled in.';
+comment on column private.verdicts.code is 'What programs read.';
+comment on column private.verdicts.help is 'What would help the runner.';
+comment on column private.verdicts.summary is 'About the job, when this is the verdict that is nearest to "ok".';
+comment on column private.verdicts.rank is 'The nearer to "ok", the lower: the lowest one says why a job waits.';
+comment on column private.verdicts.next_step is 'What would help the job.';
 
--- The verdict of the runner that comes nearest to taking a job, as the reason why the job waits, and what would help.
-create function private.best_words(p_job public.provision_jobs, p_code text) returns text[]
-language plpgsql stable set search_path = '' as $$
+-- A text with its names in braces filled in.
+create function private.fill_in(p_text text, p_facts jsonb) returns text
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_fact pg_catalog.record;
 begin
-  return case p_code
-    when 'ok' then array['A runner can take it now.', 'It starts when that runner next asks for jobs.']
-    when 'busy' then array['Every runner that may run it is busy.',
-      'It starts when a slot is free; more capacity or another runner would help.']
-    when 'nearer' then array['A nearer runner is available and takes it first.',
-      'It starts when that runner next asks for jobs.']
-    when 'draining' then array['The runners that may run it are draining.',
-      'Resume one of them, or assign another runner.']
-    when 'disabled' then array['The runners that may run it are disabled.', 'Enable one of them.']
-    when 'scaled_to_zero' then array['The runner that may run it is asleep.', 'It is being started.']
-    when 'starting' then array['The runner that may run it is starting.', 'It begins with that runner''s first look.']
-    when 'offline' then array['The runners that may run it are offline.',
-      'Start one of them, or assign another runner.']
-    when 'never_contacted' then array['The runner that may run it has never connected.',
-      'Start it with its id and token.']
-    when 'no_credential'
-      then array['The runner that may run it has no usable token or service account, so it cannot connect.',
-        'Rotate its token, or give it a service account that is enabled.']
-    when 'instance_missing' then array[format('It is pinned to instance "%s", which is not connected.',
-      p_job.pinned_instance_name), 'Start that instance, or change the pin.']
-    when 'labels_missing' then array[format('No assigned runner has the labels %s.',
-      array_to_string(p_job.labels, ', ')), 'Add the labels to a runner that has what they say.']
-    when 'type_refused' then array[format('No assigned runner accepts %s jobs.', p_job.type),
-      'Change the types that a runner accepts.']
-    when 'not_assigned' then array[format('No runner is assigned to %s.',
-      coalesce(p_job.module_path, 'the organisation')),
-        'Assign a runner to the module, a group above it, or all modules.']
-    when 'pinned_elsewhere' then array['The runner that it is pinned to cannot run it.',
-      'Change the pin, or assign that runner.']
-    when 'is_target' then array['Only the runner that the job is about could run it.',
-      'Add another runner, or use a shared one.']
-    when 'shared_refused' then array['Only shared runners could run it, and the organisation does not use them.',
-      'Add a runner, or change the organisation''s settings.']
-    when 'shared_elsewhere' then array['Only shared runners that are kept for other organisations could run it.',
-      'Add a runner, or ask whoever runs this installation.']
-    when 'degraded' then array['The runners that may run it are degraded.', 'Their pages say what is wrong with them.']
-    when 'engine_preparing' then array['The runner that may run it is still preparing the engine.',
-      'It begins when the engine is there.']
-    when 'engine_missing' then array[format('No runner that may run it has %s.', p_job.payload #>> '{module,engine}'),
-      'Install the engine on one of them, or assign a runner that has it.']
-    when 'engine_version' then array[format('No runner that may run it has %s %s.', p_job.payload #>> '{module,engine}',
-      p_job.payload #>> '{module,engine_version}'),
-        'Install that version on one of them, or change the module''s requirement.']
-    when 'cloud_missing' then array[format('No runner that may run it can act in %s.',
-      p_job.payload #>> '{lifecycle,identity,provider}'),
-        'Give one of them the rights; its doctor command says what is missing.']
-    else array['There is no runner.', 'Add a runner.'] end;
+  for v_fact in select f.key, f.value from jsonb_each_text(p_facts) as f loop
+    p_text := replace(p_text, '{' || v_fact.key || '}', coalesce(v_fact.value, ''));
+  end loop;
+  return p_text;
 end;
 $$;
 
--- Why a job waits, in one sentence, and what would help, in another.
-create function private.queue_words(p_job public.provision_jobs, p_live private.live_jobs, p_code text) returns text[]
+-- What the words about a runner and a lane's jobs name.
+create function private.verdict_facts(p_lane private.lanes, p_worker public.workers) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('engine', p_lane.engine, 'version', p_lane.engine_version, 'cloud', p_lane.cloud,
+    'instance', p_lane.pinned_instance_name, 'capacity', p_worker.capacity, 'status', p_worker.status_reason,
+    'drain', coalesce(p_worker.drain_reason, 'finishes what it has'), 'missing', (
+      select string_agg(x, ', ') from unnest(p_lane.labels) as x where x <> all (p_worker.labels)),
+    'degraded', coalesce((
+      select i.facts #>> '{degraded,reason}' from public.worker_instances as i
+      where i.worker_id = p_worker.id and jsonb_typeof(i.facts -> 'degraded') = 'object'
+      order by i.updated_at desc limit 1), 'it cannot run jobs just now'))
+$$;
+
+-- The verdict of the runner that comes nearest to taking a job, as the reason why the job waits, and what would help.
+create function private.best_words(p_job public.provision_jobs, p_lane private.lanes, p_codes text[]) returns text[]
+language plpgsql stable set search_path = '' as $$
+declare
+  v_facts pg_catalog.jsonb := jsonb_build_object('engine', p_lane.engine, 'version', p_lane.engine_version,
+    'cloud', p_lane.cloud, 'instance', p_lane.pinned_instance_name, 'labels', array_to_string(p_lane.labels, ', '),
+    'type', p_job.type, 'path', coalesce(p_job.module_path, 'the organisation'));
+  v_words pg_catalog.text[];
+begin
+  select array[private.fill_in(v.summary, v_facts), private.fill_in(v.next_step, v_facts) || case
+    when 'own_first' = any (p_codes)
+    then ' Shared runners could run it: let them help when no own runner is available, in the organisation''s settings.'
+    else '' end]
+  into v_words from private.verdicts as v where v.code = any (p_codes) order by v.rank limit 1;
+  return coalesce(v_words, array['There is no runner.', 'Add a runner.']);
+end;
+$$;
+
+-- Why a job waits that no runner could take now, in one sentence, and what would help, in another; else null.
+create function private.queue_words(p_job public.provision_jobs, p_live private.live_jobs) returns text[]
 language plpgsql stable set search_path = '' as $$
 declare
   v_current private.live_jobs;
@@ -11743,18 +12216,8 @@ begin
       else array[format('Job %s of the same module goes first: one job per state at a time.', v_current.job_id),
         'It starts when that one is done.'] end;
   end if;
-  return private.best_words(p_job, p_code);
+  return null;
 end;
-$$;
-
--- The nearer a verdict is to "ok", the lower: the lowest one says why a job waits.
-create function private.verdict_rank(p_code text) returns integer
-language sql immutable set search_path = '' as $$
-  select array_position(array['ok', 'busy', 'nearer', 'engine_preparing', 'starting', 'scaled_to_zero', 'degraded',
-    'draining', 'disabled', 'offline', 'never_contacted', 'no_credential', 'instance_missing', 'engine_version',
-      'engine_missing', 'cloud_missing',
-    'labels_missing', 'type_refused', 'is_target', 'shared_refused', 'shared_elsewhere',
-    'pinned_elsewhere', 'not_assigned'], p_code)
 $$;
 
 -- How many ready jobs that want the same runners go before this one; counted up to a thousand.
@@ -11780,7 +12243,7 @@ declare
   v_job public.provision_jobs;
   v_live private.live_jobs;
   v_lane private.lanes;
-  v_best pg_catalog.text;
+  v_codes pg_catalog.text[];
   v_counts pg_catalog.jsonb;
   v_runners pg_catalog.jsonb;
   v_words pg_catalog.text[];
@@ -11804,25 +12267,26 @@ begin
   with verdict as materialized (
     select v.* from private.lane_verdicts(v_lane.id) as v
   ), reason as materialized (
-    select c.code, c.n, private.verdict_rank(c.code) as rank
+    select c.code, c.n, r.rank, r.reason, r.help
     from (select v.code, count(*) as n from verdict as v group by v.code) as c
+    join private.verdicts as r on r.code = c.code
   ), best as (
-    select v.*, r.rank from verdict as v join reason as r on r.code = v.code
+    select v.*, r.rank, r.reason, r.help from verdict as v join reason as r on r.code = v.code
     order by r.rank, v.distance, v.name limit 20
   )
-  select (select r.code from reason as r order by r.rank limit 1),
+  select (select array_agg(r.code order by r.rank) from reason as r),
     (select coalesce(jsonb_agg(jsonb_build_object('reason_code', r.code, 'count', r.n) order by r.rank), '[]')
       from reason as r),
     (select coalesce(jsonb_agg(jsonb_build_object('worker_id', v.worker_id, 'name', v.name, 'status', v.status,
-      'reason_code', v.code, 'reason', words.said[1], 'help', words.said[2], 'distance', v.distance) order by v.rank,
-        v.distance, v.name), '[]')
+      'reason_code', v.code, 'reason', private.fill_in(v.reason, f.facts), 'help', private.fill_in(v.help, f.facts),
+      'distance', v.distance) order by v.rank, v.distance, v.name), '[]')
       from best as v join public.workers as w on w.id = v.worker_id
-      cross join lateral (select private.verdict_words(v.code, v_lane, w) as said) as words)
-  into v_best, v_counts, v_runners;
+      cross join lateral (select private.verdict_facts(v_lane, w) as facts offset 0) as f)
+  into v_codes, v_counts, v_runners;
   v_maintenance := private.current_maintenance(v_job.org_id);
-  v_words := private.queue_words(v_job, v_live, v_best);
+  v_words := coalesce(private.queue_words(v_job, v_live), private.best_words(v_job, v_lane, v_codes));
   return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'maintenance', v_maintenance,
-    'claimable', v_live.stage = 'READY' and v_best = 'ok' and v_maintenance is null,
+    'claimable', v_live.stage = 'READY' and v_codes[1] = 'ok' and v_maintenance is null,
     'summary', v_words[1], 'help', v_words[2], 'position', case when v_live.stage = 'READY' then v_ahead + 1 end,
       'ahead', v_ahead,
     'runners', v_runners, 'counts', v_counts);
@@ -11919,7 +12383,7 @@ declare
   v_shown bigint[];
   v_rows pg_catalog.jsonb;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('job.read', p_org);
   perform private.check_page(p_filters, array['status', 'type', 'module_id', 'worker_id'], p_sort,
     array['active', 'newest'], p_limit, p_offset);
   v_statuses := coalesce(nullif(private.text_list(p_filters -> 'status')::public.job_status[], '{}'), v_all);
@@ -11979,7 +12443,7 @@ declare
   v_group pg_catalog.text := p_filters ->> 'group_path';
   v_answer pg_catalog.jsonb;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('module.read', p_org);
   perform private.check_page(p_filters, array['group_path', 'in_group', 'drift'], p_sort,
     array['path', '-path', 'newest'], p_limit, p_offset);
   with found as materialized (
@@ -12004,14 +12468,15 @@ begin
     'rows', (select coalesce(jsonb_agg(to_jsonb(m) - array['source', 'inputs', 'env', 'extra_files', 'hooks']
       || jsonb_build_object('last_job', (
         select jsonb_build_object('id', j.id, 'type', j.type, 'status', j.status, 'finished_at', j.finished_at)
-        from public.provision_jobs as j where j.module_id = m.id order by j.id desc limit 1)) order by s.place), '[]')
+        from public.provision_jobs as j where j.module_id = m.id and j.type in ('APPLY', 'DESTROY', 'DRIFT')
+        order by j.id desc limit 1)) order by s.place), '[]')
       from shown as s join public.modules as m on m.id = s.id)) into v_answer;
   return v_answer;
 end;
 $$;
 comment on function private.list_modules is
-  'A page of modules {total, drifted, counts by group, rows with their last job}: search, filters {group_path, '
-  'in_group, drift}, order path, -path, newest. Members.';
+  'A page of modules {total, drifted, counts by group, rows with their last apply, destroy or drift check}: search, '
+  'filters {group_path, in_group, drift}, order path, -path, newest. Members.';
 grant execute on function private.list_modules to authenticated;
 
 -- ## runners
@@ -12021,7 +12486,9 @@ grant execute on function private.list_modules to authenticated;
 -- Runners with a free slot that take nothing, although a job which they may take, by the claim's own rules, has waited
 -- for two minutes.
 create function private.idle_workers(p_org uuid, p_workers uuid[]) returns setof uuid
-language sql stable set search_path = '' as $$
+language plpgsql stable set search_path = '' set plan_cache_mode = force_generic_plan as $$
+begin
+  return query
   with old as materialized (
     -- The first of each lane is enough; and mostly there is none.
     select l.id as lane_id from private.lanes as l
@@ -12032,30 +12499,40 @@ language sql stable set search_path = '' as $$
     join public.provision_jobs as j on j.id = head.job_id and j.queued_at < now() - interval '2 minutes'
     where l.org_id = p_org and private.current_maintenance(p_org) is null
   ), idle as materialized (
-    select i.worker_id, i.name, i.offer from public.workers as w
-    join private.instance_liveness as i on i.worker_id = w.id
+    -- Runner by runner, by its index: a page asks for fifty of thousands.
+    select w.id as worker_id, i.name, i.offer from public.workers as w
+    cross join lateral (
+      select i.name, i.offer, n.connected_at from private.instance_liveness as i
+      join public.worker_instances as n on n.id = i.instance_id
+      where i.worker_id = w.id and i.is_fresh and not i.is_draining and i.used < i.capacity offset 0
+    ) as i
     where exists (select from old) and (w.org_id = p_org or w.is_shared) and w.removed_at is null
       and (p_workers is null or w.id = any (p_workers)) and not w.is_disabled and not w.is_draining
-      and i.is_fresh and not i.is_draining and i.used < i.capacity
-      -- Whoever has just come, or has just taken one, is about to take the next.
-      and not exists (select from public.worker_instances as n where n.id = i.instance_id
-        and n.connected_at > now() - interval '2 minutes')
+      -- A runner that has just connected, or has just claimed a job, is about to claim the next one.
+      and not coalesce(i.connected_at > now() - interval '2 minutes', false)
       and not exists (
         select from (select j.claimed_at from public.provision_jobs as j where j.worker_id = w.id
           order by j.id desc limit 1) as last where last.claimed_at > now() - interval '2 minutes')
-  ), fit as materialized (
-    select o.lane_id, f.offer from old as o join private.lanes as l on l.id = o.lane_id
-    cross join (select distinct i.offer from idle as i) as f where private.shortfall(l, f.offer) is null
   ), near as materialized (
-    select d.lane_id, d.distance from (
-      select distinct lw.lane_id, lw.distance from idle as i
-      join private.lane_workers as lw on lw.worker_id = i.worker_id join old as o on o.lane_id = lw.lane_id) as d
-    join private.lanes as l on l.id = d.lane_id where d.distance = 0 or not private.has_nearer(l, d.distance)
+    -- Thousands of runners share a few distances and offers: each is compared with its lane once.
+    select d.lane_id, d.distance
+    from (select distinct lw.lane_id, lw.distance from old as o join private.lane_workers as lw using (lane_id)) as d
+    where d.distance = 0 or not exists (
+      select from private.preferred_runners as p where p.lane_id = d.lane_id and p.distance < d.distance offset 0)
+  ), offer as materialized (
+    select o.offer, row_number() over () as number from (select distinct i.offer from idle as i) as o
+  ), alike as (
+    select n.lane_id, f.number, array_agg(i.worker_id) as workers
+    from near as n join private.lane_workers as lw on lw.lane_id = n.lane_id and lw.distance = n.distance
+    join idle as i on i.worker_id = lw.worker_id and (lw.instance_name is null or lw.instance_name = i.name)
+    join offer as f on f.offer = i.offer
+    group by n.lane_id, f.number
   )
-  select distinct i.worker_id from idle as i join private.lane_workers as lw on lw.worker_id = i.worker_id
-  join fit as f on f.lane_id = lw.lane_id and f.offer = i.offer
-  join near as n on n.lane_id = lw.lane_id and n.distance = lw.distance
-  where lw.instance_name is null or lw.instance_name = i.name
+  select distinct w.id from alike as a join offer as f on f.number = a.number
+  join private.lanes as l on l.id = a.lane_id
+  cross join lateral unnest(a.workers) as w (id)
+  where private.shortfall(l, f.offer) is null;
+end;
 $$;
 
 -- What is wrong with an organisation's runners, or some of them: never_contacted, out_of_contact, degraded (and why),
@@ -12063,7 +12540,9 @@ $$;
 create function private.runner_health(
   p_org uuid, p_workers uuid[]
 ) returns table (worker_id uuid, health text[], reason text, updates_itself boolean, clock_off integer)
-language sql stable set search_path = '' as $$
+language plpgsql stable set search_path = '' set plan_cache_mode = force_generic_plan as $$
+begin
+  return query
   with newest as materialized (
     select l.version, private.release_files(l.version) as files from private.latest_version() as l (version)
   ), fleet as materialized (
@@ -12091,8 +12570,9 @@ language sql stable set search_path = '' as $$
     cross join lateral (
       select bool_or(i.facts ->> 'isolation' = 'none') as is_open,
         bool_and(coalesce(i.facts ->> 'self_update' = any (n.files), false)) as updates_itself,
-        max(coalesce(i.facts #>> '{degraded,reason}',
-          case when i.engine_note like 'no engine%' then 'No engine was found on it.' end)) as reason,
+        -- A runner that dispatches needs no engine of its own: its jobs use the image's.
+        max(coalesce(i.facts #>> '{degraded,reason}', case when i.engine_note like 'no engine%'
+          and coalesce(i.facts ->> 'dispatcher', 'local') = 'local' then 'No engine was found on it.' end)) as reason,
         (array_agg((i.facts ->> 'clock_off')::integer order by abs((i.facts ->> 'clock_off')::integer) desc nulls last)
         )[1] as clock_off
       from public.worker_instances as i where i.worker_id = f.id and i.status <> 'OFFLINE'
@@ -12100,7 +12580,8 @@ language sql stable set search_path = '' as $$
   )
   select s.id, case when s.health = '{}' and s.status <> 'OFFLINE' then '{healthy}' else s.health end, s.reason,
     s.updates_itself, s.clock_off
-  from said as s
+  from said as s;
+end;
 $$;
 
 create function private.runner_facets(p_org uuid) returns jsonb
@@ -12108,7 +12589,7 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_answer pg_catalog.jsonb;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('runner.read', p_org);
   with fleet as materialized (
     select w.id, w.is_shared, w.type, w.version, w.region, w.labels, w.is_draining or w.is_disabled as is_off, h.health,
       h.updates_itself
@@ -12149,8 +12630,8 @@ language sql stable set search_path = '' as $$
   select jsonb_build_object(
     'left_at', max(i.disconnected_at),
     'processes', coalesce(jsonb_agg(jsonb_build_object('id', i.id, 'name', i.name, 'hostname', i.hostname,
-      'status', i.status, 'version', i.version, 'capacity', i.capacity, 'engines', i.engines,
-      'engine_note', i.engine_note) order by i.name) filter (where i.status <> 'OFFLINE'), '[]'),
+      'status', i.status, 'version', i.version, 'capacity', i.capacity,
+      'engines', coalesce((l.offer).engines, '{}'), 'engine_note', (l.offer).engine_note) order by i.name) filter (where i.status <> 'OFFLINE'), '[]'),
     'pulses', coalesce(jsonb_object_agg(i.id, jsonb_build_object('at', l.last_seen_at, 'used', l.used,
       'capacity', i.capacity)) filter (where i.status <> 'OFFLINE'), '{}'))
   from public.worker_instances as i join private.instance_liveness as l on l.instance_id = i.id
@@ -12174,7 +12655,7 @@ declare
   v_ids pg_catalog.uuid[];
   v_answer pg_catalog.jsonb;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('runner.read', p_org);
   perform private.check_page(p_filters, array['id', 'status', 'type', 'label', 'version', 'region', 'health'], p_sort,
     array['name', '-name', 'status', 'newest'], p_limit, p_offset);
   if p_filters ? 'id' then
@@ -12230,7 +12711,7 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_answer pg_catalog.jsonb;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('release.read', p_org);
   with rollout as (
     select r.* from public.rollouts as r where r.org_id = p_org and r.status in ('RUNNING', 'PAUSED')
   ), latest as (
@@ -12320,7 +12801,7 @@ declare
   v_workers pg_catalog.uuid[];
   v_rows pg_catalog.jsonb;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('organization.read', p_org);
   perform private.check_page(p_filters, array['kind', 'event', 'worker_id', 'job_id', 'since', 'until'], 'newest',
     array['newest'], p_limit, p_offset);
   if p_offset > 10000 then
@@ -12397,7 +12878,7 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_shown pg_catalog.uuid[] := p_workers;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('organization.read', p_org);
   -- A page shows fifty runners, and a REST answer has a thousand rows: live numbers of more than that nobody reads.
   if v_shown is null then
     v_shown := array(select w.id from public.workers as w where (w.org_id = p_org or w.is_shared)
@@ -12586,7 +13067,7 @@ declare
   v_open pg_catalog.timestamptz := private.open_since(v_from);
   v_jobs pg_catalog.jsonb;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('organization.read', p_org);
   select jsonb_build_object(
     'queue_wait', jsonb_agg(jsonb_build_object('hour', x.hour, 'p50', s.wait_p50, 'p95', s.wait_p95) order by x.hour),
     'throughput', jsonb_agg(jsonb_build_object('hour', x.hour, 'jobs', coalesce(s.finished, 0)) order by x.hour),
@@ -12789,7 +13270,7 @@ declare
   v_to pg_catalog.timestamptz := date_bin(v_step, now(), '2000-01-01') + v_step;
   v_from pg_catalog.timestamptz := v_to - make_interval(hours => p_hours);
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('organization.read', p_org);
   if v_step is null then
     perform private.fail('RY422', 'Figures are for 1, 24 or 168 hours.');
   end if;
@@ -12954,10 +13435,35 @@ begin
 end;
 $$;
 
--- Whether the server has been up long enough for every living runner to have sent a heartbeat.
-create function private.is_past_grace() returns boolean
+create unlogged table private.first_sweeps (
+  server_started_at timestamptz primary key,
+  swept_at timestamptz not null
+);
+alter table private.first_sweeps enable row level security;
+comment on table private.first_sweeps is
+  'The first sweep since the server started or crashed. UNLOGGED: a crash empties it together with the heartbeats, and '
+  'one killed backend is a crash that leaves the server''s start time as it was.';
+comment on column private.first_sweeps.server_started_at is 'The server''s start; a row of an earlier one counts no more.';
+comment on column private.first_sweeps.swept_at is 'When the first sweep after that, or after a crash, ran.';
+
+-- When the grace for leases began: no lease ends in the 60 s after it, so that every living runner can send a
+-- heartbeat first.
+create function private.grace_began_at() returns timestamptz
 language sql stable set search_path = '' as $$
-  select pg_postmaster_start_time() < now() - interval '60 seconds'
+  select coalesce((
+    select f.swept_at from private.first_sweeps as f where f.server_started_at = pg_postmaster_start_time()), now())
+$$;
+
+-- Whether every living runner has had the time to send a heartbeat. The first sweep begins the grace.
+create function private.is_past_grace() returns boolean
+language plpgsql set search_path = '' as $$
+begin
+  insert into private.first_sweeps as f (server_started_at, swept_at) values (pg_postmaster_start_time(), now())
+  -- A clock that was set back must not prolong the grace.
+  on conflict (server_started_at) do update set swept_at = now() where f.swept_at > now();
+  delete from private.first_sweeps as f where f.server_started_at <> pg_postmaster_start_time();
+  return private.grace_began_at() < now() - interval '60 seconds';
+end;
 $$;
 
 -- Marks runners and instances OFFLINE that have sent no heartbeat for 60 s, and wakes those who may take their place.
@@ -13123,25 +13629,30 @@ create function private.log_days() returns setof date
 language sql stable set search_path = '' as $$
   select to_date(right(c.relname, 8), 'YYYYMMDD')
   from pg_catalog.pg_inherits as i join pg_catalog.pg_class as c on c.oid = i.inhrelid
-  where i.inhparent = 'public.job_log_chunks'::pg_catalog.regclass order by 1
+  where i.inhparent = 'public.job_log_chunks'::pg_catalog.regclass and c.relname ~ '_[0-9]{8}$' order by 1
 $$;
 
--- Drops the log partitions that no organisation keeps any more.
+-- Drops log partitions that no organisation keeps any more, a week of days at a time: each costs locks until the end of
+-- the transaction.
 create function private.drop_old_log_partitions() returns integer
 language plpgsql set search_path = '' as $$
 declare
   v_day pg_catalog.date;
-  v_keep integer := coalesce((select max(o.log_retention_days) from public.organizations as o), 30);
+  v_oldest pg_catalog.date := private.utc_day() - coalesce((
+    select max(o.log_retention_days) from public.organizations as o), 30);
   v_count integer := 0;
 begin
-  for v_day in select d from private.log_days() as d where d < current_date - v_keep loop
+  delete from private.job_log_chunks_rest where log_day < v_oldest;
+  for v_day in select d from private.log_days() as d where d < v_oldest loop
     begin
       execute format('drop table private.%I', private.log_partition_name(v_day));
       v_count := v_count + 1;
     exception
       -- Somebody reads logs, such as a backup: their days go with the next housekeeping.
       when lock_not_available then exit;
+      when query_canceled or others then raise warning 'sweep, logs of %: %', v_day, sqlerrm;
     end;
+    exit when v_count = 7;
   end loop;
   return v_count;
 end;
@@ -13167,10 +13678,12 @@ declare
 begin
   -- Whole days go by dropping their partition; this is for organisations that keep logs for less long than another. A
   -- part at a time: it may run inside of a heartbeat, which must not take long.
-  for v_day in select d from private.log_days() as d loop
+  for v_day in
+    select d from private.log_days() as d union select c.log_day from private.job_log_chunks_rest as c order by 1
+  loop
     v_orgs := array(
       select o.id from public.organizations as o left join private.log_retention as r on r.org_id = o.id
-      where v_day < current_date - o.log_retention_days and v_day >= coalesce(r.kept_from, v_day));
+      where v_day < private.utc_day() - o.log_retention_days and v_day >= coalesce(r.kept_from, v_day));
     continue when v_orgs = '{}';
     delete from public.job_log_chunks as c
     where (c.log_day, c.job_id, c.attempt, c.seq) in (
@@ -13262,9 +13775,9 @@ begin
         and j.status = 'AWAITING_APPROVAL')
       or exists (select from private.states as s where s.module_id = v_module.id)
       or exists (select from private.kept_states as k where k.module_id = v_module.id);
-    delete from public.modules where id = v_module.id;
+    update public.modules set deleted_at = now() where id = v_module.id;
     delete from public.groups as g where g.id = v_module.group_id and g.description = '' and g.hooks = '{}'
-      and g.env = '{}' and not exists (select from public.modules as m where m.group_id = g.id)
+      and g.env = '{}' and not exists (select from public.modules as m where m.group_id = g.id and m.deleted_at is null)
       and not exists (select from public.groups as c where c.org_id = g.org_id and starts_with(c.path, g.path || '/'))
       and not exists (select from public.worker_assignments as a where a.org_id = g.org_id and a.path = g.path);
     perform private.audit(v_module.org_id, 'module.deleted', 'module', v_module.id::pg_catalog.text, v_module.path,
@@ -13279,7 +13792,7 @@ $$;
 create function private.housekeeping() returns jsonb
 language plpgsql set search_path = '' set lock_timeout = '100ms' as $$
 begin
-  perform private.ensure_log_partition(current_date + d) from generate_series(0, 2) as d;
+  perform private.ensure_log_partition(private.utc_day() + d) from generate_series(0, 2) as d;
   delete from private.sessions where ended_at < now() - interval '7 days';
   delete from private.rate_limits where window_started_at < now() - interval '1 day';
   delete from private.wake_ups where sent_at < now() - interval '1 hour';
@@ -13302,17 +13815,19 @@ $$;
 create function private.sweep() returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
+  v_is_past_grace boolean;
   v_done pg_catalog.jsonb := '{}';
 begin
   if not pg_try_advisory_xact_lock(private.lock_key('sweep')) then
     return jsonb_build_object('skipped', 'Another sweep is running.');
   end if;
+  v_is_past_grace := private.is_past_grace();
   v_done := jsonb_build_object('removed', private.sweep_removals(), 'ended', private.sweep_sessions());
-  if private.is_past_grace() then
+  if v_is_past_grace then
     v_done := v_done || jsonb_build_object('lost', private.sweep_leases(), 'unheard', private.sweep_updates());
   end if;
   v_done := v_done || jsonb_build_object('ready', private.sweep_backoff(), 'expired', private.sweep_approvals());
-  if private.is_past_grace() then
+  if v_is_past_grace then
     v_done := v_done || jsonb_build_object('offline', private.sweep_workers());
   end if;
   v_done := v_done || private.sweep_triggers();
@@ -13464,6 +13979,17 @@ $$;
 comment on function public.assign_worker is
   'Lets a runner serve modules at or below a path; "" is all modules. Admins.';
 grant execute on function public.assign_worker to authenticated;
+
+create function public.attach_identity(p_org uuid, p_path text, p_spec jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.attach_identity(p_org, p_path, p_spec);
+end
+$$;
+comment on function public.attach_identity is
+  'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, '
+  'settings}. Admins.';
+grant execute on function public.attach_identity to authenticated;
 
 create function public.cancel_job(p_job bigint, p_kind public.cancel_kind default
   'GRACEFUL'::public.cancel_kind, p_reason text default null::text) returns jsonb
@@ -13643,6 +14169,16 @@ comment on function public.deploy_worker is
   'Registers a cloud-hosted runner (or finds it by its name) and queues the DEPLOY_WORKER job. Options: '
   'cpu, memory, image, version and a runner''s settings. Admins.';
 grant execute on function public.deploy_worker to authenticated;
+
+create function public.detach_identity(p_job_identity uuid) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.detach_identity(p_job_identity);
+end
+$$;
+comment on function public.detach_identity is
+  'Detaches an identity. Jobs that run get no further token for it. Admins.';
+grant execute on function public.detach_identity to authenticated;
 
 create function public.device_login(p_user_code text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -13901,8 +14437,8 @@ begin
 end
 $$;
 comment on function public.list_modules is
-  'A page of modules {total, drifted, counts by group, rows with their last job}: search, filters '
-  '{group_path, in_group, drift}, order path, -path, newest. Members.';
+  'A page of modules {total, drifted, counts by group, rows with their last apply, destroy or drift check}: '
+  'search, filters {group_path, in_group, drift}, order path, -path, newest. Members.';
 grant execute on function public.list_modules to authenticated;
 
 create function public.list_notification_rules(p_org uuid) returns jsonb
@@ -14079,6 +14615,17 @@ comment on function public.plan_changes is
   'What a job''s plan changes, attribute by attribute (old, new, known after apply), of one resource or of '
   'all; sensitive values are masked. Members.';
 grant execute on function public.plan_changes to authenticated;
+
+create function public.preview_identities(p_module uuid, p_type public.job_type default
+  'PLAN'::public.job_type) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.preview_identities(p_module, p_type);
+end
+$$;
+comment on function public.preview_identities is
+  'The identities that a module''s next job would have, and the claims of their tokens. Members.';
+grant execute on function public.preview_identities to authenticated;
 
 create function public.preview_schedule(p_org uuid, p_cron text, p_zone text default 'UTC'::text) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -14802,15 +15349,17 @@ comment on function public.withdraw_release is
   'Withdraws a release: no runner is updated to it any more. Service key only.';
 grant execute on function public.withdraw_release to service_role;
 
-create function public.worker_append_logs(p_job bigint, p_attempt integer, p_chunks jsonb) returns jsonb
+create function public.worker_append_logs(p_job bigint, p_attempt integer, p_chunks jsonb, p_is_late
+  boolean default false) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
-  return private.worker_append_logs(p_job, p_attempt, p_chunks);
+  return private.worker_append_logs(p_job, p_attempt, p_chunks, p_is_late);
 end
 $$;
 comment on function public.worker_append_logs is
   'Appends log chunks [{seq, step, body}]. A chunk that is already there is left as it is, so repeating a '
-  'call is harmless.';
+  'call is harmless. With p_is_late an attempt that lost its job fills the gaps that its late report was '
+  'answered with.';
 grant execute on function public.worker_append_logs to executor, worker;
 
 create function public.worker_claim(p_request_id uuid, p_slots integer default 1) returns json
@@ -14881,6 +15430,17 @@ comment on function public.worker_history is
   'A runner''s quarters of an hour [{at, heartbeats, status, load}]; one that is missing had no heartbeat. '
   'Members.';
 grant execute on function public.worker_history to authenticated;
+
+create function public.worker_identities(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.worker_identities(p_job, p_attempt);
+end
+$$;
+comment on function public.worker_identities is
+  'The identities of a running job, and the claims of its tokens: for the attempt that holds the lease '
+  'alone, and for its own phase. The edge function job-identity signs what this returns.';
+grant execute on function public.worker_identities to executor, worker;
 
 create function public.worker_job(p_job bigint, p_attempt integer, p_has_payload boolean default true) returns jsonb
 language plpgsql set search_path = '' as $$

@@ -178,7 +178,7 @@ begin
   if v_identity.id is null then
     perform private.fail('RY404', 'There is no such cloud identity.');
   end if;
-  perform private.need_role(v_identity.org_id, 'admin');
+  perform private.need('identity.manage', v_identity.org_id);
   -- Before its row: deploying holds the routing, and ending a test the state, when they come to that.
   perform private.lock_state(v_identity.org_id, p_identity);
   select * into v_identity from public.cloud_identities where id = p_identity and removed_at is null for update;
@@ -194,7 +194,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_identity public.cloud_identities;
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('identity.manage', p_org);
   perform private.refuse_unknown_keys(p_spec, array['name', 'provider', 'account_id', 'role_arn', 'regions',
     'network']);
   insert into public.cloud_identities (org_id, name, provider, account_id, role_arn, regions, network, created_by)
@@ -294,7 +294,7 @@ begin
   if v_account.id is null then
     perform private.fail('RY404', 'There is no such service account.');
   end if;
-  perform private.need_role(v_account.org_id, 'admin');
+  perform private.need('account.manage', v_account.org_id);
   return v_account;
 end;
 $$;
@@ -337,7 +337,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_account public.service_accounts;
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('account.manage', p_org);
   perform private.refuse_unknown_keys(p_spec, array['name', 'path', 'description', 'trusts', 'role']);
   if coalesce(p_spec -> 'trusts', '[]') = '[]' and p_secret_hash is null then
     perform private.fail('RY422', 'A service account needs a trusted issuer or a secret.',
@@ -556,31 +556,44 @@ begin
 end;
 $$;
 
--- The login that waits with a code, however the code is written.
-create function private.need_device_login(p_user_code text) returns private.device_logins
+-- The login that waits with a code, however the code is written; empty if there is none. Guesses are counted, so a
+-- wrong one is answered without an exception, which would take its count back.
+create function private.find_device_login(p_user_code text) returns private.device_logins
 language plpgsql set search_path = '' as $$
 declare
   v_login private.device_logins;
 begin
   perform private.need_person();
   perform private.refuse_personal_token();
+  if not private.rate_limit('device:code:' || private.caller_id(), 20, 60) then
+    perform private.fail('RY429', 'Too many codes were tried.', 'Try again in a minute.');
+  end if;
   select * into v_login from private.device_logins
   where user_code = upper(regexp_replace(p_user_code, '[^A-Za-z]', '', 'g')) and expires_at > now()
     and is_confirmed is null
   for update;
-  if v_login.device_hash is null then
-    perform private.fail('RY404', 'No program waits with this code.',
-      'It may be mistyped, older than ten minutes, or used already; start again with: runyard login.');
-  end if;
   return v_login;
+end;
+$$;
+
+-- PostgREST answers with this status and commits.
+create function private.no_device_login() returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  perform set_config('response.status', '404', true);
+  return jsonb_build_object('code', 'RY404', 'message', 'No program waits with this code.', 'details', null, 'hint',
+    'It may be mistyped, older than ten minutes, or used already; start again with: runyard login.');
 end;
 $$;
 
 create function private.device_login(p_user_code text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_login private.device_logins := private.need_device_login(p_user_code);
+  v_login private.device_logins := private.find_device_login(p_user_code);
 begin
+  if v_login.device_hash is null then
+    return private.no_device_login();
+  end if;
   return jsonb_build_object('user_code', v_login.user_code, 'program', v_login.program, 'address', v_login.address,
     'created_at', v_login.created_at, 'expires_at', v_login.expires_at);
 end;
@@ -592,10 +605,12 @@ grant execute on function private.device_login to authenticated;
 create function private.decide_device_login(p_user_code text, p_is_confirmed boolean) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_login private.device_logins := private.need_device_login(p_user_code);
+  v_login private.device_logins := private.find_device_login(p_user_code);
 begin
   if p_is_confirmed is null then
     perform private.fail('RY422', 'Confirm it or decline it.', 'Send true or false.');
+  elsif v_login.device_hash is null then
+    return private.no_device_login();
   end if;
   update private.device_logins set is_confirmed = p_is_confirmed, decided_by = private.caller_id()
   where device_hash = v_login.device_hash;

@@ -47,6 +47,17 @@ comment on function public.assign_worker is
   'Lets a runner serve modules at or below a path; "" is all modules. Admins.';
 grant execute on function public.assign_worker to authenticated;
 
+create function public.attach_identity(p_org uuid, p_path text, p_spec jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.attach_identity(p_org, p_path, p_spec);
+end
+$$;
+comment on function public.attach_identity is
+  'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, '
+  'settings}. Admins.';
+grant execute on function public.attach_identity to authenticated;
+
 create function public.cancel_job(p_job bigint, p_kind public.cancel_kind default
   'GRACEFUL'::public.cancel_kind, p_reason text default null::text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -225,6 +236,16 @@ comment on function public.deploy_worker is
   'Registers a cloud-hosted runner (or finds it by its name) and queues the DEPLOY_WORKER job. Options: '
   'cpu, memory, image, version and a runner''s settings. Admins.';
 grant execute on function public.deploy_worker to authenticated;
+
+create function public.detach_identity(p_job_identity uuid) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.detach_identity(p_job_identity);
+end
+$$;
+comment on function public.detach_identity is
+  'Detaches an identity. Jobs that run get no further token for it. Admins.';
+grant execute on function public.detach_identity to authenticated;
 
 create function public.device_login(p_user_code text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -483,8 +504,8 @@ begin
 end
 $$;
 comment on function public.list_modules is
-  'A page of modules {total, drifted, counts by group, rows with their last job}: search, filters '
-  '{group_path, in_group, drift}, order path, -path, newest. Members.';
+  'A page of modules {total, drifted, counts by group, rows with their last apply, destroy or drift check}: '
+  'search, filters {group_path, in_group, drift}, order path, -path, newest. Members.';
 grant execute on function public.list_modules to authenticated;
 
 create function public.list_notification_rules(p_org uuid) returns jsonb
@@ -661,6 +682,17 @@ comment on function public.plan_changes is
   'What a job''s plan changes, attribute by attribute (old, new, known after apply), of one resource or of '
   'all; sensitive values are masked. Members.';
 grant execute on function public.plan_changes to authenticated;
+
+create function public.preview_identities(p_module uuid, p_type public.job_type default
+  'PLAN'::public.job_type) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.preview_identities(p_module, p_type);
+end
+$$;
+comment on function public.preview_identities is
+  'The identities that a module''s next job would have, and the claims of their tokens. Members.';
+grant execute on function public.preview_identities to authenticated;
 
 create function public.preview_schedule(p_org uuid, p_cron text, p_zone text default 'UTC'::text) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -1384,15 +1416,17 @@ comment on function public.withdraw_release is
   'Withdraws a release: no runner is updated to it any more. Service key only.';
 grant execute on function public.withdraw_release to service_role;
 
-create function public.worker_append_logs(p_job bigint, p_attempt integer, p_chunks jsonb) returns jsonb
+create function public.worker_append_logs(p_job bigint, p_attempt integer, p_chunks jsonb, p_is_late
+  boolean default false) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
-  return private.worker_append_logs(p_job, p_attempt, p_chunks);
+  return private.worker_append_logs(p_job, p_attempt, p_chunks, p_is_late);
 end
 $$;
 comment on function public.worker_append_logs is
   'Appends log chunks [{seq, step, body}]. A chunk that is already there is left as it is, so repeating a '
-  'call is harmless.';
+  'call is harmless. With p_is_late an attempt that lost its job fills the gaps that its late report was '
+  'answered with.';
 grant execute on function public.worker_append_logs to executor, worker;
 
 create function public.worker_claim(p_request_id uuid, p_slots integer default 1) returns json
@@ -1463,6 +1497,17 @@ comment on function public.worker_history is
   'A runner''s quarters of an hour [{at, heartbeats, status, load}]; one that is missing had no heartbeat. '
   'Members.';
 grant execute on function public.worker_history to authenticated;
+
+create function public.worker_identities(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.worker_identities(p_job, p_attempt);
+end
+$$;
+comment on function public.worker_identities is
+  'The identities of a running job, and the claims of its tokens: for the attempt that holds the lease '
+  'alone, and for its own phase. The edge function job-identity signs what this returns.';
+grant execute on function public.worker_identities to executor, worker;
 
 create function public.worker_job(p_job bigint, p_attempt integer, p_has_payload boolean default true) returns jsonb
 language plpgsql set search_path = '' as $$

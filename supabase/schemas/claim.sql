@@ -50,7 +50,8 @@ begin
       return case when starts_with(p_offer.engine_note, p_lane.engine || ' is being prepared') then 'engine_preparing'
         else 'engine_missing' end;
     end if;
-    if not private.meets_requirement(p_offer.engines ->> p_lane.engine::pg_catalog.text, p_lane.engine_version) then
+    if p_lane.engine_version is not null
+      and not private.meets_requirement(p_offer.engines ->> p_lane.engine::pg_catalog.text, p_lane.engine_version) then
       return 'engine_version';
     end if;
   end if;
@@ -58,29 +59,25 @@ begin
 end;
 $$;
 
--- Whether a runner nearer than this is available for the lane (there, willing, a free slot, lacking nothing), or,
--- before a shared one, is meant for it: enabled, seen, and not without what its jobs need. The claim and the
--- explanation both use it.
-create function private.has_nearer(p_lane private.lanes, p_distance smallint) returns boolean
-language plpgsql stable set search_path = '' as $$
-begin
-  if exists (
-    select from private.lane_instances as n
-    where n.lane_id = p_lane.id and n.distance < p_distance and n.is_willing and n.free > 0
-      and private.shortfall(p_lane, n.offer) is null
-  ) then
-    return true;
-  end if;
-  -- 200 is the distance of a shared runner: it may have to wait for own ones that are only busy or away.
-  return p_distance >= 200
-    and (select o.shared_runners = 'NONE_FITS' from public.organizations as o where o.id = p_lane.org_id)
-    and exists (
-      select from private.lane_instances as n
-      where n.lane_id = p_lane.id and n.distance < p_distance and n.is_in_use and n.is_named
-        and coalesce(private.shortfall(p_lane, n.offer), 'degraded') in ('degraded', 'engine_preparing')
-    );
-end;
-$$;
+create view private.preferred_runners as
+select n.lane_id, n.distance, 'nearer' as reason
+from private.lanes as l inner join private.lane_instances as n on n.lane_id = l.id
+where n.is_willing and n.free > 0 and private.shortfall(l, n.offer) is null
+union all
+-- 199: before every shared runner, however far away its runner is.
+select n.lane_id, 199::smallint, 'own_first'
+from private.lanes as l
+inner join public.organizations as o on o.id = l.org_id and o.shared_runners = 'NONE_FITS'
+inner join private.lane_instances as n on n.lane_id = l.id
+where n.distance < 200 and n.is_in_use and n.is_named
+  and coalesce(private.shortfall(l, n.offer), 'degraded') in ('degraded', 'engine_preparing');
+comment on view private.preferred_runners is
+  'The runners that keep a lane''s jobs from those that are farther away. The claim, the explanation and the scaling of '
+  'runners all read it.';
+comment on column private.preferred_runners.distance is 'Runners that are farther away than this wait.';
+comment on column private.preferred_runners.reason is
+  'nearer: it is available · own_first: it is meant for the lane, and the organisation lets its own runners go before '
+  'shared ones even when they are busy or away.';
 
 -- ## taking
 create type private.instance_now as (name text, offer private.offer, free integer);
@@ -120,16 +117,15 @@ begin
         select from private.live_jobs as q where q.lane_id = w.lane_id and q.stage = 'READY' limit 1
       ) as ready
       where w.worker_id = p_worker and (w.instance_name is null or w.instance_name = p_self.name)
-      -- First which lanes have work at all: the rules below cost more, and a runner may serve hundreds of lanes.
+      -- First the lanes that have work at all: the rules below cost more, and a runner may serve hundreds of lanes.
       offset 0
     ) as lw
-    join private.lanes as l on l.id = lw.lane_id
-    where private.shortfall(l, p_self.offer) is null
+    cross join lateral (select * from private.lanes as l where l.id = lw.lane_id offset 0) as l
+    where private.shortfall(row(l.*)::private.lanes, p_self.offer) is null
       and not exists (select from private.organizations_in_maintenance as m where m.org_id = l.org_id)
-      -- How the nearer ones are is asked where there are any.
-      and not (
-        exists (select from private.lane_workers as n where n.lane_id = l.id and n.distance < lw.distance)
-        and private.has_nearer(l, lw.distance))
+      -- "offset 0": one lane after the other, by the index, never the runners of all lanes.
+      and not exists (
+        select from private.preferred_runners as p where p.lane_id = l.id and p.distance < lw.distance offset 0)
   );
 end;
 $$;
@@ -184,8 +180,8 @@ begin
       'org_slug', p_org_slug,
     'module_id', p_job.module_id, 'module_path', p_job.module_path, 'group_path', p_job.group_path, 'target_worker_id',
       p_job.target_worker_id,
-    'payload', p_job.payload, 'plan_job_id', p_job.plan_job_id, 'labels', p_job.labels, 'max_attempts',
-      p_job.max_attempts,
+    'payload', p_job.payload, 'plan_job_id', p_job.plan_job_id, 'plan_sha256', p_job.plan_sha256,
+    'labels', p_job.labels, 'max_attempts', p_job.max_attempts,
     'created_by_label', p_job.created_by_label);
 end;
 $$;
@@ -216,7 +212,7 @@ begin
     stage = 'RUNNING', lane_id = null, attempt = q.attempt + 1, worker_id = p_runner.worker_id,
     instance_id = p_runner.instance_id, session_id = p_runner.session_id, claim_request_id = p_request,
     claimed_at = now(), lease_until = now() + interval '60 seconds',
-    log_day = (now() at time zone 'utc')::pg_catalog.date, has_touched = false, unlisted_at = null
+    log_day = private.utc_day(), has_touched = false, unlisted_at = null
   where q.job_id = any (v_jobs);
   return v_jobs;
 end;
@@ -233,7 +229,8 @@ begin
       status = 'CLAIMED', attempt = j.attempt + 1, worker_id = p_runner.worker_id, worker_name = p_runner.worker_name,
       instance_id = p_runner.instance_id, instance_name = p_instance, claimed_at = now(),
         started_at = null, phase = null,
-      lease_until = now() + interval '60 seconds', not_before_at = null, steps = '[]', last_log_seq = 0, error = null,
+      lease_until = now() + interval '60 seconds', not_before_at = null, steps = '[]', last_log_seq = 0,
+        log_day = private.utc_day(), error = null,
         result = null,
       plan_summary = null
     where j.id = any (p_jobs)
@@ -292,12 +289,12 @@ begin
     where q.job_id = p_job;
   end if;
   -- Until then the runner's heartbeats are for it, too; what is left of the last one is what an executor may rely on.
-  -- Where there is none, the server has crashed: no lease ends before it has been up for as long.
+  -- Where there is none, the server has crashed: no lease ends within the grace after that.
   select jsonb_build_object('cancel_kind', v_live.cancel_kind, 'has_touched', v_live.has_touched, 'heartbeat_seconds',
     15,
     'lease_seconds', greatest(0, round(extract(epoch from coalesce(
       (select h.last_seen_at from private.heartbeats as h where h.instance_id = v_live.instance_id),
-        pg_postmaster_start_time())
+        private.grace_began_at())
       + interval '60 seconds' - now()))))
   into v_answer;
   if p_has_payload then

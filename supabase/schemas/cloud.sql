@@ -154,7 +154,7 @@ declare
   v_settings pg_catalog.jsonb :=
     '{"allow_multiple_instances": true, "accepted_job_types": ["PLAN", "APPLY", "DESTROY", "OUTPUT", "DRIFT"]}';
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('runner.manage', p_org);
   v_settings := v_settings || private.runner_settings(p_options,
     array['cpu', 'memory', 'image', 'version', 'task_role_arn', 'desired_count']);
   perform private.check_worker_options(p_org, v_settings);
@@ -197,7 +197,7 @@ grant execute on function private.deploy_worker to authenticated;
 create function private.remove_cloud_worker(p_worker uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_worker public.workers := private.lock_worker(p_worker, 'admin');
+  v_worker public.workers := private.lock_worker(p_worker, 'runner.manage');
   v_job public.provision_jobs;
 begin
   if v_worker.type <> 'cloud-hosted' then
@@ -425,9 +425,10 @@ language sql stable set search_path = '' as $$
         coalesce((w.scaling ->> 'idle_seconds')::integer, 300)),
     'load', jsonb_build_object('desired', w.desired_count, 'connected', l.connected, 'waiting', (
         -- Who is nearer is asked once for a lane that has work, not for each of its jobs.
-        select coalesce(sum(case when ready.jobs = 0 or private.has_nearer(l, lw.distance) then 0 else ready.jobs end),
-          0)
-        from private.lane_workers as lw join private.lanes as l on l.id = lw.lane_id
+        select coalesce(sum(case when ready.jobs > 0 and not exists (
+          select from private.preferred_runners as p where p.lane_id = lw.lane_id and p.distance < lw.distance offset 0
+        ) then ready.jobs end), 0)
+        from private.lane_workers as lw
         cross join lateral (
           select count(*) as jobs from private.live_jobs as q where q.lane_id = lw.lane_id and q.stage = 'READY'
         ) as ready

@@ -10,6 +10,7 @@ create table public.approvals (
   decision text not null check (decision in ('approve', 'reject')),
   comment text not null default '' check (length(comment) <= 2000),
   is_override boolean not null default false,
+  plan_sha256 text,
   created_at timestamptz not null default now(),
   unique (job_id, user_id)
 );
@@ -22,6 +23,7 @@ comment on table public.approvals is
   'What members decided about jobs that need approval; one decision per member and job.';
 comment on column public.approvals.user_label is 'Their name at that time.';
 comment on column public.approvals.decision is 'approve or reject.';
+comment on column public.approvals.plan_sha256 is 'Digest of the plan that they decided about.';
 comment on column public.approvals.is_override is
   'Whether an owner who is alone approved a job of their own; the comment is why.';
 create trigger wake after insert on public.approvals for each row execute function private.wake_for_row();
@@ -55,7 +57,7 @@ $$;
 create function private.maintenance(p_org uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('organization.read', p_org);
   return private.current_maintenance(p_org);
 end;
 $$;
@@ -92,7 +94,7 @@ create function private.set_maintenance(
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('organization.maintain', p_org);
   perform private.check_maintenance(p_until, p_reason);
   update public.organizations set maintenance_until = p_until, maintenance_reason = case when p_until is not null
     then trim(p_reason) end
@@ -137,7 +139,7 @@ comment on function private.set_installation_maintenance is
 grant execute on function private.set_installation_maintenance to service_role;
 
 -- A job that the caller may decide about, with everything locked that a decision changes.
-create function private.my_job(p_job bigint, p_role public.member_role) returns public.provision_jobs
+create function private.my_job(p_job bigint, p_verb text) returns public.provision_jobs
 language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
@@ -146,7 +148,7 @@ begin
   if v_job.id is null then
     perform private.fail('RY404', format('There is no job %s.', p_job));
   end if;
-  perform private.need_role(v_job.org_id, p_role);
+  perform private.need(p_verb, v_job.org_id, v_job.module_path);
   perform private.lock_state(v_job.org_id, s.state_key) from private.job_states as s where s.job_id = p_job;
   perform from private.live_jobs as q where q.job_id = p_job for update;
   select * into v_job from public.provision_jobs where id = p_job for no key update;
@@ -159,7 +161,7 @@ create function private.cancel_job(
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_job public.provision_jobs := private.my_job(p_job, 'operator');
+  v_job public.provision_jobs := private.my_job(p_job, 'job.cancel');
 begin
   perform private.check_reason(p_reason);
   if v_job.status in ('AWAITING_APPROVAL', 'QUEUED') then
@@ -218,7 +220,7 @@ $$;
 create function private.retry_job(p_job bigint, p_reason text default null) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_old public.provision_jobs := private.my_job(p_job, 'operator');
+  v_old public.provision_jobs := private.my_job(p_job, 'job.run');
   v_new public.provision_jobs := v_old;
   v_module public.modules;
 begin
@@ -229,7 +231,7 @@ begin
   end if;
   select * into v_module from public.modules where id = v_old.module_id and deleted_at is null;
   if v_old.module_id is null then
-    perform private.need_role(v_old.org_id, 'admin');
+    perform private.need('job.destroy', v_old.org_id, v_old.module_path);
   elsif v_module.id is null then
     perform private.fail('RY409', 'Its module was removed.', 'Nothing is left to run it for.');
   end if;
@@ -328,7 +330,7 @@ $$;
 create function private.resolve_attention(p_job bigint, p_action text, p_proof text default null) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_job public.provision_jobs := private.my_job(p_job, 'operator');
+  v_job public.provision_jobs := private.my_job(p_job, 'job.resolve');
   v_live private.live_jobs;
   v_answer pg_catalog.jsonb;
 begin
@@ -366,17 +368,25 @@ grant execute on function private.resolve_attention to authenticated;
 
 -- ## deciding
 
+-- Whether somebody requested a job: by themselves, or by running a schedule of which it or its plan is part.
+create function private.is_requester(p_job public.provision_jobs, p_user uuid) returns boolean
+language sql stable set search_path = '' as $$
+  select coalesce(p_job.created_by = p_user, false) or exists (
+    select from private.set_members as m join public.job_sets as s on s.id = m.set_id
+    where m.job_id in (p_job.id, p_job.plan_job_id) and s.started_by = p_user)
+$$;
+
 -- Refuses the approval of somebody who asked for the job; an owner whom nobody else could approve for says why, and
 -- may.
 create function private.check_own_approval(p_job public.provision_jobs, p_override_reason text) returns void
 language plpgsql stable set search_path = '' as $$
 declare
-  -- An organisation has an owner: who is alone is one.
+  -- An organisation has an owner, so its only member is one.
   v_is_alone boolean := not exists (
     select from public.memberships as m where m.org_id = p_job.org_id and m.user_id <> private.caller_id()
       and m.role <= 'operator');
-  -- A confirmation is no approval: where no approval is asked for, who asked may give it.
-  v_is_own boolean := p_job.approvals_required > 0 and p_job.created_by = private.caller_id() and not (
+  -- A confirmation is no approval: where no approval is required, the requester may confirm.
+  v_is_own boolean := p_job.approvals_required > 0 and private.is_requester(p_job, private.caller_id()) and not (
     select o.can_approve_own_jobs from public.organizations as o where o.id = p_job.org_id);
 begin
   if not coalesce(v_is_own, false) then
@@ -428,7 +438,7 @@ create function private.approve_job(
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_job public.provision_jobs := private.my_job(p_job, 'operator');
+  v_job public.provision_jobs := private.my_job(p_job, 'job.approve');
   v_is_override boolean := p_decision = 'approve' and p_override_reason is not null;
   v_comment pg_catalog.text := coalesce(case when v_is_override then trim(p_override_reason) else p_comment end, '');
   v_label pg_catalog.text := private.caller_label(v_job.org_id);
@@ -445,12 +455,13 @@ begin
     perform private.check_state_is_planned(v_job.plan_job_id);
     perform private.refuse_locked_modules(array[v_job.module_id]);
   end if;
-  insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, is_override)
-  values (v_job.org_id, p_job, private.caller_id(), v_label, p_decision, v_comment, v_is_override);
+  insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, is_override, plan_sha256)
+  values (v_job.org_id, p_job, private.caller_id(), v_label, p_decision, v_comment, v_is_override, v_job.plan_sha256);
   perform private.audit(v_job.org_id, 'job.' || case when v_is_override then 'approval_overridden'
     when p_decision = 'approve' and v_job.approvals_required = 0 then 'confirmed' else p_decision end,
     'job', p_job::pg_catalog.text, v_job.type || ' ' || coalesce(v_job.module_path, ''),
-    jsonb_build_object(case when v_is_override then 'reason' else 'comment' end, v_comment));
+    jsonb_strip_nulls(jsonb_build_object(case when v_is_override then 'reason' else 'comment' end, v_comment,
+      'plan_sha256', v_job.plan_sha256)));
   if p_decision = 'reject' then
     perform private.end_job(p_job, 'CANCELLED', 'rejected', private.caller_kind(), private.caller_id(), v_label,
       v_comment);
@@ -517,14 +528,16 @@ create trigger wake after insert on public.job_comments for each row execute fun
 create function private.comment_on_job(p_job bigint, p_body text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_org pg_catalog.uuid := (
-    select j.org_id from public.provision_jobs as j where j.id = p_job and j.org_id in (select private.my_org_ids()));
+  v_org pg_catalog.uuid;
+  v_path pg_catalog.text;
   v_comment public.job_comments;
 begin
+  select j.org_id, j.module_path into v_org, v_path from public.provision_jobs as j
+  where j.id = p_job and j.org_id in (select private.my_org_ids());
   if v_org is null then
     perform private.fail('RY404', format('There is no job %s.', p_job));
   end if;
-  perform private.need_role(v_org, 'viewer');
+  perform private.need('job.comment', v_org, v_path);
   insert into public.job_comments (org_id, job_id, user_id, user_label, body)
   values (v_org, p_job, private.caller_id(), private.caller_label(v_org), trim(p_body)) returning * into v_comment;
   return to_jsonb(v_comment);

@@ -55,15 +55,15 @@ comment on type private.placement is 'What the queue of a state needs to know ab
 
 -- Jobs of a set are read by their numbers: "offset 0" makes it a look for each, and never a comparison of every row
 -- with every number; the end of this file, that it is a look into the index.
--- Where those of these jobs that are QUEUED belong: state and lane. Each lane is looked for once.
+-- Where those of these jobs that are QUEUED belong: state and lane. Each lane is looked for once, all of them together.
 create function private.placements(
   p_jobs bigint[]
 ) returns table (job_id bigint, state_key uuid, priority smallint, attempt integer, lane_id integer)
 language sql set search_path = '' as $$
   -- Modules of a group have the same lane, unless they want different runners or somebody is assigned to one of them
   -- alone.
-  with alike as (
-    select min(j.job_id) as first_job,
+  with alike as materialized (
+    select row_number() over () as place, min(j.job_id) as first_job,
       array_agg(row(j.job_id, j.state_key, j.priority, j.attempt)::private.placement) as jobs
     from unnest(p_jobs) as p (id)
     cross join lateral (select * from private.job_states as j where j.job_id = p.id offset 0) as j
@@ -74,10 +74,11 @@ language sql set search_path = '' as $$
         select from public.worker_assignments as a where a.org_id = j.org_id and a.path = j.module_path
       ) then j.module_path else j.group_path end
   ), found as materialized (
-    select private.lane_of(j) as lane_id, a.jobs from alike as a join public.provision_jobs as j on j.id = a.first_job
+    select private.lanes_for(array_agg(private.lane_needs(j) order by a.place)) as lanes
+    from alike as a join public.provision_jobs as j on j.id = a.first_job
   )
-  select j.job_id, j.state_key, j.priority, j.attempt, f.lane_id
-  from found as f cross join lateral unnest(f.jobs) as j
+  select j.job_id, j.state_key, j.priority, j.attempt, f.lanes[a.place]
+  from found as f cross join alike as a cross join lateral unnest(a.jobs) as j
 $$;
 
 -- Puts those of an organisation's jobs that are QUEUED, at most one for each state, into the queues of their states;
@@ -142,7 +143,7 @@ begin
       pinned_instance_name,
     labels, priority, max_attempts, approvals_required, approval_deadline_at, plan_job_id, retry_of, rollout_id,
       idempotency_key,
-    created_by, created_by_label, queued_at, needs_confirmation
+    created_by, created_by_label, queued_at, needs_confirmation, message, plan_sha256
   ) values (
     p_job.org_id, p_job.type, case when v_waits then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status,
       p_job.module_id,
@@ -153,7 +154,8 @@ begin
       coalesce(p_job.approvals_required, 0),
     p_job.approval_deadline_at, p_job.plan_job_id, p_job.retry_of, p_job.rollout_id, p_job.idempotency_key,
     p_job.created_by, coalesce(p_job.created_by_label, 'system'), case when not v_waits then now() end,
-    coalesce(p_job.needs_confirmation, false)
+    coalesce(p_job.needs_confirmation, false), p_job.message,
+    case when p_job.plan_job_id is not null then p_job.plan_sha256 end
   ) returning * into v_job;
   perform private.lock_state(v_job.org_id, s.state_key) from private.job_states as s where s.job_id = v_job.id;
   perform private.place_jobs(v_job.org_id, array[v_job.id], p_reason);
@@ -352,8 +354,8 @@ begin
     insert into public.provision_jobs as j (
       org_id, type, status, module_id, module_path, group_path, payload, pinned_worker_id, pinned_instance_name,
         labels, priority,
-      max_attempts, approvals_required, approval_deadline_at, plan_job_id, idempotency_key, created_by,
-        created_by_label, queued_at
+      max_attempts, approvals_required, approval_deadline_at, plan_job_id, plan_sha256, message, idempotency_key,
+      created_by, created_by_label, queued_at
     )
     select p_org, p_type, case when n.approvals > 0 then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status,
       m.id, m.path,
@@ -367,7 +369,8 @@ begin
       coalesce((p_options ->> 'priority')::smallint, 100), coalesce((p_options ->> 'max_attempts')::integer, 3),
         n.approvals,
       case when n.approvals > 0 then now() + make_interval(secs => m.approval_timeout_seconds) end,
-      (p_options ->> 'plan_job_id')::bigint, p_keys[p.place], v_by,
+      (p_options ->> 'plan_job_id')::bigint, (select a.plan_sha256 from public.provision_jobs as a
+        where a.id = (p_options ->> 'plan_job_id')::bigint), p_options ->> 'reason', p_keys[p.place], v_by,
       v_label, case when n.approvals = 0 then now() end
     from unnest(p_modules) with ordinality as p (id, place)
     cross join lateral (select * from public.modules as m where m.id = p.id offset 0) as m
@@ -467,7 +470,7 @@ declare
   v_key pg_catalog.text := p_options ->> 'idempotency_key';
   v_job bigint;
 begin
-  perform private.need_role(p_org, 'operator');
+  perform private.need('job.run', p_org);
   if v_key is not null then
     perform pg_advisory_xact_lock(private.lock_key('idem', p_org || v_key));
     select j.id into v_job from public.provision_jobs as j where j.org_id = p_org and j.idempotency_key = v_key;
@@ -486,7 +489,6 @@ grant execute on function private.enqueue_job to authenticated;
 create function private.check_module_list(p_modules uuid[], p_options jsonb) returns void
 language plpgsql immutable set search_path = '' as $$
 begin
-  -- Each of them holds an advisory lock until the end, and the server has room for a few thousand.
   if p_modules is null or cardinality(p_modules) not between 1 and 1000 then
     perform private.fail('RY422', 'One call takes 1 to 1,000 modules.', 'Send more in several calls.');
   end if;
@@ -510,7 +512,7 @@ declare
   v_keys pg_catalog.text[];
   v_jobs bigint[] := '{}';
 begin
-  perform private.need_role(p_org, 'operator');
+  perform private.need('job.run', p_org);
   perform private.check_module_list(p_modules, p_options);
   -- A module that is named twice is meant once. Each job has a key of its own: another call may name other modules,
   -- too.

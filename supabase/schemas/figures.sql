@@ -33,7 +33,7 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_shown pg_catalog.uuid[] := p_workers;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('organization.read', p_org);
   -- A page shows fifty runners, and a REST answer has a thousand rows: live numbers of more than that nobody reads.
   if v_shown is null then
     v_shown := array(select w.id from public.workers as w where (w.org_id = p_org or w.is_shared)
@@ -222,7 +222,7 @@ declare
   v_open pg_catalog.timestamptz := private.open_since(v_from);
   v_jobs pg_catalog.jsonb;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('organization.read', p_org);
   select jsonb_build_object(
     'queue_wait', jsonb_agg(jsonb_build_object('hour', x.hour, 'p50', s.wait_p50, 'p95', s.wait_p95) order by x.hour),
     'throughput', jsonb_agg(jsonb_build_object('hour', x.hour, 'jobs', coalesce(s.finished, 0)) order by x.hour),
@@ -425,7 +425,7 @@ declare
   v_to pg_catalog.timestamptz := date_bin(v_step, now(), '2000-01-01') + v_step;
   v_from pg_catalog.timestamptz := v_to - make_interval(hours => p_hours);
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('organization.read', p_org);
   if v_step is null then
     perform private.fail('RY422', 'Figures are for 1, 24 or 168 hours.');
   end if;

@@ -152,7 +152,9 @@ begin
       status = p_status, finished_at = now(), lease_until = null, error = coalesce(p_error, j.error),
       result = coalesce(p_result, j.result), plan_summary = coalesce(p_plan_summary, j.plan_summary),
       is_quarantined = j.is_quarantined or p_event = 'quarantined',
-      planned_serial = case when j.type = 'PLAN' and p_status = 'SUCCEEDED' then private.state_serial(j.module_id) end
+      planned_serial = case when j.type = 'PLAN' and p_status = 'SUCCEEDED' then private.state_serial(j.module_id) end,
+      plan_sha256 = case when j.type <> 'PLAN' then j.plan_sha256
+        when p_status = 'SUCCEEDED' then substring(p_result ->> 'plan_sha256' from '^[0-9a-f]{64}$') end
     from public.provision_jobs as old
     where j.id = p_job and old.id = p_job
     returning j.org_id, j.attempt, j.type, j.module_id, old.status
@@ -478,13 +480,9 @@ grant execute on function private.worker_recover to worker;
 
 -- ## finish
 
--- Compares the announced log with the stored one: the ranges that are missing; a difference in content becomes an
--- event.
-create function private.check_log(p_job bigint, p_attempt integer, p_log jsonb) returns jsonb
-language plpgsql set search_path = '' as $$
-declare
-  v_last integer;
-  v_stored pg_catalog.record;
+-- The number of the last chunk of an announced log.
+create function private.announced_seq(p_log jsonb) returns integer
+language plpgsql immutable set search_path = '' as $$
 begin
   if coalesce(p_log ->> 'last_seq', '0') !~ '^([0-9]{1,6}|1000000)$'
     or coalesce(p_log ->> 'bytes', '0') !~ '^[0-9]{1,15}$'
@@ -493,20 +491,32 @@ begin
       'A log is announced by the number of its last chunk, 1,000,000 at most, its bytes and its SHA-256.',
         'Send {"last_seq": 1, "bytes": 10, "sha256": "…"}.');
   end if;
-  v_last := coalesce(p_log ->> 'last_seq', '0');
+  return coalesce(p_log ->> 'last_seq', '0');
+end;
+$$;
+
+-- Compares the announced log with the stored one: the ranges that are missing; a difference in content becomes an
+-- event.
+create function private.check_log(p_job bigint, p_attempt integer, p_log jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+declare
+  v_last integer := private.announced_seq(p_log);
+  v_stored pg_catalog.record;
+begin
   update public.provision_jobs set last_log_seq = v_last where id = p_job and last_log_seq <> v_last;
   if coalesce((p_log ->> 'is_incomplete')::boolean, false) then
     return '[]';
   end if;
-  if private.log_gaps(p_job, p_attempt, v_last) <> '[]' then
-    return private.log_gaps(p_job, p_attempt, v_last);
+  select s.* into v_stored from private.live_jobs as q
+  cross join lateral private.stored_log(p_job, p_attempt, q.log_day, v_last) as s where q.job_id = p_job;
+  if v_stored.missing <> '[]' then
+    return v_stored.missing;
   end if;
-  select * into v_stored from private.log_digest(p_job, p_attempt);
   if v_stored.bytes <> (p_log ->> 'bytes')::bigint or v_stored.sha256 <> p_log ->> 'sha256' then
     perform private.record_job_event(j, 'log_mismatch', null, null, 'system', null, 'system',
       'The stored log differs from what the runner announced.', jsonb_build_object('announced', jsonb_build_object(
         'last_seq', v_last, 'bytes', p_log -> 'bytes', 'sha256', left(p_log ->> 'sha256', 64)),
-        'stored', to_jsonb(v_stored)))
+        'stored', to_jsonb(v_stored) - 'missing'))
     from public.provision_jobs as j where j.id = p_job;
   end if;
   return '[]';
@@ -514,13 +524,14 @@ end;
 $$;
 
 -- A finish for an attempt that the runner no longer has: the same answer when it is a repetition, otherwise kept as a
--- late report.
+-- late report. Its log is wanted in any case.
 create function private.late_finish(
-  p_runner private.runner, p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb
+  p_runner private.runner, p_job bigint, p_attempt integer, p_status text, p_result jsonb, p_error jsonb, p_log jsonb
 ) returns jsonb
 language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
+  v_missing pg_catalog.jsonb := '[]';
 begin
   select * into v_job from public.provision_jobs where id = p_job;
   if not exists (
@@ -529,17 +540,26 @@ begin
   ) then
     perform private.fail('RY404', format('Job %s was never given to this runner.', p_job));
   end if;
+  if jsonb_typeof(p_log) = 'object' then
+    v_missing := private.log_gaps(p_job, p_attempt, private.announced_seq(p_log));
+  end if;
+  if p_log ->> 'is_incomplete' = 'true' then
+    v_missing := '[]';
+  end if;
   -- The reply to a finish was lost and it is sent again: the same answer.
   if v_job.attempt = p_attempt and v_job.worker_id = p_runner.worker_id and v_job.status::pg_catalog.text = p_status
     then
-    return jsonb_build_object('status', v_job.status, 'is_late', false);
+    return jsonb_build_object('status', v_job.status, 'is_late', false, 'missing', v_missing);
+  end if;
+  if (v_job.late_report ->> 'attempt', v_job.late_report ->> 'status') = (p_attempt::pg_catalog.text, p_status) then
+    return jsonb_build_object('status', v_job.status, 'is_late', true, 'missing', v_missing);
   end if;
   update public.provision_jobs set late_report = jsonb_build_object('attempt', p_attempt, 'status', p_status,
     'result', p_result, 'error', p_error, 'worker', p_runner.worker_name, 'at', now())
   where id = p_job returning * into v_job;
   perform private.record_job_event(v_job, 'late_report', null, null, 'worker', p_runner.worker_id, p_runner.worker_name,
     format('Attempt %s reported %s after it had lost the job.', p_attempt, p_status));
-  return jsonb_build_object('status', v_job.status, 'is_late', true);
+  return jsonb_build_object('status', v_job.status, 'is_late', true, 'missing', v_missing);
 end;
 $$;
 
@@ -607,7 +627,7 @@ begin
     return v_answer || private.finish_attempt(v_runner, p_job, p_attempt, p_status, p_result, p_error, p_plan_summary,
       p_log);
   end if;
-  return v_answer || private.late_finish(v_runner, p_job, p_attempt, p_status, p_result, p_error);
+  return v_answer || private.late_finish(v_runner, p_job, p_attempt, p_status, p_result, p_error, p_log);
 end;
 $$;
 comment on function private.worker_finish is

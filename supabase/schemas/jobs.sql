@@ -16,22 +16,20 @@ create type public.cancel_kind as enum ('AFTER_STEP', 'GRACEFUL', 'KILL');
 comment on type public.cancel_kind is
   'AFTER_STEP: stop after the current step · GRACEFUL: one SIGINT · KILL: at once, whatever it leaves behind.';
 
--- No foreign keys: the functions that write jobs read what those name, a module that was removed is kept unless it was
--- temporary, and a job goes only with its organisation. Each is a check for each row, also where it names nothing: two
--- were a fifth of what a thousand jobs cost, two more that are nearly always null a thirtieth.
+-- worker_id and instance_id have no foreign keys: a claim writes its own caller's, which it has just read.
 create table public.provision_jobs (
   id bigint generated always as identity primary key,
-  org_id uuid not null,
+  org_id uuid not null references public.organizations (id) on delete cascade,
   type public.job_type not null,
   status public.job_status not null default 'QUEUED',
   phase public.job_phase,
   module_id uuid,
   module_path text,
   group_path text,
-  target_worker_id uuid,
-  target_identity_id uuid,
+  target_worker_id uuid references public.workers (id),
+  target_identity_id uuid references public.cloud_identities (id),
   payload jsonb not null default '{}',
-  pinned_worker_id uuid,
+  pinned_worker_id uuid references public.workers (id),
   pinned_instance_name text,
   labels text[] not null default '{}',
   priority smallint not null default 100,
@@ -54,13 +52,16 @@ create table public.provision_jobs (
   approval_deadline_at timestamptz,
   needs_confirmation boolean not null default false,
   planned_serial bigint,
-  plan_job_id bigint,
-  retry_of bigint,
+  plan_sha256 text check (plan_sha256 ~ '^[0-9a-f]{64}$'),
+  message text check (length(message) <= 2000),
+  plan_job_id bigint references public.provision_jobs (id) on delete set null,
+  retry_of bigint references public.provision_jobs (id) on delete set null,
   rollout_id uuid,
   idempotency_key text,
   is_quarantined boolean not null default false,
   late_report jsonb,
   last_log_seq integer not null default 0,
+  log_day date,
   not_before_at timestamptz,
   created_by uuid,
   created_by_label text not null default 'system',
@@ -69,7 +70,9 @@ create table public.provision_jobs (
   claimed_at timestamptz,
   started_at timestamptz,
   finished_at timestamptz,
-  updated_at timestamptz not null default now()
+  updated_at timestamptz not null default now(),
+  constraint provision_jobs_module_fkey foreign key (org_id, module_id) references public.modules (org_id, id),
+  constraint provision_jobs_one_target check (num_nonnulls(module_id, target_worker_id, target_identity_id) = 1)
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
   -- Counts by status come from an index alone only where vacuum has been.
   autovacuum_vacuum_insert_scale_factor = 0.02);
@@ -78,8 +81,16 @@ create table public.provision_jobs (
 create index provision_jobs_org_id_status_idx on public.provision_jobs (org_id, status, id desc) include (type);
 create index provision_jobs_org_id_idx on public.provision_jobs (org_id, id desc);
 create index provision_jobs_module_id_idx on public.provision_jobs (module_id, id desc) where module_id is not null;
+-- A module's badge is read for every row of the tree, and plans may be many.
+create index provision_jobs_module_change_idx on public.provision_jobs (module_id, id desc)
+  where module_id is not null and type in ('APPLY', 'DESTROY', 'DRIFT');
 create index provision_jobs_target_identity_id_idx on public.provision_jobs (target_identity_id, id desc)
   where target_identity_id is not null;
+create index provision_jobs_target_worker_id_idx on public.provision_jobs (target_worker_id)
+  where target_worker_id is not null;
+create index provision_jobs_pinned_worker_id_idx on public.provision_jobs (pinned_worker_id)
+  where pinned_worker_id is not null;
+create index provision_jobs_retry_of_idx on public.provision_jobs (retry_of) where retry_of is not null;
 create index provision_jobs_worker_id_idx on public.provision_jobs (worker_id, id desc) where worker_id is not null;
 create index provision_jobs_finished_at_idx on public.provision_jobs (org_id, finished_at)
   where finished_at is not null;
@@ -123,6 +134,9 @@ comment on column public.provision_jobs.needs_confirmation is
   'Whether it waits for a member to confirm its plan, where no approval is asked for either.';
 comment on column public.provision_jobs.planned_serial is
   'Of a finished plan: the serial of the state that it was made against, 0 for none. It is applied only to that.';
+comment on column public.provision_jobs.plan_sha256 is
+  'Digest of the plan file: of a finished plan, the one that its runner sealed; of an apply, the one that it applies.';
+comment on column public.provision_jobs.message is 'Why it was requested; an apply has its plan''s.';
 comment on column public.provision_jobs.plan_job_id is 'The plan whose saved result it applies.';
 comment on column public.provision_jobs.retry_of is 'The job that it repeats.';
 comment on column public.provision_jobs.idempotency_key is
@@ -133,28 +147,15 @@ comment on column public.provision_jobs.late_report is
   'What an attempt reported after it had lost the job. It changed nothing.';
 comment on column public.provision_jobs.last_log_seq is
   'Last chunk of the current attempt''s log that the finish call announced.';
+comment on column public.provision_jobs.log_day is
+  'Day (UTC) on which its current attempt was claimed: the partition of that log. An earlier attempt''s day is not '
+  'after it.';
 comment on column public.provision_jobs.not_before_at is 'After a lost attempt: not tried again before this.';
 comment on column public.provision_jobs.created_by is 'The member who enqueued it; null for the database itself.';
 comment on column public.provision_jobs.created_by_label is 'Their name at that time.';
 comment on column public.provision_jobs.queued_at is 'When it last became QUEUED.';
 comment on column public.provision_jobs.claimed_at is 'When its current or last attempt was claimed.';
 comment on column public.provision_jobs.started_at is 'When that attempt reported its first phase.';
-
--- Not a check constraint: each of those is parsed again by every statement that writes to the table, and a job's claim
--- and end change none of these three (a fiftieth of what they cost).
--- Refuses a job about nothing, or about two things.
-create function private.refuse_targets() returns trigger
-language plpgsql set search_path = '' as $$
-begin
-  perform private.fail('RY422', 'A job is about one module, one runner or one cloud identity.',
-    'Name one of them.');
-  return null;
-end;
-$$;
-create trigger one_target before insert or update of module_id, target_worker_id, target_identity_id
-  on public.provision_jobs for each row
-  when (num_nonnulls(new.module_id, new.target_worker_id, new.target_identity_id) <> 1)
-  execute function private.refuse_targets();
 
 create view public.last_jobs with (security_invoker = true) as
 select
@@ -170,11 +171,13 @@ cross join lateral (
     j.id,
     j.type,
     j.status
-  from public.provision_jobs as j where j.module_id = m.id order by j.id desc limit 1
+  from public.provision_jobs as j
+  where j.module_id = m.id and j.type in ('APPLY', 'DESTROY', 'DRIFT') order by j.id desc limit 1
 ) as j
 where m.deleted_at is null;
 grant select on public.last_jobs to authenticated, service_role;
-comment on view public.last_jobs is 'The newest job of each module that has one: what the tree of modules shows.';
+comment on view public.last_jobs is
+  'The newest apply, destroy or drift check of each module that has one: how its infrastructure is.';
 
 -- ## scheduling
 create type private.job_stage as enum ('WAITING', 'BACKOFF', 'READY', 'RUNNING', 'HELD');
@@ -375,13 +378,13 @@ comment on column public.job_events.from_status is 'Status before; null when the
 comment on column public.job_events.to_status is 'Status after; null when the status stayed.';
 comment on column public.job_events.detail is 'More, for programs.';
 
--- What the foreign keys would do: an organisation's jobs and their events go with it.
+-- Rows without a foreign key go with their organisation: a key would lock the organisation's row for each event.
 create function private.remove_jobs_of_organization() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   delete from private.live_jobs where org_id = old.id;
   delete from public.job_events where org_id = old.id;
-  delete from public.provision_jobs where org_id = old.id;
+  delete from public.job_log_chunks where org_id = old.id;
   return old;
 end;
 $$;

@@ -49,7 +49,7 @@ declare
   v_module pg_catalog.uuid;
 begin
   select j.module_id into v_module from public.provision_jobs as j where j.id = p_job;
-  perform private.my_module(v_module, 'viewer');
+  perform private.my_module(v_module, 'state.read');
   return (
     select coalesce(jsonb_agg(to_jsonb(k) - 'body' - 'org_id' || jsonb_build_object('size', octet_length(k.body))
       order by k.attempt desc, k.number desc), '[]')
@@ -128,7 +128,7 @@ declare
   v_kept private.kept_states;
 begin
   select * into v_kept from private.kept_states where id = p_id;
-  perform private.my_module(v_kept.module_id, 'admin');
+  perform private.my_module(v_kept.module_id, 'state.write');
   if v_kept.discarded_at is not null or p_is_open and v_kept.stored_at is not null then
     perform private.fail('RY409', 'Somebody has decided about this state already.', 'Look at the job again.');
   end if;

@@ -65,7 +65,8 @@ select
     -- With a dispatcher the image's engines count, not the host's.
     case when coalesce(i.facts ->> 'dispatcher', 'local') <> 'local' then i.facts -> 'dispatcher_engines'
       else nullif(i.engines, case when i.engine_note is null then '{}' end::jsonb) end,
-    i.engine_note, i.facts -> 'clouds', coalesce(jsonb_typeof(i.facts -> 'degraded') = 'object', false)
+    case when coalesce(i.facts ->> 'dispatcher', 'local') = 'local' then i.engine_note end,
+    i.facts -> 'clouds', coalesce(jsonb_typeof(i.facts -> 'degraded') = 'object', false)
   )::private.offer as offer,
   coalesce(h.last_seen_at > now() - interval '60 seconds', false) as is_fresh,
   (select count(*) from private.live_jobs as j where j.instance_id = i.id and j.stage = 'RUNNING') as used

@@ -1,8 +1,9 @@
 -- Logs, artifacts and uploads. Every call of a runner carries (job, attempt) and is refused when its session no longer
 -- has that attempt: this fence makes requeueing safe. Logs are chunks, not lines (half the work, a third of the space),
 -- in one partition per day of the attempt's claim: so (job, attempt, seq) stays unique, and retention drops a table.
--- Partitions live in `private`; readers go through the parent and its policy. Chunks are not published: a wake-up
--- carries how far the log has come.
+-- Partitions live in `private`; readers go through the parent and its policy, and name the day (`log_day` of the job),
+-- so that they lock and read one partition of 400. Chunks are not published: a wake-up carries how far the log has
+-- come.
 
 -- Without check constraints: check_chunks has looked at every chunk, and they would be parsed again for every call.
 create table public.job_log_chunks (
@@ -38,13 +39,26 @@ exception
 end;
 $$;
 
+-- A day that has no partition of its own yet, because no sweep ran for days: a runner's call makes no tables.
+create table private.job_log_chunks_rest partition of public.job_log_chunks default;
+alter table private.job_log_chunks_rest enable row level security;
+comment on table private.job_log_chunks_rest is
+  'Job logs of days for which the sweep has made no partition. Empty while the sweep runs.';
+
+-- Today in UTC, whatever the time zone of the session.
+create function private.utc_day() returns date
+language sql stable set search_path = '' as $$
+  select (now() at time zone 'utc')::pg_catalog.date
+$$;
+
 -- The name of a day's log partition (in private).
 create function private.log_partition_name(p_day date) returns text
 language sql immutable set search_path = '' as $$
   select 'job_log_chunks_' || to_char(p_day, 'YYYYMMDD')
 $$;
 
--- Makes a day's log partition if it is not there.
+-- Makes a day's log partition if it is not there. Chunks that came before it stay in the partition for the rest, and
+-- the day with them.
 create function private.ensure_log_partition(p_day date) returns void
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -54,7 +68,8 @@ begin
     return;
   end if;
   perform pg_advisory_xact_lock(private.lock_key('log_partition'));
-  if to_regclass('private.' || v_name) is not null then
+  if to_regclass('private.' || v_name) is not null
+    or exists (select from private.job_log_chunks_rest as c where c.log_day = p_day) then
     return;
   end if;
   -- Attaching takes a weaker lock on the parent than "create … partition of": appends go on meanwhile.
@@ -68,7 +83,7 @@ $$;
 
 do $$
 begin
-  perform private.ensure_log_partition(current_date + d) from generate_series(0, 2) as d;
+  perform private.ensure_log_partition(private.utc_day() + d) from generate_series(0, 2) as d;
 end;
 $$;
 
@@ -94,11 +109,12 @@ begin
 end;
 $$;
 
-create function private.worker_append_logs(p_job bigint, p_attempt integer, p_chunks jsonb) returns jsonb
+create function private.worker_append_logs(
+  p_job bigint, p_attempt integer, p_chunks jsonb, p_is_late boolean default false
+) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  -- Without a lock: a chunk that slips in while the attempt is being lost is still that attempt's own log.
-  v_live private.live_jobs := private.fenced_job(private.this_runner(), p_job, p_attempt);
+  v_live private.live_jobs := private.log_place(private.this_runner(), p_job, p_attempt, p_is_late);
   v_last integer;
 begin
   perform private.check_chunks(p_chunks);
@@ -106,9 +122,6 @@ begin
   -- A crash may lose the last chunks: the finish call tells the runner which are missing, and it still has them on
   -- disk.
   perform set_config('synchronous_commit', 'off', true);
-  if to_regclass('private.job_log_chunks_' || to_char(v_live.log_day, 'YYYYMMDD')) is null then
-    perform private.ensure_log_partition(v_live.log_day);
-  end if;
   insert into public.job_log_chunks (log_day, job_id, attempt, seq, org_id, step, body, line_count, bytes)
   select v_live.log_day, p_job, p_attempt, c.seq, v_live.org_id, left(coalesce(c.step, ''), 100), c.body,
     octet_length(c.body) - octet_length(replace(c.body, chr(10), '')) + (c.body <> ''
@@ -122,29 +135,35 @@ end;
 $$;
 comment on function private.worker_append_logs is
   'Appends log chunks [{seq, step, body}]. A chunk that is already there is left as it is, so repeating a call is '
-  'harmless.';
+  'harmless. With p_is_late an attempt that lost its job fills the gaps that its late report was answered with.';
 grant execute on function private.worker_append_logs to worker, executor;
 
--- Ranges of chunks that have not arrived: [[from, to], …].
-create function private.log_gaps(p_job bigint, p_attempt integer, p_last integer) returns jsonb
-language sql stable set search_path = '' as $$
-  -- From what is there, not from what was announced: a number costs nothing to say.
-  select coalesce(jsonb_agg(jsonb_build_array(g.before + 1, g.seq - 1) order by g.seq), '[]')
-  from (
-    select c.seq, coalesce(lag(c.seq) over (order by c.seq), 0) as before from (
-      select k.seq from public.job_log_chunks as k where k.job_id = p_job and k.attempt = p_attempt and k.seq <= p_last
-      union all select p_last + 1
-    ) as c
-  ) as g
-  where g.seq > g.before + 1
-$$;
-
--- Size and SHA-256 of a stored log; the digest only up to 16 MiB, so that a finish call stays short.
-create function private.log_digest(p_job bigint, p_attempt integer) returns table (bytes bigint, sha256 text)
-language sql stable set search_path = '' as $$
-  select coalesce(sum(c.bytes), 0), case when coalesce(sum(c.bytes), 0) <= 16777216
-    then encode(sha256(convert_to(coalesce(string_agg(c.body, '' order by c.seq), ''), 'UTF8')), 'hex') end
-  from public.job_log_chunks as c where c.job_id = p_job and c.attempt = p_attempt
+-- What is stored of an attempt's log: the ranges of chunks that have not arrived, [[from, to], …], its size, and, when
+-- none is missing, its SHA-256; that only up to 16 MiB, so that a finish call stays short.
+create function private.stored_log(p_job bigint, p_attempt integer, p_day date, p_last integer)
+returns table (missing jsonb, bytes bigint, sha256 text)
+language plpgsql stable set search_path = '' as $$
+begin
+  -- Executed as text, so that it is planned for this day: a runner's calls have generic plans, which lock every
+  -- partition. From what is there, not from what was announced: a number costs nothing to say.
+  return query execute $query$
+    select s.missing, s.bytes, case when s.missing = '[]' and s.bytes <= 16777216 then (
+      select encode(sha256(convert_to(coalesce(string_agg(c.body, '' order by c.seq), ''), 'UTF8')), 'hex')
+      from public.job_log_chunks as c where c.log_day = $3 and c.job_id = $1 and c.attempt = $2) end
+    from (
+      select coalesce(jsonb_agg(jsonb_build_array(g.before + 1, g.seq - 1) order by g.seq)
+          filter (where g.seq > g.before + 1 and g.seq <= $4 + 1), '[]') as missing,
+        coalesce(sum(g.bytes), 0)::bigint as bytes
+      from (
+        select c.seq, c.bytes, coalesce(lag(c.seq) over (order by c.seq), 0) as before from (
+          select k.seq, k.bytes from public.job_log_chunks as k
+          where k.log_day = $3 and k.job_id = $1 and k.attempt = $2
+          union all select $4 + 1, 0
+        ) as c
+      ) as g
+    ) as s
+  $query$ using p_job, p_attempt, p_day, p_last;
+end;
 $$;
 
 -- ## artifacts
@@ -238,7 +257,7 @@ comment on column private.uploads.sha256 is 'SHA-256 of the archive (hex).';
 create function private.upload_source(p_module uuid, p_body_base64 text, p_sha256 text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'operator');
+  v_module public.modules := private.my_module(p_module, 'job.run');
   v_body pg_catalog.bytea;
   v_id pg_catalog.uuid;
 begin

@@ -37,7 +37,7 @@ create policy "Members see their organisation's groups" on public.groups
 create table public.modules (
   id uuid primary key default gen_random_uuid(),
   org_id uuid not null references public.organizations (id) on delete cascade,
-  group_id uuid not null references public.groups (id),
+  group_id uuid references public.groups (id) on delete set null,
   group_path text not null,
   name text not null,
   path text not null,
@@ -64,11 +64,14 @@ create table public.modules (
   deleted_at timestamptz,
   drift_since timestamptz,
   drift_resources integer,
-  drift_checked_at timestamptz
+  drift_checked_at timestamptz,
+  unique (org_id, id),
+  -- A removed module outlives its group.
+  constraint modules_group_check check (group_id is not null or deleted_at is not null)
 ) with (fillfactor = 80);
 create unique index modules_path_idx on public.modules (org_id, path) where deleted_at is null;
 create index modules_group_id_idx on public.modules (group_id);
-create index modules_is_temporary_idx on public.modules (updated_at) where is_temporary;
+create index modules_is_temporary_idx on public.modules (updated_at) where is_temporary and deleted_at is null;
 create index modules_pinned_worker_id_idx on public.modules (pinned_worker_id) where pinned_worker_id is not null;
 create index modules_drift_idx on public.modules (org_id, path) where drift_since is not null and deleted_at is null;
 alter table public.modules enable row level security;
@@ -248,7 +251,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_group public.groups;
 begin
-  perform private.need_role(p_org, 'operator');
+  perform private.need('group.write', p_org, p_path);
   perform private.check_hooks(p_hooks);
   perform private.check_env(p_env);
   perform private.ensure_groups(p_org, p_path);
@@ -307,7 +310,7 @@ begin
   if v_group.id is null then
     perform private.fail('RY404', 'There is no such group.');
   end if;
-  perform private.need_role(v_group.org_id, 'admin');
+  perform private.need('group.delete', v_group.org_id, v_group.path);
   if exists (select from public.modules where group_id = p_group and deleted_at is null)
     or exists (select from public.groups where org_id = v_group.org_id and starts_with(path, v_group.path || '/')) then
     perform private.fail('RY409', format('"%s" is not empty.', v_group.path), 'Remove its modules and groups first.');
@@ -315,10 +318,6 @@ begin
   if exists (select from public.worker_assignments where org_id = v_group.org_id and path = v_group.path) then
     perform private.fail('RY409', format('Runners are assigned to "%s".', v_group.path),
       'Take those assignments away first.');
-  end if;
-  if exists (select from public.modules where group_id = p_group) then
-    perform private.fail('RY409', format('Removed modules of "%s" still have a history.', v_group.path),
-      'The group can stay; it costs nothing.');
   end if;
   delete from public.groups where id = p_group;
   perform private.audit(v_group.org_id, 'group.deleted', 'group', p_group::pg_catalog.text, v_group.path);
@@ -409,7 +408,7 @@ declare
   v_new public.modules;
   v_module public.modules;
 begin
-  perform private.need_role(p_org, 'operator');
+  perform private.need('module.write', p_org, p_group_path);
   if coalesce(p_name, '') !~ '^[a-z0-9][a-z0-9_-]{0,62}$' then
     perform private.fail('RY422', 'That is not a name for a module.',
       'Use 1 to 63 lower-case letters, digits, hyphens and underscores.');
@@ -420,7 +419,7 @@ begin
   end if;
   v_new := private.merge_spec(private.blank_module(p_org), p_spec);
   if v_new.can_apply_uploads then
-    perform private.need_role(p_org, 'admin');
+    perform private.need('module.guard', p_org, p_group_path);
   end if;
   insert into public.modules (
     org_id, group_id, group_path, name, path, description, source_kind, source, engine, engine_version, backend,
@@ -450,7 +449,7 @@ comment on function private.create_module is
 grant execute on function private.create_module to authenticated;
 
 -- A module that the caller may use in that role.
-create function private.my_module(p_module uuid, p_role public.member_role) returns public.modules
+create function private.my_module(p_module uuid, p_verb text) returns public.modules
 language plpgsql stable set search_path = '' as $$
 declare
   v_module public.modules;
@@ -460,7 +459,7 @@ begin
   if v_module.id is null then
     perform private.fail('RY404', 'There is no such module.', 'It may have been removed.');
   end if;
-  perform private.need_role(v_module.org_id, p_role);
+  perform private.need(p_verb, v_module.org_id, v_module.path);
   return v_module;
 end;
 $$;
@@ -468,18 +467,18 @@ $$;
 create function private.update_module(p_module uuid, p_spec jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_old public.modules := private.my_module(p_module, 'operator');
+  v_old public.modules := private.my_module(p_module, 'module.write');
   v_module public.modules;
 begin
   -- Locked, then read: what somebody else changes meanwhile must not be written back.
   perform from public.modules where id = p_module for no key update;
-  v_old := private.my_module(p_module, 'operator');
+  v_old := private.my_module(p_module, 'module.write');
   v_module := private.merge_spec(v_old, p_spec);
   -- What is temporary goes by itself, and only admins remove modules.
   if v_module.approvals_required < v_old.approvals_required
     or v_module.can_apply_uploads and not v_old.can_apply_uploads
     or v_module.is_temporary and not v_old.is_temporary then
-    perform private.need_role(v_old.org_id, 'admin');
+    perform private.need('module.guard', v_old.org_id, v_old.path);
   end if;
   update public.modules set
     description = v_module.description, source_kind = v_module.source_kind, source = v_module.source,
@@ -508,7 +507,7 @@ grant execute on function private.update_module to authenticated;
 create function private.delete_module(p_module uuid, p_confirm_name text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'admin');
+  v_module public.modules := private.my_module(p_module, 'module.delete');
   v_worker pg_catalog.uuid;
 begin
   if p_confirm_name is distinct from v_module.name then
@@ -517,7 +516,7 @@ begin
   end if;
   perform private.lock_routing(v_module.org_id, true);
   perform pg_advisory_xact_lock(private.lock_key('state', p_module::pg_catalog.text));
-  v_module := private.my_module(p_module, 'admin');
+  v_module := private.my_module(p_module, 'module.delete');
   if private.is_state_in_use(p_module)
     or exists (select from public.provision_jobs where module_id = p_module and status = 'AWAITING_APPROVAL') then
     perform private.fail('RY409', 'The module has jobs that are not finished.',
@@ -552,11 +551,11 @@ $$;
 create function private.lock_module(p_module uuid, p_reason text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'operator');
+  v_module public.modules := private.my_module(p_module, 'module.lock');
   v_lock public.module_locks;
 begin
   perform private.lock_state(v_module.org_id, p_module);
-  v_module := private.my_module(p_module, 'operator');
+  v_module := private.my_module(p_module, 'module.lock');
   perform private.refuse_queued_changes(p_module);
   insert into public.module_locks (module_id, org_id, reason, user_id, user_label)
   values (v_module.id, v_module.org_id, trim(p_reason), private.caller_id(), private.caller_label(v_module.org_id))
@@ -581,7 +580,7 @@ grant execute on function private.lock_module to authenticated;
 create function private.unlock_module(p_module uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'operator');
+  v_module public.modules := private.my_module(p_module, 'module.lock');
   v_lock public.module_locks;
 begin
   delete from public.module_locks where module_id = p_module returning * into v_lock;

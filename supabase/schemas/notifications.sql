@@ -84,7 +84,7 @@ create index deliveries_subject_idx on public.deliveries (rule_id, subject, id) 
 alter table public.deliveries enable row level security;
 grant select on public.deliveries to authenticated, service_role;
 create policy "Admins read the log of deliveries" on public.deliveries
-  for select to authenticated using (org_id = any(array(select private.my_admin_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('notification.manage'))));
 comment on table public.deliveries is
   'Messages: one for each event and rule, written with the event, and what became of it. Kept for 30 days.';
 comment on column public.deliveries.rule_id is
@@ -370,6 +370,11 @@ begin
     next_at = case when v_status = 'PENDING'
       then now() + make_interval(secs => v_retry[v_delivery.attempt] * (0.9 + random() * 0.2)) else next_at end
   where id = p_delivery returning * into v_delivery;
+  if v_delivery.status = 'DELIVERED' then
+    -- The receiver answers again: what waits for it need not wait longer.
+    update public.deliveries set next_at = now()
+    where rule_id = v_delivery.rule_id and status = 'PENDING' and lease_id is null and next_at > now();
+  end if;
   perform private.wake_org(v_delivery.org_id, 'deliveries', p_delivery::pg_catalog.text);
   return jsonb_build_object('status', v_delivery.status, 'next_at', v_delivery.next_at);
 end;
@@ -426,7 +431,7 @@ $$;
 create function private.list_notification_rules(p_org uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('notification.read', p_org);
   return (select coalesce(jsonb_agg(private.rule_json(r) order by r.path, r.created_at), '[]')
     from public.notification_rules as r where r.org_id = p_org and r.removed_at is null);
 end;
@@ -483,7 +488,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_rule public.notification_rules;
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('notification.manage', p_org);
   if (select count(*) from public.notification_rules as r where r.org_id = p_org and r.removed_at is null) >= 200 then
     perform private.fail('RY429', 'An organisation has at most 200 rules.', 'One rule may send several events.');
   end if;
@@ -513,7 +518,7 @@ begin
   if v_rule.id is null then
     perform private.fail('RY404', 'There is no such rule.');
   end if;
-  perform private.need_role(v_rule.org_id, 'admin');
+  perform private.need('notification.manage', v_rule.org_id);
   return v_rule;
 end;
 $$;
@@ -577,7 +582,7 @@ create function private.list_deliveries(
 ) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('notification.manage', p_org);
   if coalesce(p_limit, 0) not between 1 and 200 or coalesce(p_status, 'PENDING') not in ('PENDING', 'DELIVERED',
     'KEPT', 'FAILED') then
     perform private.fail('RY422', 'A page has 1 to 200 deliveries, of one status: PENDING, DELIVERED, KEPT or FAILED.');
@@ -607,7 +612,7 @@ begin
   if v_delivery.id is null then
     perform private.fail('RY404', format('There is no delivery %s.', p_delivery));
   end if;
-  perform private.need_role(v_delivery.org_id, 'admin');
+  perform private.need('notification.manage', v_delivery.org_id);
   if not exists (select from private.notification_secrets as s where s.rule_id = v_delivery.rule_id) then
     perform private.fail('RY409', 'Its rule was removed, and with it the address.',
       'Create the rule anew; it sends what happens from then on.');

@@ -1,5 +1,5 @@
 -- What pages ask for. "Why is it waiting?" uses the claim's own rules: the same lane, lane_fit, lane_instances,
--- shortfall and has_nearer, so the answer cannot disagree with the claim (a test compares them). Thousands of runners
+-- shortfall and preferred_runners, so the answer cannot disagree with the claim (a test compares them). Thousands of runners
 -- share a few distances and offers, and each is evaluated once. Lists of runners, jobs and modules come a page at a
 -- time, with search, order and true counts: REST cuts a table at a thousand rows. The list of events reads two indexes
 -- by time, no further than one page; a search that finds little stops after a bound and says so.
@@ -32,15 +32,18 @@ create function private.lane_verdicts(
 )
 language sql stable set search_path = '' as $$
   with fit as materialized (
-    select f.* from private.lane_fit(p_lane, null) as f
-  ), nearer as materialized (
-    select d.distance, private.has_nearer(l, d.distance) as is_there
+    select f.* from private.lane_fit(array[p_lane], null) as f
+  ), before as materialized (
+    select d.distance, (
+      select min(p.reason) from private.preferred_runners as p where p.lane_id = p_lane and p.distance < d.distance
+    ) as reason
     from (select distinct f.distance from fit as f where f.reason is null) as d
-    join private.lanes as l on l.id = p_lane
   )
-  select f.worker_id, w.name, w.status, case
+  select w.id, w.name, w.status, case
+    when f.worker_id is null and l.pinned_worker_id <> w.id then 'pinned_elsewhere'
+    when f.worker_id is null then 'not_assigned'
     when f.reason is not null then lower(f.reason)
-    when s.is_available then case when n.is_there then 'nearer' else 'ok' end
+    when s.is_available then coalesce(b.reason, 'ok')
     when w.is_disabled then 'disabled'
     when w.is_draining then 'draining'
     when not s.has_named then 'instance_missing'
@@ -53,111 +56,131 @@ language sql stable set search_path = '' as $$
     when w.never_contacted then 'never_contacted'
     else 'offline'
   end, f.distance, f.instance_name
-  from fit as f
-  join public.workers as w on w.id = f.worker_id
-  join private.worker_prospects as p on p.worker_id = f.worker_id
-  left join nearer as n on n.distance = f.distance
-  left join private.lane_states(p_lane) as s on s.worker_id = f.worker_id
+  from private.lanes as l
+  join public.workers as w on (w.org_id = l.org_id or w.is_shared) and w.removed_at is null
+  join private.worker_prospects as p on p.worker_id = w.id
+  left join fit as f on f.worker_id = w.id
+  left join before as b on b.distance = f.distance
+  left join private.lane_states(p_lane) as s on s.worker_id = w.id
+  where l.id = p_lane
 $$;
 
--- A verdict in words, and what would help.
-create function private.verdict_words(p_code text, p_lane private.lanes, p_worker public.workers) returns text[]
-language sql stable set search_path = '' as $$
-  select case p_code
-    when 'ok' then array['Can take it now', '']
-    when 'nearer' then array['A runner nearer to the module is available and goes first', '']
-    when 'busy' then array[format('All slots are in use (%s per instance)', p_worker.capacity),
-      'Wait, or raise its capacity']
-    when 'draining' then array['Draining: ' || coalesce(p_worker.drain_reason, 'finishes what it has'), 'Resume it']
-    when 'disabled' then array['Disabled', 'Enable it']
-    when 'offline' then array['Offline: ' || p_worker.status_reason, 'Start it']
-    when 'never_contacted' then array['Never contacted', 'Start it with its id and token']
-    when 'no_credential' then array['Has no usable token or service account, so it cannot connect',
-      'Rotate its token, or give it a service account that is enabled']
-    when 'scaled_to_zero' then array['Asleep; it starts when a job needs it', '']
-    when 'starting' then array['Starting', '']
-    when 'instance_missing' then array[format('No instance called "%s" is connected', p_lane.pinned_instance_name),
-      'Start that instance, or change the module''s pin']
-    when 'not_assigned' then array['Not assigned to the module, its groups or all modules', 'Assign it']
-    when 'labels_missing' then array[format('Lacks %s', (
-      select string_agg(x, ', ') from unnest(p_lane.labels) as x where x <> all (p_worker.labels))),
-        'Add the label, if it is true of the machine']
-    when 'type_refused' then array['Does not accept this type of job', 'Change the types that it accepts']
-    when 'pinned_elsewhere' then array['The job is pinned to another runner', 'Change the module''s pin']
-    when 'is_target' then array['The job is about this runner itself', 'Another runner must do it']
-    when 'shared_refused' then array['The organisation does not use shared runners',
-      'Change that in the organisation''s settings']
-    when 'shared_elsewhere' then array['The installation keeps this shared runner for other organisations', '']
-    when 'degraded' then array['Degraded: ' || coalesce((
-      select i.facts #>> '{degraded,reason}' from public.worker_instances as i
-      where i.worker_id = p_worker.id and jsonb_typeof(i.facts -> 'degraded') = 'object' order by i.updated_at desc
-        limit 1), 'it cannot run jobs just now'), 'Look at the runner''s page']
-    when 'engine_preparing' then array[format('%s is still being prepared there', p_lane.engine), 'Wait a little']
-    when 'engine_missing' then array[format('Has no %s', p_lane.engine), format('Install %s on the machine',
-      p_lane.engine)]
-    when 'engine_version' then array[format('Its %s is not %s', p_lane.engine, p_lane.engine_version),
-      'Install that version, or change the module''s requirement']
-    when 'cloud_missing' then array[format('Says that it cannot act in %s', p_lane.cloud),
-      'Give it the rights; its doctor command says what is missing']
-  end
-$$;
+create view private.verdicts as
+select
+  v.rank, v.code, v.reason, v.help, v.summary, v.next_step
+from (values
+  (1, 'ok', 'Can take it now', '', 'A runner can take it now.', 'It starts when that runner next asks for jobs.'),
+  (2, 'busy', 'All slots are in use ({capacity} per instance)', 'Wait, or raise its capacity',
+    'Every runner that may run it is busy.',
+    'It starts when a slot is free; more capacity or another runner would help.'),
+  (3, 'nearer', 'A runner nearer to the module is available and goes first', '',
+    'A nearer runner is available and takes it first.', 'It starts when that runner next asks for jobs.'),
+  (4, 'engine_preparing', '{engine} is still being prepared there', 'Wait a little',
+    'The runner that may run it is still preparing the engine.', 'It begins when the engine is there.'),
+  (5, 'starting', 'Starting', '', 'The runner that may run it is starting.',
+    'It begins with that runner''s first look.'),
+  (6, 'scaled_to_zero', 'Asleep; it starts when a job needs it', '', 'The runner that may run it is asleep.',
+    'It is being started.'),
+  (7, 'degraded', 'Degraded: {degraded}', 'Look at the runner''s page', 'The runners that may run it are degraded.',
+    'Their pages say what is wrong with them.'),
+  (8, 'draining', 'Draining: {drain}', 'Resume it', 'The runners that may run it are draining.',
+    'Resume one of them, or assign another runner.'),
+  (9, 'disabled', 'Disabled', 'Enable it', 'The runners that may run it are disabled.', 'Enable one of them.'),
+  (10, 'offline', 'Offline: {status}', 'Start it', 'The runners that may run it are offline.',
+    'Start one of them, or assign another runner.'),
+  (11, 'never_contacted', 'Never contacted', 'Start it with its id and token',
+    'The runner that may run it has never connected.', 'Start it with its id and token.'),
+  (12, 'no_credential', 'Has no usable token or service account, so it cannot connect',
+    'Rotate its token, or give it a service account that is enabled',
+    'The runner that may run it has no usable token or service account, so it cannot connect.',
+    'Rotate its token, or give it a service account that is enabled.'),
+  (13, 'own_first', 'The organisation''s own runners come first, even while they are busy or away',
+    'Let shared runners help when no own runner is available, in the organisation''s settings',
+    'Only the organisation''s own runners may run it, and none of them is available.',
+    'Start one of them.'),
+  (14, 'instance_missing', 'No instance called "{instance}" is connected',
+    'Start that instance, or change the module''s pin',
+    'It is pinned to instance "{instance}", which is not connected.', 'Start that instance, or change the pin.'),
+  (15, 'engine_version', 'Its {engine} is not {version}', 'Install that version, or change the module''s requirement',
+    'No runner that may run it has {engine} {version}.',
+    'Install that version on one of them, or change the module''s requirement.'),
+  (16, 'engine_missing', 'Has no {engine}', 'Install {engine} on the machine', 'No runner that may run it has {engine}.',
+    'Install the engine on one of them, or assign a runner that has it.'),
+  (17, 'cloud_missing', 'Says that it cannot act in {cloud}',
+    'Give it the rights; its doctor command says what is missing', 'No runner that may run it can act in {cloud}.',
+    'Give one of them the rights; its doctor command says what is missing.'),
+  (18, 'labels_missing', 'Lacks {missing}', 'Add the label, if it is true of the machine',
+    'No assigned runner has the labels {labels}.', 'Add the labels to a runner that has what they say.'),
+  (19, 'type_refused', 'Does not accept this type of job', 'Change the types that it accepts',
+    'No assigned runner accepts {type} jobs.', 'Change the types that a runner accepts.'),
+  (20, 'is_target', 'The job is about this runner itself', 'Another runner must do it',
+    'Only the runner that the job is about could run it.', 'Add another runner, or use a shared one.'),
+  (21, 'shared_refused', 'The organisation does not use shared runners', 'Change that in the organisation''s settings',
+    'Only shared runners could run it, and the organisation does not use them.',
+    'Add a runner, or change the organisation''s settings.'),
+  (22, 'shared_elsewhere', 'The installation keeps this shared runner for other organisations', '',
+    'Only shared runners that are kept for other organisations could run it.',
+    'Add a runner, or ask whoever runs this installation.'),
+  (23, 'pinned_elsewhere', 'The job is pinned to another runner', 'Change the module''s pin',
+    'The runner that it is pinned to cannot run it.', 'Change the pin, or assign that runner.'),
+  (24, 'not_assigned', 'Not assigned to the module, its groups or all modules', 'Assign it',
+    'No runner is assigned to {path}.', 'Assign a runner to the module, a group above it, or all modules.')
+) as v (rank, code, reason, help, summary, next_step);
+comment on view private.verdicts is
+  'Why a runner does not take a job now: in words about the runner, and, for the verdict that is nearest to "ok", about '
+  'the job. Names in braces are filled in.';
+comment on column private.verdicts.code is 'What programs read.';
+comment on column private.verdicts.help is 'What would help the runner.';
+comment on column private.verdicts.summary is 'About the job, when this is the verdict that is nearest to "ok".';
+comment on column private.verdicts.rank is 'The nearer to "ok", the lower: the lowest one says why a job waits.';
+comment on column private.verdicts.next_step is 'What would help the job.';
 
--- The verdict of the runner that comes nearest to taking a job, as the reason why the job waits, and what would help.
-create function private.best_words(p_job public.provision_jobs, p_code text) returns text[]
-language plpgsql stable set search_path = '' as $$
+-- A text with its names in braces filled in.
+create function private.fill_in(p_text text, p_facts jsonb) returns text
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_fact pg_catalog.record;
 begin
-  return case p_code
-    when 'ok' then array['A runner can take it now.', 'It starts when that runner next asks for jobs.']
-    when 'busy' then array['Every runner that may run it is busy.',
-      'It starts when a slot is free; more capacity or another runner would help.']
-    when 'nearer' then array['A nearer runner is available and takes it first.',
-      'It starts when that runner next asks for jobs.']
-    when 'draining' then array['The runners that may run it are draining.',
-      'Resume one of them, or assign another runner.']
-    when 'disabled' then array['The runners that may run it are disabled.', 'Enable one of them.']
-    when 'scaled_to_zero' then array['The runner that may run it is asleep.', 'It is being started.']
-    when 'starting' then array['The runner that may run it is starting.', 'It begins with that runner''s first look.']
-    when 'offline' then array['The runners that may run it are offline.',
-      'Start one of them, or assign another runner.']
-    when 'never_contacted' then array['The runner that may run it has never connected.',
-      'Start it with its id and token.']
-    when 'no_credential'
-      then array['The runner that may run it has no usable token or service account, so it cannot connect.',
-        'Rotate its token, or give it a service account that is enabled.']
-    when 'instance_missing' then array[format('It is pinned to instance "%s", which is not connected.',
-      p_job.pinned_instance_name), 'Start that instance, or change the pin.']
-    when 'labels_missing' then array[format('No assigned runner has the labels %s.',
-      array_to_string(p_job.labels, ', ')), 'Add the labels to a runner that has what they say.']
-    when 'type_refused' then array[format('No assigned runner accepts %s jobs.', p_job.type),
-      'Change the types that a runner accepts.']
-    when 'not_assigned' then array[format('No runner is assigned to %s.',
-      coalesce(p_job.module_path, 'the organisation')),
-        'Assign a runner to the module, a group above it, or all modules.']
-    when 'pinned_elsewhere' then array['The runner that it is pinned to cannot run it.',
-      'Change the pin, or assign that runner.']
-    when 'is_target' then array['Only the runner that the job is about could run it.',
-      'Add another runner, or use a shared one.']
-    when 'shared_refused' then array['Only shared runners could run it, and the organisation does not use them.',
-      'Add a runner, or change the organisation''s settings.']
-    when 'shared_elsewhere' then array['Only shared runners that are kept for other organisations could run it.',
-      'Add a runner, or ask whoever runs this installation.']
-    when 'degraded' then array['The runners that may run it are degraded.', 'Their pages say what is wrong with them.']
-    when 'engine_preparing' then array['The runner that may run it is still preparing the engine.',
-      'It begins when the engine is there.']
-    when 'engine_missing' then array[format('No runner that may run it has %s.', p_job.payload #>> '{module,engine}'),
-      'Install the engine on one of them, or assign a runner that has it.']
-    when 'engine_version' then array[format('No runner that may run it has %s %s.', p_job.payload #>> '{module,engine}',
-      p_job.payload #>> '{module,engine_version}'),
-        'Install that version on one of them, or change the module''s requirement.']
-    when 'cloud_missing' then array[format('No runner that may run it can act in %s.',
-      p_job.payload #>> '{lifecycle,identity,provider}'),
-        'Give one of them the rights; its doctor command says what is missing.']
-    else array['There is no runner.', 'Add a runner.'] end;
+  for v_fact in select f.key, f.value from jsonb_each_text(p_facts) as f loop
+    p_text := replace(p_text, '{' || v_fact.key || '}', coalesce(v_fact.value, ''));
+  end loop;
+  return p_text;
 end;
 $$;
 
--- Why a job waits, in one sentence, and what would help, in another.
-create function private.queue_words(p_job public.provision_jobs, p_live private.live_jobs, p_code text) returns text[]
+-- What the words about a runner and a lane's jobs name.
+create function private.verdict_facts(p_lane private.lanes, p_worker public.workers) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('engine', p_lane.engine, 'version', p_lane.engine_version, 'cloud', p_lane.cloud,
+    'instance', p_lane.pinned_instance_name, 'capacity', p_worker.capacity, 'status', p_worker.status_reason,
+    'drain', coalesce(p_worker.drain_reason, 'finishes what it has'), 'missing', (
+      select string_agg(x, ', ') from unnest(p_lane.labels) as x where x <> all (p_worker.labels)),
+    'degraded', coalesce((
+      select i.facts #>> '{degraded,reason}' from public.worker_instances as i
+      where i.worker_id = p_worker.id and jsonb_typeof(i.facts -> 'degraded') = 'object'
+      order by i.updated_at desc limit 1), 'it cannot run jobs just now'))
+$$;
+
+-- The verdict of the runner that comes nearest to taking a job, as the reason why the job waits, and what would help.
+create function private.best_words(p_job public.provision_jobs, p_lane private.lanes, p_codes text[]) returns text[]
+language plpgsql stable set search_path = '' as $$
+declare
+  v_facts pg_catalog.jsonb := jsonb_build_object('engine', p_lane.engine, 'version', p_lane.engine_version,
+    'cloud', p_lane.cloud, 'instance', p_lane.pinned_instance_name, 'labels', array_to_string(p_lane.labels, ', '),
+    'type', p_job.type, 'path', coalesce(p_job.module_path, 'the organisation'));
+  v_words pg_catalog.text[];
+begin
+  select array[private.fill_in(v.summary, v_facts), private.fill_in(v.next_step, v_facts) || case
+    when 'own_first' = any (p_codes)
+    then ' Shared runners could run it: let them help when no own runner is available, in the organisation''s settings.'
+    else '' end]
+  into v_words from private.verdicts as v where v.code = any (p_codes) order by v.rank limit 1;
+  return coalesce(v_words, array['There is no runner.', 'Add a runner.']);
+end;
+$$;
+
+-- Why a job waits that no runner could take now, in one sentence, and what would help, in another; else null.
+create function private.queue_words(p_job public.provision_jobs, p_live private.live_jobs) returns text[]
 language plpgsql stable set search_path = '' as $$
 declare
   v_current private.live_jobs;
@@ -189,18 +212,8 @@ begin
       else array[format('Job %s of the same module goes first: one job per state at a time.', v_current.job_id),
         'It starts when that one is done.'] end;
   end if;
-  return private.best_words(p_job, p_code);
+  return null;
 end;
-$$;
-
--- The nearer a verdict is to "ok", the lower: the lowest one says why a job waits.
-create function private.verdict_rank(p_code text) returns integer
-language sql immutable set search_path = '' as $$
-  select array_position(array['ok', 'busy', 'nearer', 'engine_preparing', 'starting', 'scaled_to_zero', 'degraded',
-    'draining', 'disabled', 'offline', 'never_contacted', 'no_credential', 'instance_missing', 'engine_version',
-      'engine_missing', 'cloud_missing',
-    'labels_missing', 'type_refused', 'is_target', 'shared_refused', 'shared_elsewhere',
-    'pinned_elsewhere', 'not_assigned'], p_code)
 $$;
 
 -- How many ready jobs that want the same runners go before this one; counted up to a thousand.
@@ -226,7 +239,7 @@ declare
   v_job public.provision_jobs;
   v_live private.live_jobs;
   v_lane private.lanes;
-  v_best pg_catalog.text;
+  v_codes pg_catalog.text[];
   v_counts pg_catalog.jsonb;
   v_runners pg_catalog.jsonb;
   v_words pg_catalog.text[];
@@ -250,25 +263,26 @@ begin
   with verdict as materialized (
     select v.* from private.lane_verdicts(v_lane.id) as v
   ), reason as materialized (
-    select c.code, c.n, private.verdict_rank(c.code) as rank
+    select c.code, c.n, r.rank, r.reason, r.help
     from (select v.code, count(*) as n from verdict as v group by v.code) as c
+    join private.verdicts as r on r.code = c.code
   ), best as (
-    select v.*, r.rank from verdict as v join reason as r on r.code = v.code
+    select v.*, r.rank, r.reason, r.help from verdict as v join reason as r on r.code = v.code
     order by r.rank, v.distance, v.name limit 20
   )
-  select (select r.code from reason as r order by r.rank limit 1),
+  select (select array_agg(r.code order by r.rank) from reason as r),
     (select coalesce(jsonb_agg(jsonb_build_object('reason_code', r.code, 'count', r.n) order by r.rank), '[]')
       from reason as r),
     (select coalesce(jsonb_agg(jsonb_build_object('worker_id', v.worker_id, 'name', v.name, 'status', v.status,
-      'reason_code', v.code, 'reason', words.said[1], 'help', words.said[2], 'distance', v.distance) order by v.rank,
-        v.distance, v.name), '[]')
+      'reason_code', v.code, 'reason', private.fill_in(v.reason, f.facts), 'help', private.fill_in(v.help, f.facts),
+      'distance', v.distance) order by v.rank, v.distance, v.name), '[]')
       from best as v join public.workers as w on w.id = v.worker_id
-      cross join lateral (select private.verdict_words(v.code, v_lane, w) as said) as words)
-  into v_best, v_counts, v_runners;
+      cross join lateral (select private.verdict_facts(v_lane, w) as facts offset 0) as f)
+  into v_codes, v_counts, v_runners;
   v_maintenance := private.current_maintenance(v_job.org_id);
-  v_words := private.queue_words(v_job, v_live, v_best);
+  v_words := coalesce(private.queue_words(v_job, v_live), private.best_words(v_job, v_lane, v_codes));
   return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'maintenance', v_maintenance,
-    'claimable', v_live.stage = 'READY' and v_best = 'ok' and v_maintenance is null,
+    'claimable', v_live.stage = 'READY' and v_codes[1] = 'ok' and v_maintenance is null,
     'summary', v_words[1], 'help', v_words[2], 'position', case when v_live.stage = 'READY' then v_ahead + 1 end,
       'ahead', v_ahead,
     'runners', v_runners, 'counts', v_counts);
@@ -365,7 +379,7 @@ declare
   v_shown bigint[];
   v_rows pg_catalog.jsonb;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('job.read', p_org);
   perform private.check_page(p_filters, array['status', 'type', 'module_id', 'worker_id'], p_sort,
     array['active', 'newest'], p_limit, p_offset);
   v_statuses := coalesce(nullif(private.text_list(p_filters -> 'status')::public.job_status[], '{}'), v_all);
@@ -425,7 +439,7 @@ declare
   v_group pg_catalog.text := p_filters ->> 'group_path';
   v_answer pg_catalog.jsonb;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('module.read', p_org);
   perform private.check_page(p_filters, array['group_path', 'in_group', 'drift'], p_sort,
     array['path', '-path', 'newest'], p_limit, p_offset);
   with found as materialized (
@@ -450,14 +464,15 @@ begin
     'rows', (select coalesce(jsonb_agg(to_jsonb(m) - array['source', 'inputs', 'env', 'extra_files', 'hooks']
       || jsonb_build_object('last_job', (
         select jsonb_build_object('id', j.id, 'type', j.type, 'status', j.status, 'finished_at', j.finished_at)
-        from public.provision_jobs as j where j.module_id = m.id order by j.id desc limit 1)) order by s.place), '[]')
+        from public.provision_jobs as j where j.module_id = m.id and j.type in ('APPLY', 'DESTROY', 'DRIFT')
+        order by j.id desc limit 1)) order by s.place), '[]')
       from shown as s join public.modules as m on m.id = s.id)) into v_answer;
   return v_answer;
 end;
 $$;
 comment on function private.list_modules is
-  'A page of modules {total, drifted, counts by group, rows with their last job}: search, filters {group_path, '
-  'in_group, drift}, order path, -path, newest. Members.';
+  'A page of modules {total, drifted, counts by group, rows with their last apply, destroy or drift check}: search, '
+  'filters {group_path, in_group, drift}, order path, -path, newest. Members.';
 grant execute on function private.list_modules to authenticated;
 
 -- ## runners
@@ -467,7 +482,9 @@ grant execute on function private.list_modules to authenticated;
 -- Runners with a free slot that take nothing, although a job which they may take, by the claim's own rules, has waited
 -- for two minutes.
 create function private.idle_workers(p_org uuid, p_workers uuid[]) returns setof uuid
-language sql stable set search_path = '' as $$
+language plpgsql stable set search_path = '' set plan_cache_mode = force_generic_plan as $$
+begin
+  return query
   with old as materialized (
     -- The first of each lane is enough; and mostly there is none.
     select l.id as lane_id from private.lanes as l
@@ -478,30 +495,40 @@ language sql stable set search_path = '' as $$
     join public.provision_jobs as j on j.id = head.job_id and j.queued_at < now() - interval '2 minutes'
     where l.org_id = p_org and private.current_maintenance(p_org) is null
   ), idle as materialized (
-    select i.worker_id, i.name, i.offer from public.workers as w
-    join private.instance_liveness as i on i.worker_id = w.id
+    -- Runner by runner, by its index: a page asks for fifty of thousands.
+    select w.id as worker_id, i.name, i.offer from public.workers as w
+    cross join lateral (
+      select i.name, i.offer, n.connected_at from private.instance_liveness as i
+      join public.worker_instances as n on n.id = i.instance_id
+      where i.worker_id = w.id and i.is_fresh and not i.is_draining and i.used < i.capacity offset 0
+    ) as i
     where exists (select from old) and (w.org_id = p_org or w.is_shared) and w.removed_at is null
       and (p_workers is null or w.id = any (p_workers)) and not w.is_disabled and not w.is_draining
-      and i.is_fresh and not i.is_draining and i.used < i.capacity
-      -- Whoever has just come, or has just taken one, is about to take the next.
-      and not exists (select from public.worker_instances as n where n.id = i.instance_id
-        and n.connected_at > now() - interval '2 minutes')
+      -- A runner that has just connected, or has just claimed a job, is about to claim the next one.
+      and not coalesce(i.connected_at > now() - interval '2 minutes', false)
       and not exists (
         select from (select j.claimed_at from public.provision_jobs as j where j.worker_id = w.id
           order by j.id desc limit 1) as last where last.claimed_at > now() - interval '2 minutes')
-  ), fit as materialized (
-    select o.lane_id, f.offer from old as o join private.lanes as l on l.id = o.lane_id
-    cross join (select distinct i.offer from idle as i) as f where private.shortfall(l, f.offer) is null
   ), near as materialized (
-    select d.lane_id, d.distance from (
-      select distinct lw.lane_id, lw.distance from idle as i
-      join private.lane_workers as lw on lw.worker_id = i.worker_id join old as o on o.lane_id = lw.lane_id) as d
-    join private.lanes as l on l.id = d.lane_id where d.distance = 0 or not private.has_nearer(l, d.distance)
+    -- Thousands of runners share a few distances and offers: each is compared with its lane once.
+    select d.lane_id, d.distance
+    from (select distinct lw.lane_id, lw.distance from old as o join private.lane_workers as lw using (lane_id)) as d
+    where d.distance = 0 or not exists (
+      select from private.preferred_runners as p where p.lane_id = d.lane_id and p.distance < d.distance offset 0)
+  ), offer as materialized (
+    select o.offer, row_number() over () as number from (select distinct i.offer from idle as i) as o
+  ), alike as (
+    select n.lane_id, f.number, array_agg(i.worker_id) as workers
+    from near as n join private.lane_workers as lw on lw.lane_id = n.lane_id and lw.distance = n.distance
+    join idle as i on i.worker_id = lw.worker_id and (lw.instance_name is null or lw.instance_name = i.name)
+    join offer as f on f.offer = i.offer
+    group by n.lane_id, f.number
   )
-  select distinct i.worker_id from idle as i join private.lane_workers as lw on lw.worker_id = i.worker_id
-  join fit as f on f.lane_id = lw.lane_id and f.offer = i.offer
-  join near as n on n.lane_id = lw.lane_id and n.distance = lw.distance
-  where lw.instance_name is null or lw.instance_name = i.name
+  select distinct w.id from alike as a join offer as f on f.number = a.number
+  join private.lanes as l on l.id = a.lane_id
+  cross join lateral unnest(a.workers) as w (id)
+  where private.shortfall(l, f.offer) is null;
+end;
 $$;
 
 -- What is wrong with an organisation's runners, or some of them: never_contacted, out_of_contact, degraded (and why),
@@ -509,7 +536,9 @@ $$;
 create function private.runner_health(
   p_org uuid, p_workers uuid[]
 ) returns table (worker_id uuid, health text[], reason text, updates_itself boolean, clock_off integer)
-language sql stable set search_path = '' as $$
+language plpgsql stable set search_path = '' set plan_cache_mode = force_generic_plan as $$
+begin
+  return query
   with newest as materialized (
     select l.version, private.release_files(l.version) as files from private.latest_version() as l (version)
   ), fleet as materialized (
@@ -537,8 +566,9 @@ language sql stable set search_path = '' as $$
     cross join lateral (
       select bool_or(i.facts ->> 'isolation' = 'none') as is_open,
         bool_and(coalesce(i.facts ->> 'self_update' = any (n.files), false)) as updates_itself,
-        max(coalesce(i.facts #>> '{degraded,reason}',
-          case when i.engine_note like 'no engine%' then 'No engine was found on it.' end)) as reason,
+        -- A runner that dispatches needs no engine of its own: its jobs use the image's.
+        max(coalesce(i.facts #>> '{degraded,reason}', case when i.engine_note like 'no engine%'
+          and coalesce(i.facts ->> 'dispatcher', 'local') = 'local' then 'No engine was found on it.' end)) as reason,
         (array_agg((i.facts ->> 'clock_off')::integer order by abs((i.facts ->> 'clock_off')::integer) desc nulls last)
         )[1] as clock_off
       from public.worker_instances as i where i.worker_id = f.id and i.status <> 'OFFLINE'
@@ -546,7 +576,8 @@ language sql stable set search_path = '' as $$
   )
   select s.id, case when s.health = '{}' and s.status <> 'OFFLINE' then '{healthy}' else s.health end, s.reason,
     s.updates_itself, s.clock_off
-  from said as s
+  from said as s;
+end;
 $$;
 
 create function private.runner_facets(p_org uuid) returns jsonb
@@ -554,7 +585,7 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_answer pg_catalog.jsonb;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('runner.read', p_org);
   with fleet as materialized (
     select w.id, w.is_shared, w.type, w.version, w.region, w.labels, w.is_draining or w.is_disabled as is_off, h.health,
       h.updates_itself
@@ -595,8 +626,8 @@ language sql stable set search_path = '' as $$
   select jsonb_build_object(
     'left_at', max(i.disconnected_at),
     'processes', coalesce(jsonb_agg(jsonb_build_object('id', i.id, 'name', i.name, 'hostname', i.hostname,
-      'status', i.status, 'version', i.version, 'capacity', i.capacity, 'engines', i.engines,
-      'engine_note', i.engine_note) order by i.name) filter (where i.status <> 'OFFLINE'), '[]'),
+      'status', i.status, 'version', i.version, 'capacity', i.capacity,
+      'engines', coalesce((l.offer).engines, '{}'), 'engine_note', (l.offer).engine_note) order by i.name) filter (where i.status <> 'OFFLINE'), '[]'),
     'pulses', coalesce(jsonb_object_agg(i.id, jsonb_build_object('at', l.last_seen_at, 'used', l.used,
       'capacity', i.capacity)) filter (where i.status <> 'OFFLINE'), '{}'))
   from public.worker_instances as i join private.instance_liveness as l on l.instance_id = i.id
@@ -620,7 +651,7 @@ declare
   v_ids pg_catalog.uuid[];
   v_answer pg_catalog.jsonb;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('runner.read', p_org);
   perform private.check_page(p_filters, array['id', 'status', 'type', 'label', 'version', 'region', 'health'], p_sort,
     array['name', '-name', 'status', 'newest'], p_limit, p_offset);
   if p_filters ? 'id' then
@@ -676,7 +707,7 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_answer pg_catalog.jsonb;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('release.read', p_org);
   with rollout as (
     select r.* from public.rollouts as r where r.org_id = p_org and r.status in ('RUNNING', 'PAUSED')
   ), latest as (
@@ -766,7 +797,7 @@ declare
   v_workers pg_catalog.uuid[];
   v_rows pg_catalog.jsonb;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('organization.read', p_org);
   perform private.check_page(p_filters, array['kind', 'event', 'worker_id', 'job_id', 'since', 'until'], 'newest',
     array['newest'], p_limit, p_offset);
   if p_offset > 10000 then

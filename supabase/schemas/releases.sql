@@ -45,6 +45,8 @@ create table public.rollouts (
   updated_at timestamptz not null default now(),
   finished_at timestamptz
 );
+alter table public.provision_jobs add constraint provision_jobs_rollout_fkey
+  foreign key (rollout_id) references public.rollouts (id) on delete set null;
 create index rollouts_org_id_idx on public.rollouts (org_id, created_at desc);
 create unique index rollouts_running_idx on public.rollouts (org_id) where status in ('RUNNING', 'PAUSED');
 alter table public.rollouts enable row level security;
@@ -272,7 +274,7 @@ $$;
 create function private.update_one_worker(p_worker uuid, p_version text default null) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_worker public.workers := private.lock_worker(p_worker, 'admin');
+  v_worker public.workers := private.lock_worker(p_worker, 'release.roll_out');
   v_version pg_catalog.text := coalesce(p_version, private.latest_version());
   v_new public.provision_jobs;
   v_job public.provision_jobs;
@@ -406,7 +408,7 @@ declare
   v_rollout public.rollouts;
   v_workers pg_catalog.uuid[];
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('release.roll_out', p_org);
   select array_agg(w.id order by w.status, w.name) into v_workers from private.outdated_workers(p_org) as w;
   if v_workers is null then
     perform private.fail('RY409', 'No runner is outdated that a job could update.',
@@ -458,7 +460,7 @@ begin
   if v_rollout.id is null then
     perform private.fail('RY404', 'There is no such rollout.');
   end if;
-  perform private.need_role(v_rollout.org_id, 'admin');
+  perform private.need('release.roll_out', v_rollout.org_id);
   if p_to = 'ABORTED' then
     for v_job in select j.id from public.provision_jobs as j join private.job_states as s on s.job_id = j.id
       where j.rollout_id = p_rollout and j.status = 'QUEUED' order by s.state_key loop
@@ -600,7 +602,7 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_policy public.update_policies;
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('release.read', p_org);
   select * into v_policy from public.update_policies where org_id = p_org;
   if v_policy.org_id is null then
     select p_org, 'OFF', '{6,0}', '02:00', '05:00', 'UTC', '', now() into v_policy;
@@ -617,7 +619,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_policy public.update_policies;
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('release.roll_out', p_org);
   perform private.refuse_unknown_keys(p_spec, array['mode', 'days', 'begins_at', 'ends_at', 'zone']);
   select * into v_policy from public.update_policies where org_id = p_org;
   if v_policy.org_id is null then

@@ -80,7 +80,7 @@ declare
   v_worker public.workers;
   v_token private.worker_tokens;
 begin
-  v_worker := private.lock_worker(p_worker, 'admin');
+  v_worker := private.lock_worker(p_worker, 'runner.manage');
   if coalesce(p_overlap_seconds, -1) not between 0 and 2592000 then
     perform private.fail('RY422', 'The overlap must be between 0 seconds and 30 days.');
   end if;
@@ -121,7 +121,7 @@ begin
   if v_token.id is null then
     perform private.fail('RY404', 'There is no such token.');
   end if;
-  v_worker := private.lock_worker(v_token.worker_id, 'admin');
+  v_worker := private.lock_worker(v_token.worker_id, 'runner.manage');
   update private.worker_tokens set revoked_at = coalesce(revoked_at, now()) where id = p_token returning * into v_token;
   perform private.end_sessions(v_worker.id, null, p_token, 'its token was revoked');
   perform private.refresh_worker_status(v_worker.id);
@@ -140,7 +140,7 @@ grant execute on function private.revoke_worker_token to authenticated;
 create function private.list_worker_tokens(p_worker uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.need_role(w.org_id, 'admin') from public.workers as w
+  perform private.need('runner.manage', w.org_id) from public.workers as w
   where w.id = p_worker and not w.is_shared and w.org_id in (select private.my_org_ids());
   if not found then
     perform private.fail('RY404', 'There is no such runner.');

@@ -32,9 +32,6 @@ create table public.workers (
   labels text[] not null default '{}' check (private.is_label_list(labels)),
   capacity integer not null default 1 check (capacity between 1 and 256),
   accepted_job_types public.job_type[] not null default enum_range(null::public.job_type),
-  is_choosy boolean not null generated always as (
-    not accepted_job_types @> '{PLAN, APPLY, DESTROY, OUTPUT, DRIFT, DEPLOY_WORKER, UPDATE_WORKER, REMOVE_WORKER,
-      VERIFY_IDENTITY}'::public.job_type[]) stored,
   is_disabled boolean not null default false,
   is_draining boolean not null default false,
   drain_reason text,
@@ -60,8 +57,8 @@ create unique index workers_name_idx on public.workers (org_id, lower(name)) whe
 create unique index workers_shared_name_idx on public.workers (lower(name)) where removed_at is null and org_id is null;
 create index workers_org_id_idx on public.workers (org_id, created_at desc);
 
--- Only runners that leave some types out, so that asking for one costs the same with 5,000 others.
-create index workers_choosy_idx on public.workers (org_id) where removed_at is null and is_choosy;
+-- For is_choosy_about_types: lists that leave some types out are before or after the whole list.
+create index workers_types_idx on public.workers (org_id, accepted_job_types) where removed_at is null;
 alter table public.workers enable row level security;
 grant select on public.workers to authenticated, service_role;
 comment on table public.workers is
@@ -76,7 +73,6 @@ comment on column public.workers.status_changed_at is 'Since when.';
 comment on column public.workers.labels is 'What it offers, such as gpu=true. A job''s labels must all be among them.';
 comment on column public.workers.capacity is 'How many jobs each of its instances runs at a time.';
 comment on column public.workers.accepted_job_types is 'Which types of job it takes.';
-comment on column public.workers.is_choosy is 'Whether it refuses some types of job; then the type counts in routing.';
 comment on column public.workers.is_disabled is 'A disabled runner gets no new jobs.';
 comment on column public.workers.is_draining is 'Told to finish what it has and take nothing new.';
 comment on column public.workers.allow_multiple_instances is
@@ -229,7 +225,7 @@ language sql set search_path = '' as $$
 $$;
 
 -- Finds a runner that the caller may change, with the routing lock and its row held. Shared runners are refused.
-create function private.lock_worker(p_worker uuid, p_role public.member_role) returns public.workers
+create function private.lock_worker(p_worker uuid, p_verb text) returns public.workers
 language plpgsql set search_path = '' as $$
 declare
   v_worker public.workers;
@@ -243,7 +239,7 @@ begin
     perform private.fail('RY403', 'A shared runner belongs to the installation; no organisation can change it.',
       'Ask whoever runs this installation.');
   end if;
-  perform private.need_role(v_worker.org_id, p_role);
+  perform private.need(p_verb, v_worker.org_id);
   perform private.lock_routing(v_worker.org_id, true);
   -- What is gone from the cloud only waits for the sweep that retires its record.
   select * into v_worker from public.workers where id = p_worker and removed_at is null and not cloud ? 'is_gone'
@@ -289,7 +285,7 @@ begin
   if p_disabled is null then
     perform private.fail('RY422', 'Say whether the runner is to be disabled: true or false.');
   end if;
-  return private.set_worker_flags(private.lock_worker(p_worker, 'admin'), case when p_disabled then 'disabled'
+  return private.set_worker_flags(private.lock_worker(p_worker, 'runner.manage'), case when p_disabled then 'disabled'
     else 'enabled' end, null);
 end;
 $$;
@@ -299,14 +295,14 @@ grant execute on function private.set_worker_disabled to authenticated;
 
 create function private.drain_worker(p_worker uuid, p_reason text default null) returns jsonb
 language sql security definer set search_path = '' as $$
-  select private.set_worker_flags(private.lock_worker(p_worker, 'operator'), 'drained', p_reason)
+  select private.set_worker_flags(private.lock_worker(p_worker, 'runner.operate'), 'drained', p_reason)
 $$;
 comment on function private.drain_worker is 'Lets a runner finish what it has and take nothing new. Operators.';
 grant execute on function private.drain_worker to authenticated;
 
 create function private.resume_worker(p_worker uuid) returns jsonb
 language sql security definer set search_path = '' as $$
-  select private.set_worker_flags(private.lock_worker(p_worker, 'operator'), 'resumed', null)
+  select private.set_worker_flags(private.lock_worker(p_worker, 'runner.operate'), 'resumed', null)
 $$;
 comment on function private.resume_worker is 'Ends a drain. Operators.';
 grant execute on function private.resume_worker to authenticated;
@@ -450,7 +446,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_worker public.workers;
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('runner.manage', p_org);
   perform private.check_worker_options(p_org, p_options);
   perform private.lock_routing(p_org, true);
   v_worker := private.insert_worker(p_org, p_name, 'self-hosted', coalesce(p_options, '{}'));
@@ -478,7 +474,7 @@ grant execute on function private.register_worker to authenticated;
 create function private.update_worker(p_worker uuid, p_options jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_worker public.workers := private.lock_worker(p_worker, 'admin');
+  v_worker public.workers := private.lock_worker(p_worker, 'runner.manage');
   v_account pg_catalog.uuid := v_worker.service_account_id;
 begin
   -- What only registration takes would be ignored here.
@@ -532,7 +528,7 @@ declare
   v_worker public.workers;
   v_assignment public.worker_assignments;
 begin
-  v_worker := private.lock_worker(p_worker, 'admin');
+  v_worker := private.lock_worker(p_worker, 'runner.manage');
   perform private.check_assignment_path(v_worker.org_id, p_path, v_worker.service_account_id);
   insert into public.worker_assignments (org_id, worker_id, path, created_by)
   values (v_worker.org_id, p_worker, p_path, private.caller_id())
@@ -553,7 +549,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_worker public.workers;
 begin
-  v_worker := private.lock_worker(p_worker, 'admin');
+  v_worker := private.lock_worker(p_worker, 'runner.manage');
   delete from public.worker_assignments where worker_id = p_worker and path = p_path;
   if not found then
     perform private.fail('RY404', format('The runner is not assigned to "%s".', p_path));
@@ -603,7 +599,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_worker public.workers;
 begin
-  v_worker := private.lock_worker(p_worker, 'admin');
+  v_worker := private.lock_worker(p_worker, 'runner.manage');
   if v_worker.type = 'cloud-hosted' then
     perform private.fail('RY409', format('"%s" runs in your cloud, and would go on there.', v_worker.name),
       'Call remove_cloud_worker instead: it takes down what was deployed, and the runner goes with it.');
@@ -647,7 +643,7 @@ declare
   v_done integer := 0;
   v_refused pg_catalog.jsonb := '[]';
 begin
-  perform private.need_role(p_org, 'operator');
+  perform private.need('runner.operate', p_org);
   perform private.refuse_unknown_keys(p_options, array['reason', 'labels']);
   if p_change is null or p_change <> all (array['drain', 'resume', 'disable', 'enable', 'update', 'label']) then
     perform private.fail('RY422', 'There is no such change of runners.',

@@ -237,7 +237,7 @@ declare
   v_next pg_catalog.timestamptz := now();
   v_times pg_catalog.jsonb := '[]';
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('schedule.read', p_org);
   v_cron := private.parse_cron(p_cron);
   perform private.check_zone(p_zone);
   for i in 1..5 loop
@@ -280,8 +280,8 @@ begin
     perform private.fail('RY422', 'A schedule checks for drift, plans, applies or destroys.',
       'Choose DRIFT, PLAN, APPLY or DESTROY.');
   end if;
-  perform private.need_role(v_new.org_id, case when v_new.type = 'DESTROY' then 'admin' else 'operator'
-    end::public.member_role);
+  perform private.need(case when v_new.type = 'DESTROY' then 'schedule.destroy' else 'schedule.write' end,
+    v_new.org_id, v_new.path);
   perform private.need_target(v_new.org_id, v_new.path);
   if v_new.type = 'DESTROY' and not exists (select from public.modules as m where m.org_id = v_new.org_id
     and m.path = v_new.path
@@ -308,7 +308,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_new public.schedules;
 begin
-  perform private.need_role(p_org, 'operator');
+  perform private.need('schedule.write', p_org);
   if (select count(*) from public.schedules as s where s.org_id = p_org) >= 5000 then
     perform private.fail('RY429', 'An organisation has at most 5,000 schedules.',
       'A schedule of a group covers all modules below it.');
@@ -343,8 +343,8 @@ begin
   if v_schedule.id is null then
     perform private.fail('RY404', 'There is no such schedule.');
   end if;
-  perform private.need_role(v_schedule.org_id, case when v_schedule.type = 'DESTROY' then 'admin' else 'operator'
-    end::public.member_role);
+  perform private.need(case when v_schedule.type = 'DESTROY' then 'schedule.destroy' else 'schedule.write' end,
+    v_schedule.org_id, v_schedule.path);
   return v_schedule;
 end;
 $$;
@@ -387,7 +387,7 @@ grant execute on function private.remove_schedule to authenticated;
 create function private.list_schedules(p_org uuid, p_path text default null) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('schedule.read', p_org);
   return (select coalesce(jsonb_agg(private.schedule_json(s) order by s.path, s.created_at), '[]') from (
     select * from public.schedules as s where s.org_id = p_org and (p_path is null
       or s.path = any (private.path_prefixes(p_path)))
@@ -402,7 +402,7 @@ grant execute on function private.list_schedules to authenticated;
 -- ## runs
 
 -- Makes a run of a schedule: a set of its modules, without those whose job of the run before is not finished.
-create function private.fire_schedule(p_schedule public.schedules) returns public.job_sets
+create function private.fire_schedule(p_schedule public.schedules, p_started_by uuid default null) returns public.job_sets
 language plpgsql set search_path = '' as $$
 declare
   v_modules pg_catalog.uuid[];
@@ -416,12 +416,12 @@ begin
         and m.module_id = b and m.left_out is null
         and (j.id is null or j.status not in ('SUCCEEDED', 'FAILED', 'CANCELLED'))));
   if v_modules <> '{}' then
-    insert into public.job_sets (org_id, type, path, options, schedule_id, created_by, created_by_label)
+    insert into public.job_sets (org_id, type, path, options, schedule_id, created_by, started_by, created_by_label)
     values (p_schedule.org_id, p_schedule.type, p_schedule.path, '{"priority": 200}', p_schedule.id,
-      p_schedule.created_by,
-      format('schedule (%s)', private.cron_words(p_schedule.cron))) returning * into v_set;
-    insert into private.set_members (set_id, module_id, org_id) select v_set.id, m, v_set.org_id from unnest(v_modules)
-      as m;
+      p_schedule.created_by, p_started_by, format('schedule (%s)', private.cron_words(p_schedule.cron)))
+    returning * into v_set;
+    insert into private.set_members (set_id, module_id, org_id)
+    select v_set.id, m, v_set.org_id from unnest(v_modules) as m;
   end if;
   update public.schedules set last_set_id = coalesce(v_set.id, last_set_id), last_note = case when v_set.id is not null
     then null
@@ -436,13 +436,13 @@ create function private.run_schedule(p_schedule uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_schedule public.schedules := private.my_schedule(p_schedule);
-  v_set public.job_sets := private.fire_schedule(v_schedule);
+  v_set public.job_sets := private.fire_schedule(v_schedule, private.caller_id());
 begin
   if v_set.id is null then
     perform private.fail('RY409', 'There is nothing to run: no module is there, or the run before is not finished.',
       'Look at its last run.');
   end if;
-  perform private.place_members(v_set, 1000, true);
+  perform private.place_members(v_set, 2000, true);
   perform private.audit(v_schedule.org_id, 'schedule.run', 'schedule', p_schedule::pg_catalog.text, v_schedule.type
     || ' ' || v_schedule.path);
   return private.set_json(v_set);

@@ -437,6 +437,28 @@ begin
 end;
 $$;
 
+-- The place of an attempt's log. An attempt that lost its job has one too, as long as logs of its day are kept: a person
+-- who decides about a state that it left needs to read what it did.
+create function private.log_place(p_runner private.runner, p_job bigint, p_attempt integer, p_is_late boolean)
+returns private.live_jobs
+language plpgsql stable set search_path = '' as $$
+declare
+  v_place private.live_jobs;
+begin
+  if p_is_late and not exists (select from private.live_jobs as q where q.job_id = p_job and q.attempt = p_attempt) then
+    if p_runner.is_for_one_job then
+      perform private.check_scope(p_job, p_attempt);
+    end if;
+    select j.org_id, (e.at at time zone 'utc')::pg_catalog.date into v_place.org_id, v_place.log_day
+    from public.job_events as e join public.provision_jobs as j on j.id = e.job_id
+    where e.job_id = p_job and e.attempt = p_attempt and e.event = 'claimed' and e.actor_id = p_runner.worker_id
+      and e.at > now() - interval '7 days';
+  end if;
+  -- Without a lock: a chunk that slips in while the attempt is being lost is still that attempt's own log.
+  return case when v_place.log_day is null then private.fenced_job(p_runner, p_job, p_attempt) else v_place end;
+end;
+$$;
+
 -- The running attempt behind the fence, locked for what the call has to write.
 create function private.owned_job(p_runner private.runner, p_job bigint, p_attempt integer) returns private.live_jobs
 language plpgsql set search_path = '' as $$

@@ -12,6 +12,7 @@ create table public.job_sets (
   schedule_id uuid,
   idempotency_key text check (length(idempotency_key) between 1 and 200),
   created_by uuid,
+  started_by uuid,
   created_by_label text not null,
   created_at timestamptz not null default now(),
   cancelled_at timestamptz,
@@ -32,6 +33,7 @@ comment on table public.job_sets is
 comment on column public.job_sets.path is 'The module or group whose modules it has; "" is all modules.';
 comment on column public.job_sets.schedule_id is 'The schedule that it is a run of.';
 comment on column public.job_sets.idempotency_key is 'The caller''s own key: asking again with it returns this set.';
+comment on column public.job_sets.started_by is 'The member who ran a schedule now; a requester beside its owner.';
 comment on column public.job_sets.created_by_label is 'Their name at that time, or the schedule in words.';
 comment on column public.job_sets.finished_at is 'When none of its jobs was left to run.';
 create trigger wake after insert or update on public.job_sets for each row execute function private.wake_for_row();
@@ -68,13 +70,12 @@ create trigger follow_retry after insert on public.provision_jobs for each row w
 
 -- ## placing jobs
 
--- Enqueues a job for each of these members, all of sets that ask for the same.
+-- Enqueues a job for each of these members, all of sets that ask for the same. The caller holds their states' locks.
 create function private.add_set_jobs(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_jobs bigint[];
 begin
-  perform private.lock_module_states(p_like.org_id, p_modules);
   if p_like.type in ('APPLY', 'DESTROY') then
     perform private.refuse_locked_modules(p_modules);
   end if;
@@ -126,6 +127,9 @@ begin
   end loop;
   if v_modules = '{}' then
     return 0;
+  end if;
+  if p_waits then
+    perform private.lock_module_states(p_like.org_id, v_modules);
   end if;
   begin
     perform private.add_set_jobs(p_like, v_sets, v_modules);
@@ -180,7 +184,7 @@ end;
 $$;
 
 -- A set that the caller may use in that role.
-create function private.my_set(p_set uuid, p_role public.member_role) returns public.job_sets
+create function private.my_set(p_set uuid, p_verb text) returns public.job_sets
 language plpgsql stable set search_path = '' as $$
 declare
   v_set public.job_sets;
@@ -189,7 +193,7 @@ begin
   if v_set.id is null then
     perform private.fail('RY404', 'There is no such set.');
   end if;
-  perform private.need_role(v_set.org_id, p_role);
+  perform private.need(p_verb, v_set.org_id, v_set.path);
   return v_set;
 end;
 $$;
@@ -197,7 +201,7 @@ $$;
 create function private.set_progress(p_set uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  return private.set_json(private.my_set(p_set, 'viewer'));
+  return private.set_json(private.my_set(p_set, 'job.read'));
 end;
 $$;
 comment on function private.set_progress is
@@ -207,7 +211,7 @@ grant execute on function private.set_progress to authenticated;
 create function private.list_sets(p_org uuid, p_path text default null, p_limit integer default 20) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.need_role(p_org, 'viewer');
+  perform private.need('job.read', p_org, p_path);
   if coalesce(p_limit, 0) not between 1 and 100 then
     perform private.fail('RY422', 'A list has 1 to 100 sets.');
   end if;
@@ -251,7 +255,7 @@ declare
   v_set public.job_sets;
   v_members integer;
 begin
-  perform private.need_role(p_org, 'operator');
+  perform private.need('job.run', p_org, p_path);
   if p_type is null or p_type not in ('PLAN', 'DRIFT') then
     perform private.fail('RY422', 'A set plans its modules, or checks them for drift.',
       'Ask for PLAN or DRIFT; apply what a plan found one by one.');
@@ -279,8 +283,8 @@ begin
   if v_members = 0 then
     perform private.fail('RY409', 'There is no module below this group.', 'Create one first, or choose another group.');
   end if;
-  -- Each of them holds an advisory lock until the end; the sweep places the rest.
-  perform private.place_members(v_set, 1000, true);
+  -- As many as fit well into the time of one request; the sweep places the rest.
+  perform private.place_members(v_set, 2000, true);
   perform private.audit(p_org, 'set.started', 'set', v_set.id::pg_catalog.text, p_type || ' '
     || coalesce(nullif(p_path, ''), 'all modules'),
     jsonb_build_object('modules', v_members));
@@ -326,7 +330,7 @@ $$;
 create function private.cancel_set(p_set uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_set public.job_sets := private.my_set(p_set, 'operator');
+  v_set public.job_sets := private.my_set(p_set, 'job.run');
 begin
   if not private.is_set_open(p_set) then
     perform private.fail('RY409', 'Nothing of this set waits or runs.', 'What is done cannot be cancelled.');
@@ -371,7 +375,7 @@ $$;
 create function private.retry_set(p_set uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_set public.job_sets := private.my_set(p_set, 'operator');
+  v_set public.job_sets := private.my_set(p_set, 'job.run');
   v_modules pg_catalog.uuid[];
   v_job bigint;
   v_answer pg_catalog.text[];

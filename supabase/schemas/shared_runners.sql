@@ -33,7 +33,7 @@ comment on column private.shared_refusals.reason is
 create function private.set_shared_runners(p_org uuid, p_use public.shared_use) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('runner.manage', p_org);
   if p_use is null then
     perform private.fail('RY422', 'Shared runners are used NEVER, when NONE_FITS, or when NONE_AVAILABLE.');
   end if;
@@ -41,10 +41,10 @@ begin
   update public.organizations set shared_runners = p_use where id = p_org;
   delete from private.lane_workers as lw using private.lanes as l, public.workers as w
   where l.id = lw.lane_id and l.org_id = p_org and w.id = lw.worker_id and w.is_shared;
-  insert into private.lane_workers (worker_id, lane_id, priority, distance, instance_name)
-  select f.worker_id, f.lane_id, f.priority, f.distance, f.instance_name
-  from private.lanes as l cross join lateral private.lane_fit(l.id, null) as f
-  where l.org_id = p_org and f.reason is null and f.distance = 200
+  insert into private.lane_workers (worker_id, lane_id, distance, instance_name)
+  select f.worker_id, f.lane_id, f.distance, f.instance_name
+  from private.lane_fit(array(select l.id from private.lanes as l where l.org_id = p_org), null) as f
+  where f.reason is null and f.distance = 200
   on conflict do nothing;
   perform private.audit(p_org, 'organization.shared_runners', 'organization', p_org::pg_catalog.text, null,
     jsonb_build_object('use', p_use));

@@ -294,7 +294,7 @@ grant execute on function private.worker_state_unlock to worker, executor;
 create function private.state_info(p_module uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'viewer');
+  v_module public.modules := private.my_module(p_module, 'state.read');
 begin
   return (
     select jsonb_build_object(
@@ -334,7 +334,7 @@ $$;
 create function private.state_version(p_module uuid, p_serial bigint) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'admin');
+  v_module public.modules := private.my_module(p_module, 'state.text');
   v_version private.state_versions := private.known_version(p_module, p_serial);
 begin
   perform private.audit(v_module.org_id, 'state.read', 'module', p_module::pg_catalog.text, v_module.path,
@@ -396,7 +396,7 @@ $$;
 create function private.state_resources(p_module uuid, p_search text default '') returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'viewer');
+  v_module public.modules := private.my_module(p_module, 'state.read');
   v_row private.states;
   v_state pg_catalog.jsonb;
   v_search pg_catalog.text := lower(coalesce(p_search, ''));
@@ -429,12 +429,12 @@ grant execute on function private.state_resources to authenticated;
 create function private.roll_back_state(p_module uuid, p_serial bigint) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'admin');
+  v_module public.modules := private.my_module(p_module, 'state.write');
   v_version private.state_versions;
   v_serial bigint;
 begin
   perform private.lock_state(v_module.org_id, p_module);
-  v_module := private.my_module(p_module, 'admin');
+  v_module := private.my_module(p_module, 'state.write');
   if exists (select from private.state_locks as l where l.module_id = p_module)
     or private.has_writer(p_module) then
     perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then roll back.');
@@ -547,7 +547,7 @@ $$;
 create function private.lock_evidence(p_module uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'viewer');
+  v_module public.modules := private.my_module(p_module, 'state.read');
   v_lock private.state_locks;
   v_job public.provision_jobs;
   v_live private.live_jobs;
@@ -612,8 +612,8 @@ comment on column public.output_grants.reader_id is 'The module whose jobs may r
 create function private.grant_outputs(p_module uuid, p_reader uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'admin');
-  v_reader public.modules := private.my_module(p_reader, 'admin');
+  v_module public.modules := private.my_module(p_module, 'state.write');
+  v_reader public.modules := private.my_module(p_reader, 'state.write');
 begin
   if v_module.org_id <> v_reader.org_id then
     perform private.fail('RY404', 'There is no such module.', 'Both must belong to one organisation.');
@@ -634,7 +634,7 @@ grant execute on function private.grant_outputs to authenticated;
 create function private.revoke_outputs(p_module uuid, p_reader uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'admin');
+  v_module public.modules := private.my_module(p_module, 'state.write');
   v_reader pg_catalog.text := (select m.path from public.modules as m where m.id = p_reader
     and m.org_id = v_module.org_id);
 begin
@@ -687,11 +687,11 @@ grant execute on function private.worker_outputs_get to worker, executor, engine
 create function private.force_unlock_state(p_module uuid, p_lock_id text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'admin');
+  v_module public.modules := private.my_module(p_module, 'state.write');
   v_lock private.state_locks;
 begin
   perform private.lock_state(v_module.org_id, p_module);
-  v_module := private.my_module(p_module, 'admin');
+  v_module := private.my_module(p_module, 'state.write');
   v_lock := private.release_with_proof(p_module, p_lock_id);
   perform private.audit(v_module.org_id, 'state.force_unlocked', 'module', p_module::pg_catalog.text, v_module.path,
     jsonb_build_object('lock_id', p_lock_id, 'job', v_lock.job_id, 'attempt', v_lock.attempt));

@@ -34,10 +34,35 @@ begin
 end;
 $$;
 
--- Whether the server has been up long enough for every living runner to have sent a heartbeat.
-create function private.is_past_grace() returns boolean
+create unlogged table private.first_sweeps (
+  server_started_at timestamptz primary key,
+  swept_at timestamptz not null
+);
+alter table private.first_sweeps enable row level security;
+comment on table private.first_sweeps is
+  'The first sweep since the server started or crashed. UNLOGGED: a crash empties it together with the heartbeats, and '
+  'one killed backend is a crash that leaves the server''s start time as it was.';
+comment on column private.first_sweeps.server_started_at is 'The server''s start; a row of an earlier one counts no more.';
+comment on column private.first_sweeps.swept_at is 'When the first sweep after that, or after a crash, ran.';
+
+-- When the grace for leases began: no lease ends in the 60 s after it, so that every living runner can send a
+-- heartbeat first.
+create function private.grace_began_at() returns timestamptz
 language sql stable set search_path = '' as $$
-  select pg_postmaster_start_time() < now() - interval '60 seconds'
+  select coalesce((
+    select f.swept_at from private.first_sweeps as f where f.server_started_at = pg_postmaster_start_time()), now())
+$$;
+
+-- Whether every living runner has had the time to send a heartbeat. The first sweep begins the grace.
+create function private.is_past_grace() returns boolean
+language plpgsql set search_path = '' as $$
+begin
+  insert into private.first_sweeps as f (server_started_at, swept_at) values (pg_postmaster_start_time(), now())
+  -- A clock that was set back must not prolong the grace.
+  on conflict (server_started_at) do update set swept_at = now() where f.swept_at > now();
+  delete from private.first_sweeps as f where f.server_started_at <> pg_postmaster_start_time();
+  return private.grace_began_at() < now() - interval '60 seconds';
+end;
 $$;
 
 -- Marks runners and instances OFFLINE that have sent no heartbeat for 60 s, and wakes those who may take their place.
@@ -203,25 +228,30 @@ create function private.log_days() returns setof date
 language sql stable set search_path = '' as $$
   select to_date(right(c.relname, 8), 'YYYYMMDD')
   from pg_catalog.pg_inherits as i join pg_catalog.pg_class as c on c.oid = i.inhrelid
-  where i.inhparent = 'public.job_log_chunks'::pg_catalog.regclass order by 1
+  where i.inhparent = 'public.job_log_chunks'::pg_catalog.regclass and c.relname ~ '_[0-9]{8}$' order by 1
 $$;
 
--- Drops the log partitions that no organisation keeps any more.
+-- Drops log partitions that no organisation keeps any more, a week of days at a time: each costs locks until the end of
+-- the transaction.
 create function private.drop_old_log_partitions() returns integer
 language plpgsql set search_path = '' as $$
 declare
   v_day pg_catalog.date;
-  v_keep integer := coalesce((select max(o.log_retention_days) from public.organizations as o), 30);
+  v_oldest pg_catalog.date := private.utc_day() - coalesce((
+    select max(o.log_retention_days) from public.organizations as o), 30);
   v_count integer := 0;
 begin
-  for v_day in select d from private.log_days() as d where d < current_date - v_keep loop
+  delete from private.job_log_chunks_rest where log_day < v_oldest;
+  for v_day in select d from private.log_days() as d where d < v_oldest loop
     begin
       execute format('drop table private.%I', private.log_partition_name(v_day));
       v_count := v_count + 1;
     exception
       -- Somebody reads logs, such as a backup: their days go with the next housekeeping.
       when lock_not_available then exit;
+      when query_canceled or others then raise warning 'sweep, logs of %: %', v_day, sqlerrm;
     end;
+    exit when v_count = 7;
   end loop;
   return v_count;
 end;
@@ -247,10 +277,12 @@ declare
 begin
   -- Whole days go by dropping their partition; this is for organisations that keep logs for less long than another. A
   -- part at a time: it may run inside of a heartbeat, which must not take long.
-  for v_day in select d from private.log_days() as d loop
+  for v_day in
+    select d from private.log_days() as d union select c.log_day from private.job_log_chunks_rest as c order by 1
+  loop
     v_orgs := array(
       select o.id from public.organizations as o left join private.log_retention as r on r.org_id = o.id
-      where v_day < current_date - o.log_retention_days and v_day >= coalesce(r.kept_from, v_day));
+      where v_day < private.utc_day() - o.log_retention_days and v_day >= coalesce(r.kept_from, v_day));
     continue when v_orgs = '{}';
     delete from public.job_log_chunks as c
     where (c.log_day, c.job_id, c.attempt, c.seq) in (
@@ -342,9 +374,9 @@ begin
         and j.status = 'AWAITING_APPROVAL')
       or exists (select from private.states as s where s.module_id = v_module.id)
       or exists (select from private.kept_states as k where k.module_id = v_module.id);
-    delete from public.modules where id = v_module.id;
+    update public.modules set deleted_at = now() where id = v_module.id;
     delete from public.groups as g where g.id = v_module.group_id and g.description = '' and g.hooks = '{}'
-      and g.env = '{}' and not exists (select from public.modules as m where m.group_id = g.id)
+      and g.env = '{}' and not exists (select from public.modules as m where m.group_id = g.id and m.deleted_at is null)
       and not exists (select from public.groups as c where c.org_id = g.org_id and starts_with(c.path, g.path || '/'))
       and not exists (select from public.worker_assignments as a where a.org_id = g.org_id and a.path = g.path);
     perform private.audit(v_module.org_id, 'module.deleted', 'module', v_module.id::pg_catalog.text, v_module.path,
@@ -359,7 +391,7 @@ $$;
 create function private.housekeeping() returns jsonb
 language plpgsql set search_path = '' set lock_timeout = '100ms' as $$
 begin
-  perform private.ensure_log_partition(current_date + d) from generate_series(0, 2) as d;
+  perform private.ensure_log_partition(private.utc_day() + d) from generate_series(0, 2) as d;
   delete from private.sessions where ended_at < now() - interval '7 days';
   delete from private.rate_limits where window_started_at < now() - interval '1 day';
   delete from private.wake_ups where sent_at < now() - interval '1 hour';
@@ -382,17 +414,19 @@ $$;
 create function private.sweep() returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
+  v_is_past_grace boolean;
   v_done pg_catalog.jsonb := '{}';
 begin
   if not pg_try_advisory_xact_lock(private.lock_key('sweep')) then
     return jsonb_build_object('skipped', 'Another sweep is running.');
   end if;
+  v_is_past_grace := private.is_past_grace();
   v_done := jsonb_build_object('removed', private.sweep_removals(), 'ended', private.sweep_sessions());
-  if private.is_past_grace() then
+  if v_is_past_grace then
     v_done := v_done || jsonb_build_object('lost', private.sweep_leases(), 'unheard', private.sweep_updates());
   end if;
   v_done := v_done || jsonb_build_object('ready', private.sweep_backoff(), 'expired', private.sweep_approvals());
-  if private.is_past_grace() then
+  if v_is_past_grace then
     v_done := v_done || jsonb_build_object('offline', private.sweep_workers());
   end if;
   v_done := v_done || private.sweep_triggers();

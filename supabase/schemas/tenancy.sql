@@ -2,9 +2,19 @@
 -- member sees the rows of their own organisations and no other; the list of those organisations is computed once per
 -- statement (`any(array(select …))`), not once per row.
 
+-- An access token outlives its session by up to an hour; a person who was signed out must not. Tokens of service
+-- accounts name no session.
+create function private.has_auth_session(p_claims jsonb) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return not coalesce(p_claims ? 'session_id', false) or exists (select from auth.sessions as s
+    where s.id = (p_claims ->> 'session_id')::pg_catalog.uuid);
+end;
+$$;
+
 -- How far somebody has proved who they are. Auth signs a token for a password alone, too, and says so in it; whether
 -- that is enough is decided here, once, and asked where the database learns who is calling: by every policy
--- (my_org_ids) and at the beginning of every act (need_role, need_person). Runners never come this way.
+-- (my_org_ids) and at the beginning of every act (need, need_person). Runners never come this way.
 -- Whether the caller has proved who they are as far as their account asks for it: somebody with two-step sign-in has
 -- given the code, and a personal token is live. The one place that decides it.
 create function private.is_proved() returns boolean
@@ -19,6 +29,9 @@ begin
       where t.id = (v_claims ->> 'personal_token')::pg_catalog.uuid
         and t.user_id = (v_claims ->> 'sub')::pg_catalog.uuid and t.expires_at > now());
   end if;
+  if not private.has_auth_session(v_claims) then
+    return false;
+  end if;
   return coalesce(v_claims ->> 'aal', '') = 'aal2' or not exists (select from auth.mfa_factors as f
     where f.user_id = (v_claims ->> 'sub')::pg_catalog.uuid and f.status = 'verified');
 end;
@@ -32,6 +45,8 @@ begin
     return;
   elsif private.jwt() ? 'personal_token' then
     perform private.fail('RY403', 'This personal token was revoked or has expired.', 'Make a new one under Account.');
+  elsif not private.has_auth_session(private.jwt()) then
+    perform private.fail('RY401', 'This session was ended.', 'Sign in again.');
   else
     perform private.fail('RY403', 'This sign-in lacks its second step.',
       'Sign in again, and give the code of your authenticator app.');
@@ -56,9 +71,9 @@ create table public.organizations (
   id uuid primary key default gen_random_uuid(),
   slug text not null unique check (slug ~ '^[a-z0-9](-?[a-z0-9]){1,38}$'),
   name text not null check (length(name) between 1 and 100),
-  log_retention_days integer not null default 30 check (log_retention_days between 1 and 3650),
+  log_retention_days integer not null default 30 check (log_retention_days between 1 and 400),
   can_approve_own_jobs boolean not null default false,
-  shared_runners public.shared_use not null default 'NONE_FITS',
+  shared_runners public.shared_use not null default 'NONE_AVAILABLE',
   maintenance_until timestamptz,
   maintenance_reason text check (length(maintenance_reason) <= 500),
   created_at timestamptz not null default now(),
@@ -153,32 +168,50 @@ comment on column public.audit_events.detail is 'What changed; never a secret.';
 
 -- ## who is a member
 
--- The organisations of which the caller is a member, or a service account with a role. Used by every policy.
-create function private.my_org_ids() returns setof uuid
-language plpgsql stable security definer set search_path = '' as $$
+-- What members do, each with the least role that may. Policies, lists and calls all ask here.
+create view private.verbs as
+select v.verb, v.least_role::public.member_role from (values
+  ('organization.read', 'viewer'), ('organization.update', 'owner'), ('organization.maintain', 'admin'),
+  ('member.manage', 'admin'), ('member.own', 'owner'), ('audit.read', 'admin'), ('account.manage', 'admin'),
+  ('identity.manage', 'admin'), ('group.write', 'operator'), ('group.delete', 'admin'),
+  ('module.read', 'viewer'), ('module.write', 'operator'), ('module.guard', 'admin'), ('module.delete', 'admin'),
+  ('module.lock', 'operator'), ('job.read', 'viewer'), ('job.comment', 'viewer'), ('job.run', 'operator'),
+  ('job.cancel', 'operator'), ('job.approve', 'operator'), ('job.resolve', 'operator'), ('job.destroy', 'admin'),
+  ('state.read', 'viewer'), ('state.text', 'admin'), ('state.write', 'admin'),
+  ('runner.read', 'viewer'), ('runner.operate', 'operator'), ('runner.manage', 'admin'),
+  ('schedule.read', 'viewer'), ('schedule.write', 'operator'), ('schedule.destroy', 'admin'),
+  ('notification.read', 'viewer'), ('notification.manage', 'admin'),
+  ('release.read', 'viewer'), ('release.roll_out', 'admin')
+) as v (verb, least_role);
+comment on view private.verbs is 'The permission table: which role may do what.';
+comment on column private.verbs.verb is 'Noun and act, such as job.run.';
+comment on column private.verbs.least_role is 'This role and those above it may.';
+
+create function private.least_role(p_verb text) returns public.member_role
+language plpgsql stable set search_path = '' as $$
+declare
+  v_role public.member_role;
 begin
-  -- Nothing rather than an error: Realtime asks every subscriber's policies at once.
+  select v.least_role into strict v_role from private.verbs as v where v.verb = p_verb;
+  return v_role;
+end;
+$$;
+
+-- The organisations in which the caller may do this. Nothing rather than an error: Realtime asks every subscriber's
+-- policies at once.
+create function private.my_org_ids(p_verb text default 'organization.read') returns setof uuid
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_least public.member_role := private.least_role(p_verb);
+begin
   return query select m.org_id from public.memberships as m
-  where m.user_id = private.caller_id() and private.is_proved();
+  where m.user_id = private.caller_id() and m.role <= v_least and private.is_proved();
   if not found then
-    return query select a.org_id from private.acting_account() as a where a.id is not null;
+    return query select a.org_id from private.acting_account() as a where a.role <= v_least;
   end if;
 end;
 $$;
 grant execute on function private.my_org_ids to authenticated;
-
--- The organisations that the caller administers.
-create function private.my_admin_org_ids() returns setof uuid
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  return query select m.org_id from public.memberships as m
-  where m.user_id = private.caller_id() and m.role in ('owner', 'admin') and private.is_proved();
-  if not found then
-    return query select a.org_id from private.acting_account() as a where a.role = 'admin';
-  end if;
-end;
-$$;
-grant execute on function private.my_admin_org_ids to authenticated;
 create policy "Members see their organisations" on public.organizations
   for select to authenticated using (id = any(array(select private.my_org_ids())));
 create policy "Members see who else is a member" on public.memberships
@@ -186,7 +219,7 @@ create policy "Members see who else is a member" on public.memberships
 create policy "Members see their organisation's invitations" on public.invitations
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 create policy "Admins read the audit log" on public.audit_events
-  for select to authenticated using (org_id = any(array(select private.my_admin_org_ids())));
+  for select to authenticated using (org_id = any(array(select private.my_org_ids('audit.read'))));
 
 -- What records call the caller: a person, a service account, or the system.
 create function private.caller_kind() returns public.actor_kind
@@ -208,14 +241,15 @@ begin
 end;
 $$;
 
--- Refuses the caller unless they have at least this role in the organisation.
-create function private.need_role(p_org uuid, p_role public.member_role) returns void
+-- Refuses the caller unless they may do this in the organisation, at this path. Every public call asks it. Roles are
+-- per organisation today, so the path decides nothing yet; roles per group will.
+create function private.need(p_verb text, p_org uuid, p_path text default null) returns void
 language plpgsql stable set search_path = '' as $$
 declare
-  v_caller pg_catalog.uuid := private.caller_id();
+  v_least public.member_role := private.least_role(p_verb);
   v_role public.member_role;
 begin
-  select m.role into v_role from public.memberships as m where m.org_id = p_org and m.user_id = v_caller;
+  select m.role into v_role from public.memberships as m where m.org_id = p_org and m.user_id = private.caller_id();
   if v_role is null and private.is_account() then
     v_role := private.need_account_role(p_org);
   end if;
@@ -225,9 +259,9 @@ begin
       'Check that you are signed in with the right account.');
   end if;
   perform private.need_proved();
-  if v_role > p_role then
-    perform private.fail('RY403', format('Your role is %s; this needs %s.', v_role, p_role),
-      'Ask an owner or admin of the organisation.');
+  if v_role > v_least then
+    perform private.fail('RY403', format('Your role is %s; this needs %s.', v_role, v_least),
+      'Ask an owner or admin of the organisation.', jsonb_build_object('verb', p_verb, 'path', p_path)::pg_catalog.text);
   end if;
 end;
 $$;
@@ -372,7 +406,7 @@ declare
   v_old pg_catalog.jsonb;
   v_org public.organizations;
 begin
-  perform private.need_role(p_org, 'owner');
+  perform private.need('organization.update', p_org);
   select to_jsonb(o) into v_old from public.organizations as o where o.id = p_org for no key update;
   update public.organizations set
     name = coalesce(trim(p_name), name), log_retention_days = coalesce(p_log_retention_days, log_retention_days),
@@ -385,7 +419,7 @@ begin
 exception
   when check_violation then
     perform private.fail('RY422', 'The name or the retention is not valid.',
-      'A name has 1 to 100 characters; logs are kept for 1 to 3,650 days.');
+      'A name has 1 to 100 characters; logs are kept for 1 to 400 days.');
 end;
 $$;
 comment on function private.update_organization is
@@ -428,7 +462,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_invitation public.invitations;
 begin
-  perform private.need_role(p_org, case when p_role = 'owner' then 'owner' else 'admin' end::public.member_role);
+  perform private.need(case when p_role = 'owner' then 'member.own' else 'member.manage' end, p_org);
   perform private.check_role(p_role);
   if coalesce(p_token_hash, '') !~ '^[0-9a-f]{64}$' then
     perform private.fail('RY422', 'The hash of the link''s secret is not a SHA-256 in hex.');
@@ -497,7 +531,7 @@ begin
   if v_invitation.id is null then
     perform private.fail('RY404', 'There is no such invitation.');
   end if;
-  perform private.need_role(v_invitation.org_id, 'admin');
+  perform private.need('member.manage', v_invitation.org_id);
   update public.invitations set revoked_at = now()
   where id = p_invitation and accepted_at is null and revoked_at is null returning * into v_invitation;
   if not found then
@@ -544,12 +578,11 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_member public.memberships;
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('member.manage', p_org);
   perform private.check_role(p_role);
   v_member := private.lock_member(p_org, p_user);
   -- Again, because the caller's own role may have changed while they waited.
-  perform private.need_role(p_org, case when 'owner' in (v_member.role, p_role) then 'owner'
-    else 'admin' end::public.member_role);
+  perform private.need(case when 'owner' in (v_member.role, p_role) then 'member.own' else 'member.manage' end, p_org);
   update public.memberships set role = p_role where org_id = p_org and user_id = p_user;
   perform private.keep_an_owner(p_org);
   perform private.audit(p_org, 'member.role_changed', 'member', p_user::pg_catalog.text, v_member.email,
@@ -564,12 +597,13 @@ create function private.remove_member(p_org uuid, p_user uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_member public.memberships;
-  v_needed public.member_role := case when p_user = private.caller_id() then 'viewer' else 'admin' end;
+  -- Everybody may leave.
+  v_verb pg_catalog.text := case when p_user = private.caller_id() then 'organization.read' else 'member.manage' end;
 begin
-  perform private.need_role(p_org, v_needed);
+  perform private.need(v_verb, p_org);
   v_member := private.lock_member(p_org, p_user);
   -- Again, because the caller's own role may have changed while they waited.
-  perform private.need_role(p_org, case when v_member.role = 'owner' then 'owner' else v_needed end);
+  perform private.need(case when v_member.role = 'owner' then 'member.own' else v_verb end, p_org);
   -- Before the membership goes: it says what the log calls somebody who leaves.
   perform private.audit(p_org, 'member.removed', 'member', p_user::pg_catalog.text, v_member.email);
   delete from public.memberships where org_id = p_org and user_id = p_user;
@@ -584,7 +618,7 @@ grant execute on function private.remove_member to authenticated;
 create function private.member_sign_ins(p_org uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
-  perform private.need_role(p_org, 'admin');
+  perform private.need('member.manage', p_org);
   return (
     select coalesce(jsonb_agg(jsonb_build_object('user_id', m.user_id, 'email', m.email, 'has_two_step', exists (
       select from auth.mfa_factors as f where f.user_id = m.user_id and f.status = 'verified'),

@@ -140,7 +140,11 @@ def test_guessing_a_password_is_stopped(http: httpx.Client, alice: User, bob: Us
     assert codes[0] == "invalid_credentials"
     assert codes[-1] == "over_request_rate_limit"
     # Even the right password waits now, and nobody else does.
-    assert http.post(TOKEN, json={"email": alice.email, "password": PASSWORD}).status_code == 429
+    locked = http.post(TOKEN, json={"email": alice.email, "password": PASSWORD})
+    assert locked.status_code == 429
+    seconds = int(locked.headers["retry-after"])
+    assert 1 <= seconds <= 30
+    assert locked.json()["msg"] == f"Too many attempts. Try again in {seconds} second{'s' if seconds > 1 else ''}."
     assert http.post(TOKEN, json={"email": bob.email, "password": PASSWORD}).status_code == 200
 
 

@@ -47,6 +47,18 @@ def test_a_weak_password_is_refused(anon: Api, email: str) -> None:
     assert (refused.value.status, refused.value.reasons) == (422, ["length"])
 
 
+@pytest.mark.parametrize("password", ["12345678", "password", "qwertyuiop", "Password1"])
+def test_a_common_password_is_refused(project: Project, anon: Api, alice: User, email: str, password: str) -> None:
+    if not isinstance(project, RunningStack):
+        pytest.skip("hosted has a service for it, which a project may have turned off")
+    with pytest.raises(AuthWeakPasswordError) as refused:
+        anon.auth.sign_up({"email": email, "password": password})
+    assert (refused.value.status, refused.value.reasons) == (422, ["pwned"])
+    assert "most common" in refused.value.message
+    with pytest.raises(AuthWeakPasswordError):
+        alice.client.auth.update_user({"password": password})
+
+
 def test_sign_in_by_password(anon: Api, alice: User) -> None:
     found = anon.auth.sign_in_with_password({"email": alice.email, "password": PASSWORD})
     assert found.user.id == alice.id
@@ -104,6 +116,27 @@ def test_a_new_password_replaces_the_old_and_ends_other_sessions(project: Projec
         other.auth.sign_in_with_password({"email": alice.email, "password": PASSWORD})
     again = other.auth.sign_in_with_password({"email": alice.email, "password": "another horse staple"})
     assert again.user.id == alice.id
+
+
+def test_a_new_password_ends_the_tokens_of_other_sessions_at_once(
+    project: Project, http: httpx.Client, alice: User
+) -> None:
+    if not isinstance(project, RunningStack):
+        pytest.skip("on hosted, an access token lasts until it expires")
+    other: Api = create_client(project.url, project.publishable_key, quiet())
+    stale = other.auth.sign_in_with_password({"email": alice.email, "password": PASSWORD}).session.access_token
+
+    def role_of(token: str) -> httpx.Response:
+        headers = {"authorization": f"Bearer {token}"}
+        return http.post("/rest/v1/rpc/contract_request", json={}, headers=headers)
+
+    assert role_of(stale).json()["role"] == "authenticated"
+    alice.client.auth.update_user({"password": "another horse staple"})
+    refused = role_of(stale)
+    assert (refused.status_code, refused.json()["code"]) == (401, "PGRST303")
+    assert refused.json()["message"] == "JWT session has ended"
+    assert "invalid_token" in refused.headers["www-authenticate"]
+    assert role_of(alice.token).json()["role"] == "authenticated"
 
 
 def test_an_address_can_be_changed_but_not_to_anothers(alice: User, bob: User) -> None:

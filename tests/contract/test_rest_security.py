@@ -24,8 +24,9 @@ def sign(project: Project) -> Callable[..., str]:
     """Signs claims with the stack's own key: what a stolen or careless signer could make."""
     if not isinstance(project, RunningStack):
         pytest.skip("only the embedded stack's signing key is at hand")
-    ring = KeyRing(project.secrets.signing_jwk, project.secrets.jwt_secret)
-    return lambda **changes: ring.sign(claims(**changes))
+    issuer = project.settings.auth_issuer
+    ring = KeyRing(project.secrets.signing_jwk, project.secrets.jwt_secret, issuer)
+    return lambda **changes: ring.sign({**claims(iss=issuer), **changes})
 
 
 def test_no_key_no_answer(project: Project) -> None:
@@ -88,6 +89,28 @@ def test_an_expired_token_gets_nothing(http: httpx.Client, sign: Callable[..., s
     assert (done.status_code, done.json()["code"], done.json()["message"]) == (401, "PGRST303", "JWT expired")
     early = sign(nbf=4_000_000_000)
     assert http.get(READ, headers={"authorization": f"Bearer {early}"}).json()["code"] == "PGRST303"
+
+
+@pytest.mark.parametrize(
+    ("claim", "value"),
+    [
+        ("iss", "https://other.example/auth/v1"),
+        ("iss", "supabase"),
+        ("iss", None),
+        ("aud", "others"),
+        ("aud", None),
+        ("exp", None),
+    ],
+)
+def test_a_token_of_another_origin_or_without_an_end_gets_nothing(
+    http: httpx.Client, sign: Callable[..., str], claim: str, value: str | None
+) -> None:
+    headers = {"authorization": f"Bearer {sign(role='authenticated', **{claim: value})}"}
+    done = http.get(READ, headers=headers)
+    assert (done.status_code, done.json()["code"]) == (401, "PGRST303")
+    assert http.get("/auth/v1/user", headers=headers).json()["error_code"] == "bad_jwt"
+    broadcast = {"messages": [{"topic": "t", "event": "e", "payload": {}}]}
+    assert http.post("/realtime/v1/api/broadcast", json=broadcast, headers=headers).status_code == 401
 
 
 @pytest.mark.parametrize(

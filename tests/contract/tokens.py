@@ -9,12 +9,14 @@ from typing import Any
 from joserfc import jws
 from joserfc.jwk import ECKey, OctKey
 
+ISSUER = "https://project.example/auth/v1"
+
 
 def claims(**changes: Any) -> dict[str, Any]:
     """The claims of a good access token, changed."""
     now = int(time.time())
     good = {"sub": "00000000-0000-0000-0000-000000000001", "role": "service_role", "aud": "authenticated"}
-    return {**good, "iat": now, "exp": now + 600, **changes}
+    return {**good, "iss": ISSUER, "iat": now, "exp": now + 600, **changes}
 
 
 def signed(key: ECKey | OctKey, algorithm: str, kid: str | None = None, **changes: Any) -> str:

@@ -60,9 +60,10 @@ def add_workers(world: World, org: Organization, count: int) -> None:
         [org.id, count],
     )
     world.owner.connection.execute(
-        """insert into private.lane_workers (worker_id, lane_id, priority, distance, instance_name)
-        select f.worker_id, f.lane_id, f.priority, f.distance, f.instance_name from private.lanes as l
-        cross join lateral private.lane_fit(l.id, null) as f where l.org_id = %s and f.reason is null on conflict do nothing""",
+        """insert into private.lane_workers (worker_id, lane_id, distance, instance_name)
+        select f.worker_id, f.lane_id, f.distance, f.instance_name
+        from private.lane_fit(array(select l.id from private.lanes as l where l.org_id = %s), null) as f
+        where f.reason is null on conflict do nothing""",
         [org.id],
     )
 

@@ -15,6 +15,7 @@ class ModelRunner:
     types: frozenset[str]
     instances: frozenset[str]
     capacity: int
+    # What its jobs find: on its machine, or, where it dispatches, in its image. None: it has not reported that.
     engines: frozenset[str] | None = None
     is_well: bool = True
     is_degraded: bool = False
@@ -87,7 +88,7 @@ def may_claim(runner: ModelRunner, job: ModelJob, fleet: list[ModelRunner], rule
         return False
     mine = distance(runner, job)
     assert mine is not None
-    use = rules.shared_use.get(job.org, "NONE_FITS")
+    use = rules.shared_use.get(job.org, "NONE_AVAILABLE")
     if mine == SHARED and use == "NEVER":
         return False
     nearer = [other for other in fleet if fits(other, job) and (distance(other, job) or 0) < mine]

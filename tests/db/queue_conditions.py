@@ -28,7 +28,7 @@ class QueueConditions(Promises):
         self.without_engine: set[int] = set()
         self.degraded: set[int] = set()
         self.is_maintained = False
-        self.shared_use = "NONE_FITS"
+        self.shared_use = "NONE_AVAILABLE"
         for seat in range(OWN):
             self.tell(seat)
         self.keep_fresh()

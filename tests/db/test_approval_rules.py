@@ -37,6 +37,19 @@ def test_whoever_asked_does_not_approve(world: World, org: Organization, role: s
     assert approve(org.owner, job)["status"] == "QUEUED"
 
 
+def test_running_somebody_elses_schedule_is_a_request_too(world: World, org: Organization) -> None:
+    org.module("a/b", approvals_required=1)
+    spec = {"path": "a/b", "type": "APPLY", "cron": "0 2 * * *"}
+    schedule = org.owner.call("create_schedule", p_org=org.id, p_spec=spec)
+    person, other = org.member("operator"), org.member("operator")
+    person.call("run_schedule", p_schedule=schedule["id"])
+    job = world.owner.one("select id from public.provision_jobs where org_id = %s", org.id)
+    for requester in (person, org.owner):
+        with refused("RY403", OWN):
+            approve(requester, job)
+    assert approve(other, job)["status"] == "QUEUED"
+
+
 def test_whoever_asked_may_still_reject(org: Organization) -> None:
     person = org.member("operator")
     job = ask(org, person)

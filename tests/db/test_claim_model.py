@@ -17,6 +17,17 @@ ENGINES = ["terraform", "tofu"]
 ALL_TYPES = frozenset([*TYPES, "DESTROY", "OUTPUT", "DEPLOY_WORKER", "UPDATE_WORKER", "REMOVE_WORKER"])
 
 
+def random_engines(dice: random.Random) -> tuple[list[str] | None, dict[str, Any]]:
+    """The engines that jobs find with a runner, and how it reports them; a third of the runners dispatch to an image."""
+    engines = dice.choice([None, ["tofu"], ["terraform"], ["tofu", "terraform"]])
+    told = None if engines is None else dict.fromkeys(engines, "1.10.0")
+    if dice.random() < 0.67:
+        return engines, {"engines": told}
+    host = dict.fromkeys(dice.choice([[], ["tofu"], ["terraform"]]), "1.10.0")
+    image = {} if told is None else {"dispatcher_engines": told}
+    return engines, {"dispatcher": "docker", "engines": host, "engine_note": "no engine was found", **image}
+
+
 @dataclass
 class Twin:
     """The same fleet and queue twice: in the database and in the model."""
@@ -46,8 +57,7 @@ class Twin:
             worker = self.world.shared_worker(name, **options)
         else:
             worker = org.worker(name, assignments=paths, is_assigned_to_all_modules=is_everywhere, **options)
-        engines = dice.choice([None, ["tofu"], ["terraform"], ["tofu", "terraform"]])
-        facts = {} if engines is None else {"engines": dict.fromkeys(engines, "1.10.0")}
+        engines, facts = random_engines(dice)
         self.runners[name] = self.world.connect_runner(worker, instance, **facts)
         self.fleet[name] = ModelRunner(
             name,

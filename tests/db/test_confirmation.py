@@ -44,6 +44,32 @@ def apply_something_else(org: Organization, runner: Runner, serial: int) -> None
     runner.finish(job)
 
 
+def test_the_digest_and_the_message_of_a_plan_go_with_its_apply(world: World, org: Organization) -> None:
+    runner, digest = runner_of(org), sha256("the plan file")
+    org.module("a/b")
+    org.enqueue("a/b", "PLAN", confirm=True, reason="release 1.4")
+    job = runner.claim_one()
+    runner.finish(job, p_plan_summary=CHANGES, p_result={"plan_sha256": digest})
+    waiting = apply_of(world, job["id"])
+    assert (waiting["plan_sha256"], waiting["message"]) == (digest, "release 1.4")
+    org.owner.call("approve_job", p_job=waiting["id"], p_decision="approve")
+    decided = world.owner.one("select plan_sha256 from public.approvals where job_id = %s", waiting["id"])
+    logged = world.owner.one(
+        "select detail ->> 'plan_sha256' from public.audit_events where org_id = %s and action = 'job.confirmed'",
+        org.id,
+    )
+    assert (decided, logged, runner.claim_one()["plan_sha256"]) == (digest, digest, digest)
+
+
+def test_a_digest_that_is_none_is_not_kept(world: World, org: Organization) -> None:
+    runner = runner_of(org)
+    org.module("a/b")
+    org.enqueue("a/b", "PLAN", confirm=True)
+    job = runner.claim_one()
+    runner.finish(job, p_plan_summary=CHANGES, p_result={"plan_sha256": "not a digest"})
+    assert world.job(job["id"])["plan_sha256"] is None
+
+
 @pytest.mark.parametrize(("options", "kind"), [({}, "APPLY"), ({"destroy": True}, "DESTROY")])
 def test_an_apply_waits_for_a_person_to_confirm_its_plan(
     world: World, org: Organization, options: dict[str, Any], kind: str

@@ -1,10 +1,17 @@
 """Codes that sign a program in: good once, for ten minutes, for the person who confirms."""
 
+from typing import Any
+
 import pytest
 
 from tests.db.world import Organization, World, refused, sha256
 
 CODE = "BCDFGHJK"
+
+
+def is_unknown(said: dict[str, Any]) -> bool:
+    """Whether a code was refused: answered, not raised, so that the guess counts."""
+    return (said.get("code"), said.get("message")) == ("RY404", "No program waits with this code.")
 
 
 @pytest.fixture
@@ -36,16 +43,14 @@ def test_a_declined_code_lets_nobody_in(device: tuple[World, str]) -> None:
     world, hashed = device
     person = world.user()
     person.call("decide_device_login", p_user_code=CODE, p_is_confirmed=False)
-    with refused("RY404", "No program waits with this code."):
-        person.call("decide_device_login", p_user_code=CODE, p_is_confirmed=True)
+    assert is_unknown(person.call("decide_device_login", p_user_code=CODE, p_is_confirmed=True))
     assert world.service.call("take_device_login", p_device_hash=hashed)["status"] == "declined"
 
 
 def test_an_old_code_is_void(device: tuple[World, str]) -> None:
     world, hashed = device
     world.owner.connection.execute("update private.device_logins set expires_at = now()")
-    with refused("RY404", "No program waits with this code."):
-        world.user().call("device_login", p_user_code=CODE)
+    assert is_unknown(world.user().call("device_login", p_user_code=CODE))
     assert world.service.call("take_device_login", p_device_hash=hashed) == {"status": "expired"}
 
 
@@ -59,8 +64,19 @@ def test_what_is_refused(device: tuple[World, str]) -> None:
     with refused("RY422", "Confirm it or decline it."):
         world.user().call("decide_device_login", p_user_code=CODE, p_is_confirmed=None)
     for wrong in ("", "XXXXXXXX", "BCDFGHJKL"):
-        with refused("RY404", "No program waits with this code."):
-            world.user().call("device_login", p_user_code=wrong)
+        assert is_unknown(world.user().call("device_login", p_user_code=wrong))
+
+
+def test_guesses_are_counted_and_stopped(device: tuple[World, str]) -> None:
+    world, _ = device
+    guesser, other = world.user(), world.user()
+    for _ in range(20):
+        assert is_unknown(guesser.call("device_login", p_user_code="XXXXXXXX"))
+    with refused("RY429", "Too many codes were tried."):
+        guesser.call("device_login", p_user_code=CODE)
+    with refused("RY429", "Too many codes were tried."):
+        guesser.call("decide_device_login", p_user_code=CODE, p_is_confirmed=True)
+    assert other.call("device_login", p_user_code=CODE)["program"] == "runyard 1.0 on laptop"
 
 
 def test_a_service_account_confirms_nobody(device: tuple[World, str]) -> None:

@@ -4,6 +4,7 @@ import secrets
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import psycopg
 import pytest
 
 from tests.db.world import Organization, World, refused
@@ -102,10 +103,31 @@ def test_runners_own_jobs_do_not_act_on_modules(org: Organization, job_type: str
 def test_a_job_is_about_one_thing_whoever_writes_it(world: World, org: Organization) -> None:
     job, runner = org.enqueue("a/b"), org.worker("r1")
     owner = world.owner.connection
-    with refused("RY422", "A job is about one module, one runner or one cloud identity"):
+    with pytest.raises(psycopg.errors.CheckViolation):
         owner.execute("update public.provision_jobs set target_worker_id = %s where id = %s", [runner, job])
-    with refused("RY422", "A job is about one module, one runner or one cloud identity"):
+    with pytest.raises(psycopg.errors.CheckViolation):
         owner.execute("insert into public.provision_jobs (org_id, type) values (%s, 'PLAN')", [org.id])
+
+
+def test_a_job_names_a_module_of_its_own_organisation(world: World, org: Organization) -> None:
+    other = world.organization()
+    with pytest.raises(psycopg.errors.ForeignKeyViolation):
+        world.owner.connection.execute(
+            "insert into public.provision_jobs (org_id, type, module_id) values (%s, 'PLAN', %s)",
+            [other.id, org.module("a/b")],
+        )
+
+
+def test_jobs_events_and_logs_leave_with_their_organisation(world: World) -> None:
+    org = world.organization()
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    org.enqueue("a/b")
+    job = runner.claim_one()
+    runner.append(job, (1, "a line"))
+    owner = world.owner
+    owner.connection.execute("delete from public.organizations where id = %s", [org.id])
+    tables = ("public.provision_jobs", "public.job_events", "public.job_log_chunks", "private.live_jobs")
+    assert [owner.one(f"select count(*) from {table} where org_id = %s", org.id) for table in tables] == [0, 0, 0, 0]
 
 
 def test_only_a_finished_plan_of_the_module_is_applied_and_only_once(org: Organization) -> None:
@@ -166,17 +188,24 @@ def test_modules_take_turns(org: Organization) -> None:
     assert order == [many[0], few, many[1], many[2]]
 
 
-def test_the_last_job_of_a_module_is_its_newest_and_shown_to_members_only(world: World, org: Organization) -> None:
+def test_the_last_job_of_a_module_is_no_plan_and_shown_to_members_only(world: World, org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     org.enqueue("a/b")
-    job = org.enqueue("a/b", "DRIFT")
     shown = "select id, type::text, status::text from public.last_jobs where module_id = %s"
+    assert org.owner.rows(shown, org.modules["a/b"]) == []
+    job = org.enqueue("a/b", "DRIFT")
     assert org.owner.one(shown, org.modules["a/b"]) == (job, "DRIFT", "QUEUED")
     runner.finish(runner.claim_one())
     claimed = runner.claim_one()
     assert org.owner.one(shown, org.modules["a/b"]) == (job, "DRIFT", "CLAIMED")
     runner.finish(claimed, "FAILED")
+    org.enqueue("a/b")
+    runner.finish(runner.claim_one())
     assert org.owner.one(shown, org.modules["a/b"]) == (job, "DRIFT", "FAILED")
+    listed = org.owner.call("list_modules", p_org=org.id)["rows"]
+    assert [(row["last_job"]["id"], row["last_job"]["status"]) for row in listed if row["path"] == "a/b"] == [
+        (job, "FAILED")
+    ]
     stranger = world.organization().owner
     assert stranger.rows("select from public.last_jobs where module_id = %s", org.modules["a/b"]) == []
 

@@ -148,59 +148,102 @@ PATHS = ["a", "a/b", "a/b/c", "x", "x/y"]
 LABELS = ["gpu", "big"]
 
 
-def random_fleet(world: World, org: Organization, dice: random.Random) -> list[Runner]:
-    """Runners of all kinds and in all conditions."""
-    runners = []
-    for number in range(8):
-        options = {
-            "assignments": dice.sample(PATHS, dice.randint(0, 2)),
-            "is_assigned_to_all_modules": dice.random() < 0.3,
+ENGINES = {"tofu": "1.10.3", "terraform": "1.9.0"}
+DEGRADED = {"code": "disk", "reason": "The disk is full.", "since": "2026-01-01T00:00:00Z"}
+
+
+def random_facts(dice: random.Random) -> dict[str, Any]:
+    """What a runner reports: its own engines, an engine that it prepares, or an image's with a dispatcher."""
+    found = dict(dice.sample(sorted(ENGINES.items()), dice.randint(0, 2)))
+    return dice.choice(
+        [
+            {"engines": ENGINES},
+            {"engines": found, "engine_note": None if found else "no engine was found"},
+            {"engines": {}, "engine_note": "tofu is being prepared, 40 %"},
+            {"engines": found, "dispatcher": "docker"},
+            {"engines": {}, "dispatcher": "docker", "dispatcher_engines": found, "engine_note": "no engine was found"},
+        ]
+    )
+
+
+def random_fleet(world: World, org: Organization, dice: random.Random) -> dict[str, Runner]:
+    """Runners of all kinds and in all conditions, a fifth of them shared."""
+    runners = {}
+    for number in range(10):
+        name = f"r{number}"
+        options: dict[str, Any] = {
             "labels": dice.sample(LABELS, dice.randint(0, 2)),
             "capacity": dice.choice([1, 3]),
             "accepted_job_types": dice.choice([None, None, None, ["PLAN"], ["APPLY", "DESTROY"]]),
         }
-        runner = org.runner(f"r{number}", instance=dice.choice(["east", "west"]), **options)
-        trouble = dice.choice(["", "", "", "offline", "draining", "disabled", "told"])
-        if trouble == "offline":
-            world.silence(runner)
-        elif trouble == "draining":
-            runner.heartbeat("DRAINING")
-        elif trouble == "disabled":
-            org.owner.call("set_worker_disabled", p_worker=runner.worker_id, p_disabled=True)
-        elif trouble == "told":
-            org.owner.call("drain_worker", p_worker=runner.worker_id)
-        runners.append(runner)
+        if number % 5 == 4:
+            worker = world.shared_worker(name, **options)
+        else:
+            paths = dice.sample(PATHS, dice.randint(0, 2))
+            worker = org.worker(name, assignments=paths, is_assigned_to_all_modules=dice.random() < 0.3, **options)
+        runners[name] = world.connect_runner(worker, dice.choice(["east", "west"]), **random_facts(dice))
+        befall(world, runners[name], dice.choice(["", "", "", *TROUBLES]))
     return runners
 
 
-def random_job(org: Organization, runners: list[Runner], dice: random.Random) -> int:
+TROUBLES = ("offline", "draining", "degraded", "disabled", "told")
+
+
+def befall(world: World, runner: Runner, trouble: str) -> None:
+    if trouble == "offline":
+        world.silence(runner)
+    elif trouble == "draining":
+        runner.heartbeat("DRAINING")
+    elif trouble == "degraded":
+        runner.heartbeat(p_facts={"degraded": DEGRADED})
+    elif trouble:
+        column = "is_disabled" if trouble == "disabled" else "is_draining"
+        world.owner.connection.execute(f"update public.workers set {column} = true where id = %s", [runner.worker_id])
+
+
+def random_job(org: Organization, runners: dict[str, Runner], dice: random.Random) -> int:
     options: dict[str, object] = {
         "labels": dice.sample(LABELS, dice.choice([0, 0, 1])),
         "priority": dice.choice([10, 100]),
     }
     if dice.random() < 0.2:
-        options["pinned_worker_id"] = dice.choice(runners).worker_id
+        options["pinned_worker_id"] = dice.choice(list(runners.values())).worker_id
     if dice.random() < 0.2:
         options["pinned_instance_name"] = dice.choice(["east", "west"])
     path = f"{dice.choice(PATHS)}/m{dice.randint(1, 6)}"
+    if path not in org.modules:
+        org.module(path, engine=dice.choice(sorted(ENGINES)), engine_version=dice.choice([None, ">=1.10"]))
     return org.enqueue(path, dice.choice(["PLAN", "APPLY"]), **options)
 
 
+def may_take(org: Organization, jobs: list[int], name: str) -> set[int]:
+    """The jobs that this runner can take now, by their explanations, which promise nobody where nobody can."""
+    allowed = set()
+    for job in jobs:
+        said = explain(org, job)
+        if said["position"] is None:
+            continue
+        found = {runner["name"]: runner["reason_code"] for runner in said["runners"]}  # type: ignore[attr-defined]
+        assert said["claimable"] == ("ok" in found.values())
+        assert said["claimable"] or "nearer" not in found.values(), "nobody is nearer where nobody can take it"
+        if found[name] == "ok":
+            allowed.add(job)
+    return allowed
+
+
+@pytest.mark.parametrize("use", ["NEVER", "NONE_FITS", "NONE_AVAILABLE"])
 @pytest.mark.parametrize("seed", sampled(range(12), 4))
-def test_the_explanation_agrees_with_the_claim(world: World, org: Organization, seed: int) -> None:
-    dice = random.Random(seed)
+def test_the_explanation_agrees_with_the_claim(fresh_world: World, use: str, seed: int) -> None:
+    world, org, dice = fresh_world, fresh_world.organization(), random.Random(f"{use} {seed}")
     for path in PATHS:
         org.group(path)
+    org.use_shared(use)
     runners = random_fleet(world, org, dice)
-    jobs = [random_job(org, runners, dice) for _ in range(12)]
+    jobs = [random_job(org, runners, dice) for _ in range(14)]
 
-    for runner in dice.sample(runners, len(runners)):
-        name = org.owner.one("select name from public.workers where id = %s", runner.worker_id)
-        allowed = {
-            job
-            for job in jobs
-            if world.status(job) == "QUEUED" and explain(org, job)["position"] and codes(org, job)[name] == "ok"
-        }
+    for name in dice.sample(sorted(runners), len(runners)):
+        runner = runners[name]
+        allowed = may_take(org, jobs, name)
         free = world.owner.one(
             "select capacity - used from private.instance_liveness where instance_id = %s", runner.instance_id
         )

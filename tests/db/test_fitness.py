@@ -1,5 +1,6 @@
 """Who has what a job needs: engines, rights in a cloud, health, the organisation's word; in the claim and its explanation."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -60,7 +61,7 @@ def test_an_engine_that_is_being_prepared_is_said(org: Organization) -> None:
 
 def test_a_runner_that_has_told_nothing_is_believed_to_have_it(org: Organization) -> None:
     job = org.enqueue("a/b")
-    assert runner(org).claim_one()["id"] == job
+    assert runner(org, facts={"engines": None}).claim_one()["id"] == job
 
 
 @pytest.mark.parametrize(
@@ -76,6 +77,24 @@ def test_with_a_dispatcher_the_image_counts(org: Organization, facts: dict[str, 
     org.module("a/b", engine="tofu")
     org.enqueue("a/b")
     assert bool(runner(org, facts=facts).claim()) is takes
+
+
+def test_an_engine_that_the_host_prepares_is_not_in_the_image(org: Organization) -> None:
+    """A runner that dispatches may prepare an engine for itself; its jobs find what the image has."""
+    note = {"engines": {}, "engine_note": "tofu is being prepared, 40 %"}
+    there = runner(org, facts={"dispatcher": "docker", "dispatcher_engines": TERRAFORM})
+    there.heartbeat(p_facts=note)
+    org.module("a/b", engine="tofu")
+    job = org.enqueue("a/b")
+    assert verdict(org, job) == ("engine_missing", "Has no tofu")
+    assert "has tofu" in explained(org, job)["summary"]
+
+
+def test_the_engines_that_are_shown_are_those_that_jobs_find(org: Organization) -> None:
+    facts = {"dispatcher": "docker", "engines": TERRAFORM, "dispatcher_engines": TOFU, "engine_note": "no engine"}
+    runner(org, facts=facts)
+    process = org.owner.call("list_runners", p_org=org.id)["rows"][0]["processes"][0]
+    assert (process["engines"], process["engine_note"]) == (TOFU, None)
 
 
 @pytest.mark.parametrize(
@@ -258,21 +277,60 @@ def test_a_shared_runner_works_for_whom_the_installations_file_says(fresh_world:
         say("nobody")
 
 
-def test_a_shared_runner_waits_for_an_own_one_that_is_set_up(fresh_world: World) -> None:
-    """Unless the organisation says that it may help whenever none is available."""
+def test_a_shared_runner_helps_when_no_own_one_is_available(fresh_world: World) -> None:
     world, org = fresh_world, fresh_world.organization()
     shared = world.connect_runner(world.shared_worker())
     own = org.runner("own", is_assigned_to_all_modules=True)
+    job = org.enqueue("a/b")
+    assert (verdict(org, job, "own")[0], verdict(org, job, "shared")[0]) == ("ok", "nearer")
+    assert shared.claim() == []
     world.silence(own)
+    assert (verdict(org, job, "own")[0], verdict(org, job, "shared")[0]) == ("offline", "ok")
+    assert explained(org, job)["summary"] == "A runner can take it now."
+    assert shared.claim_one()["id"] == job
+
+
+def keep_busy(org: Organization, own: Runner) -> None:
+    org.enqueue("a/busy", pinned_worker_id=own.worker_id)
+    own.claim_one()
+
+
+# What happens to the own runner, and what the job's page says then: never that somebody takes it.
+AWAY: dict[str, tuple[Callable[[Organization, Runner], Any], str]] = {
+    "offline": (lambda org, own: org.world.silence(own), "The runners that may run it are offline."),
+    "draining": (lambda _, own: own.heartbeat("DRAINING"), "The runners that may run it are draining."),
+    "busy": (keep_busy, "Every runner that may run it is busy."),
+    "degraded": (
+        lambda _, own: own.heartbeat(p_facts={"degraded": DEGRADED}),
+        "The runners that may run it are degraded.",
+    ),
+}
+
+
+@pytest.mark.parametrize("why", AWAY)
+def test_an_organisation_can_keep_its_jobs_for_its_own_runners(fresh_world: World, why: str) -> None:
+    """NONE_FITS: an own runner that is set up for the job keeps it, also while it is busy or away, and the page says so."""
+    world, org = fresh_world, fresh_world.organization()
+    org.use_shared("NONE_FITS")
+    shared = world.connect_runner(world.shared_worker())
+    own = org.runner("own", is_assigned_to_all_modules=True)
+    happens, summary = AWAY[why]
+    happens(org, own)
     job = org.enqueue("a/b")
     assert shared.claim() == []
+    said = explained(org, job)
+    assert (said["claimable"], said["summary"]) == (False, summary)
+    assert "let them help when no own runner is available" in said["help"]
+    assert (verdict(org, job, "own")[0], verdict(org, job, "shared")[0]) == (why, "own_first")
     org.use_shared("NONE_AVAILABLE")
+    assert explained(org, job)["claimable"]
     assert shared.claim_one()["id"] == job
 
 
 @pytest.mark.parametrize("why", ["never seen", "disabled", "without the engine"])
 def test_a_shared_runner_helps_where_no_own_one_is_set_up(fresh_world: World, why: str) -> None:
     world, org = fresh_world, fresh_world.organization()
+    org.use_shared("NONE_FITS")
     shared = world.connect_runner(world.shared_worker())
     worker = org.worker("own", is_assigned_to_all_modules=True)
     if why != "never seen":

@@ -253,8 +253,11 @@ def test_modules_by_page_group_and_search(queue: Organization) -> None:
     page = modules(queue, p_limit=5)
     assert (page["total"], len(page["rows"]), page["counts"]["special"]) == (23, 5, 2)
     assert "source" not in page["rows"][0]
-    (found,) = modules(queue, p_search="special/one")["rows"]
-    assert found["last_job"]["status"] == "CLAIMED"
+    (planned,) = modules(queue, p_search="special/one")["rows"]
+    assert planned["last_job"] is None
+    (apply,) = jobs(queue, p_filters={"type": ["APPLY"]})["rows"]
+    (applied,) = modules(queue, p_search=apply["module_path"])["rows"]
+    assert applied["last_job"]["status"] == "AWAITING_APPROVAL"
     assert modules(queue, p_filters={"group_path": "bulk"})["total"] == 21
     assert modules(queue, p_filters={"group_path": "bul"})["total"] == 0
     queue.module("special/below/three")

@@ -5,7 +5,7 @@ import hashlib
 
 import pytest
 
-from tests.db.world import Organization, Runner, World, refused, sha256, this
+from tests.db.world import Caller, Organization, Runner, World, refused, sha256, this
 
 
 @pytest.fixture
@@ -101,14 +101,53 @@ def test_partitions_cannot_be_read_past_the_policy(world: World, org: Organizati
         org.owner.connection.execute(f"select * from {partition}")
 
 
-def test_a_missing_partition_is_made_when_it_is_needed(fresh_world: World) -> None:
-    org = fresh_world.organization()
+def test_a_day_without_a_partition_keeps_its_logs_and_a_runner_makes_no_table(fresh_world: World) -> None:
+    world, org = fresh_world, fresh_world.organization()
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     org.enqueue("a/b")
     job = runner.claim_one()
-    fresh_world.owner.connection.execute("update private.live_jobs set log_day = '2031-05-05'")
+    world.owner.connection.execute("update private.live_jobs set log_day = '2031-05-05'")
     runner.append(job, (1, "x\n"))
-    assert fresh_world.owner.one("select to_regclass('private.job_log_chunks_20310505') is not null")
+    # The sweep comes late: it makes the day no partition any more, and what came after goes where the first chunk is.
+    world.owner.connection.execute("select private.ensure_log_partition('2031-05-05')")
+    assert world.owner.one("select to_regclass('private.job_log_chunks_20310505') is null")
+    runner.append(job, (2, "y\n"))
+    answer = runner.finish(job, p_log={"last_seq": 2, "bytes": 4, "sha256": sha256("x\ny\n")})
+    assert (answer["status"], answer["missing"], "log_mismatch" in world.events(job["id"])) == ("SUCCEEDED", [], False)
+    read = "select body from public.job_log_chunks where job_id = %s and log_day = '2031-05-05' order by seq"
+    assert org.owner.rows(read, job["id"]) == ["x\n", "y\n"]
+
+
+def locked_days(world: World, caller: Caller) -> list[str]:
+    """The log partitions that a connection's open transaction has locked."""
+    query = (
+        "select distinct c.relname from pg_locks as l join pg_class as c on c.oid = l.relation"
+        " where l.pid = %s and c.relkind = 'r' and c.relname like 'job_log_chunks_%%'"
+    )
+    return world.owner.rows(query, caller.connection.info.backend_pid)
+
+
+def test_one_of_many_partitions_is_read(fresh_world: World) -> None:
+    """The runner's calls have generic plans, which would lock all of them; a page names the days of the job's row."""
+    world, org = fresh_world, fresh_world.organization()
+    runner = org.runner("r1", is_assigned_to_all_modules=True)
+    world.owner.connection.execute(
+        "select private.ensure_log_partition(private.utc_day() - d) from generate_series(1, 60) as d"
+    )
+    today = world.owner.rows("select private.log_partition_name(private.utc_day())")
+    for round_ in range(8):
+        org.enqueue("a/b")
+        job = runner.claim_one()
+        log = {"last_seq": 1, "bytes": 2, "sha256": sha256("x\n")}
+        with runner.connection.transaction():
+            runner.append(job, (1, "x\n"))
+            assert runner.finish(job, p_log=log)["status"] == "SUCCEEDED"
+            assert locked_days(world, runner) == today, f"round {round_}"
+    with org.owner.connection.transaction():
+        row = org.owner.one("select to_jsonb(j) from public.provision_jobs as j where id = %s", job["id"])
+        read = "select body from public.job_log_chunks where job_id = %s and log_day >= %s and log_day <= %s"
+        assert org.owner.rows(read, job["id"], row["created_at"][:10], row["log_day"]) == ["x\n"]
+        assert locked_days(world, org.owner) == today
 
 
 def test_finish_names_the_missing_chunks_and_waits_for_them(world: World, org: Organization, runner: Runner) -> None:

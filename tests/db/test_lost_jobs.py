@@ -1,5 +1,7 @@
 """Jobs whose runner is gone: requeued, failed, quarantined or left to a person; late words change nothing."""
 
+from typing import Any
+
 import pytest
 
 from tests.db.world import Organization, Runner, World, refused
@@ -124,6 +126,49 @@ def test_a_late_success_is_kept_and_changes_nothing(world: World, org: Organizat
         1,
         "SUCCEEDED",
     )
+
+
+def late_chunks(job: dict[str, Any], *numbers: int, **more: Any) -> dict[str, Any]:
+    chunks = [{"seq": seq, "step": "apply", "body": f"line {seq}\n"} for seq in numbers]
+    return {"p_job": job["id"], "p_attempt": job["attempt"], "p_chunks": chunks, **more}
+
+
+@pytest.mark.parametrize("status", ["SUCCEEDED", "FAILED"])
+def test_the_log_of_a_late_report_fills_its_gaps(world: World, org: Organization, status: str) -> None:
+    first, second = runners(org, 2)
+    job_id = org.enqueue("a/b")
+    job = first.claim_one()
+    first.append(job, (1, "line 1\n"))
+    world.lose(first)
+    first.heartbeat()
+    world.end_backoff(job_id)
+    second.finish(second.claim_one(), "FAILED", p_error={"message": "no"})
+    log = {"last_seq": 3, "bytes": 21, "sha256": ""}
+    late = first.finish(job, status, p_log=log)
+    assert (late["is_late"], late["missing"]) == (True, [[2, 3]])
+    with refused("RY410"):
+        first.call("worker_append_logs", **late_chunks(job, 2, 3))
+    with refused("RY410"):
+        second.call("worker_append_logs", **late_chunks(job, 2, 3, p_is_late=True))
+    first.call("worker_append_logs", **late_chunks(job, 2, 3, p_is_late=True))
+    assert first.finish(job, status, p_log=log)["missing"] == []
+    assert first.finish(job, status, p_log={**log, "last_seq": 9, "is_incomplete": True})["missing"] == []
+    stored = "select body from public.job_log_chunks where job_id = %s and attempt = 1 order by seq"
+    assert world.owner.rows(stored, job_id) == ["line 1\n", "line 2\n", "line 3\n"]
+    assert world.events(job_id).count("late_report") == 1
+
+
+def test_a_log_may_be_late_for_a_week(world: World, org: Organization) -> None:
+    (runner,) = runners(org, 1)
+    job_id = org.enqueue("a/b")
+    job = runner.claim_one()
+    world.lose(runner)
+    runner.heartbeat()
+    world.owner.connection.execute(
+        "update public.job_events set at = now() - interval '8 days' where job_id = %s", [job_id]
+    )
+    with refused("RY410"):
+        runner.call("worker_append_logs", **late_chunks(job, 1, p_is_late=True))
 
 
 def test_cancelled_sticks(world: World, org: Organization) -> None:

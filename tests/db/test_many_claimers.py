@@ -77,8 +77,6 @@ class Yard:
 
 def add_organization(yard: Yard) -> None:
     org = yard.world.organization()
-    yard.rules.shared_use[org.id] = "NONE_AVAILABLE"
-    org.use_shared("NONE_AVAILABLE")
     yard.orgs[org.id] = org
     paths = [f"{yard.dice.choice(GROUPS)}/m{number}" for number in range(MODULES)]
     made = org.owner.rows(

@@ -122,6 +122,14 @@ def test_groups_are_deleted_when_nothing_needs_them(org: Organization) -> None:
     assert org.owner.call("delete_group", p_group=group)["path"] == "platform/eu"
 
 
+def test_a_removed_module_outlives_its_group(org: Organization) -> None:
+    job = org.enqueue("past/gone")
+    org.owner.call("cancel_job", p_job=job)
+    org.owner.call("delete_module", p_module=org.modules["past/gone"], p_confirm_name="gone")
+    org.owner.call("delete_group", p_group=org.owner.one("select id from public.groups where path = 'past'"))
+    assert org.owner.one("select module_path from public.provision_jobs where id = %s", job) == "past/gone"
+
+
 def test_the_payload_is_frozen_when_enqueued(world: World, org: Organization) -> None:
     module = org.module(
         "platform/eu/vpc", inputs={"size": 1}, env={"A": "module"}, engine="terraform", engine_version=">=1.9",

@@ -162,6 +162,23 @@ def test_a_sender_that_dies_loses_nothing_and_cannot_end_what_another_sends(worl
     assert end(world, second, "FAILED") == "GONE"
 
 
+def test_what_waits_for_a_receiver_goes_out_once_it_answers_again(world: World, org: Organization) -> None:
+    answers_again, stays_away = rule(org), rule(org)
+    fail_jobs(org, 4)
+    for message in lease(world, org):
+        end(world, message, "FAILED")
+    assert lease(world, org) == [], "all wait out their pause"
+    fail_jobs(org, 1)
+    fresh = {rule_of(org, message): message for message in lease(world, org)}
+    end(world, fresh[answers_again], "DELIVERED")
+    end(world, fresh[stays_away], "FAILED")
+    assert [rule_of(org, message) for message in lease(world, org)] == [answers_again] * 4
+
+
+def rule_of(org: Organization, message: dict[str, Any]) -> str:
+    return str(org.owner.one("select rule_id::text from public.deliveries where id = %s", message["id"]))
+
+
 def test_failures_are_tried_again_with_growing_pauses_and_given_up_at_last(world: World, org: Organization) -> None:
     wanted = rule(org)
     fail_jobs(org, 1)

@@ -71,7 +71,6 @@ TROUBLES: dict[str, Callable[[World, Organization, Runner], None]] = {
 def fleet(fresh_world: World) -> tuple[World, Organization, dict[str, Runner]]:
     """One runner at every distance, all of them online and free."""
     org = fresh_world.organization()
-    org.use_shared("NONE_AVAILABLE")
     org.module(MODULE)
     runners: dict[str, Runner] = {}
     for place, options in PLACES.items():

@@ -52,13 +52,6 @@ def open_session(org: Organization) -> None:
     )
 
 
-def delete_group_with_a_past(org: Organization) -> None:
-    module = org.module("past/gone")
-    group = org.world.owner.one("select group_id::text from public.modules where id = %s", module)
-    org.owner.call("delete_module", p_module=module, p_confirm_name="gone")
-    org.owner.call("delete_group", p_group=group)
-
-
 def retry_without_a_module(org: Organization) -> None:
     job = org.enqueue("a/b")
     org.owner.call("cancel_job", p_job=job)
@@ -312,7 +305,6 @@ PEOPLE: dict[str, tuple[str, str, Ask]] = {
         "The description or the variables are too long.",
         owner("upsert_group", p_path="a", p_env={"A": "x" * 65536}),
     ),
-    "a group with a past": ("RY409", 'Removed modules of "past" still have a history.', delete_group_with_a_past),
     "a pin to nobody": (
         "RY404",
         "The runner that the module should be pinned to",

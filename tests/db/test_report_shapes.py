@@ -122,6 +122,6 @@ def test_gaps_are_found_by_what_is_there_not_by_what_was_announced(
     runner.append(job, (2, "b\n"), (3, "c\n"), (7, "g\n"))
     answer = runner.finish(job, p_log={"last_seq": 1_000_000, "bytes": 6, "sha256": "0" * 64})
     assert (answer["status"], answer["missing"]) == ("PROCESSING", [[1, 1], [4, 6], [8, 1_000_000]])
-    rows = "explain (analyze, format json) select private.log_gaps(%s, 1, 1000000)"
+    rows = "explain (analyze, format json) select private.stored_log(%s, 1, private.utc_day(), 1000000)"
     (plan,) = world.owner.one(rows, job["id"])
     assert plan["Plan"]["Actual Rows"] == 1

@@ -19,6 +19,15 @@ def test_a_clock_that_is_off_is_said_with_how_far(org: Organization) -> None:
             runner.heartbeat(p_facts={"clock_off": wrong})
 
 
+@pytest.mark.parametrize(("dispatcher", "health"), [("docker", "healthy"), ("local", "degraded")])
+def test_a_runner_that_dispatches_needs_no_engine_of_its_own(org: Organization, dispatcher: str, health: str) -> None:
+    runner = org.runner("bare")
+    runner.heartbeat(p_facts={"dispatcher": dispatcher, "engines": {}, "engine_note": "no engine was found"})
+    (row,) = runners(org)["rows"]
+    assert row["health"] == [health]
+    assert org.owner.call("runner_facets", p_org=org.id)["counts"]["health"] == {health: 1}
+
+
 @pytest.fixture
 def idle(world: World, org: Organization) -> Runner:
     """A runner that sends heartbeats and asks for nothing, while a job that it may take has waited for long."""

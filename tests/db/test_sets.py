@@ -187,14 +187,14 @@ def test_a_set_that_is_larger_than_a_call_is_placed_by_the_sweep(fresh_world: Wo
     fresh_world.owner.connection.execute(
         """with g as (insert into public.groups (org_id, path) values (%(org)s, 'big') returning id)
           insert into public.modules (org_id, group_id, group_path, name, path)
-          select %(org)s, g.id, 'big', 'm' || n, 'big/m' || n from g, generate_series(1, 1020) as n""",
+          select %(org)s, g.id, 'big', 'm' || n, 'big/m' || n from g, generate_series(1, 2020) as n""",
         {"org": org.id},
     )
     made = start(org, "DRIFT", "big")
     count = "select count(*) from public.provision_jobs"
-    assert (made["total"], org.owner.one(count)) == (1020, 1000)
+    assert (made["total"], org.owner.one(count)) == (2020, 2000)
     fresh_world.sweep()
-    assert org.owner.one(count) == 1020
+    assert org.owner.one(count) == 2020
 
 
 def many_modules(world: World, org: Organization, count: int) -> None:

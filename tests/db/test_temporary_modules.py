@@ -19,9 +19,8 @@ def later(world: World) -> int:
 
 
 def left(world: World, org: Organization) -> list[Any]:
-    mine = (
-        "select path from public.modules where org_id = %s union all select path from public.groups where org_id = %s"
-    )
+    modules = "select path from public.modules where org_id = %s and deleted_at is null"
+    mine = f"{modules} union all select path from public.groups where org_id = %s"
     return world.owner.rows(mine, org.id, org.id)
 
 

@@ -20,6 +20,8 @@ from tests.support.waiting import wait_until
 TOKEN_HASH = "$2b$10$" + "a" * 53
 ROLE = "arn:aws:iam::123456789012:role/runyard"
 VERSION = "1.0.0"
+# What a runner finds on its machine and reports, as every real one does.
+ENGINES = {"tofu": "1.10.3"}
 
 
 @contextmanager
@@ -256,7 +258,7 @@ class World:
             p_worker=worker_id,
             p_instance=instance,
             p_boot_id=boot_id,
-            p_facts={"hostname": "host", "version": VERSION, "clouds": ["aws"], **facts},
+            p_facts={"hostname": "host", "version": VERSION, "clouds": ["aws"], "engines": ENGINES, **facts},
             p_token=tokens[0]["token_id"],
         )
         claims = {"sub": worker_id, "sid": opened["session_id"], "org": opened["org_id"]}
@@ -285,9 +287,10 @@ class World:
     # ------------------------------------------------------------------ time, which tests do not wait for
 
     def up_for_long(self) -> None:
-        """As if the server had been up for an hour: the sweep's grace after a start is over."""
+        """As if the first sweep since the server's start were an hour ago: the grace for leases is over."""
         self.owner.connection.execute(
-            "create or replace function private.is_past_grace() returns boolean language sql as 'select true'"
+            "insert into private.first_sweeps values (pg_postmaster_start_time(), now() - interval '1 hour') "
+            "on conflict (server_started_at) do update set swept_at = excluded.swept_at"
         )
 
     def silence(self, runner: Runner, seconds: int = 61) -> None:

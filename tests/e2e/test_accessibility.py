@@ -195,9 +195,9 @@ OPENED = {
     "my menu": ("/dashboard/runners", [re.compile("^axe-.*@example.com")], "menu"),
     "the palette": ("/dashboard/runners", ["Search or run a command"], "dialog"),
     "a list": ("/dashboard/jobs", [("combobox", "Status")], "listbox"),
-    "a module's menu": ("/dashboard/modules?module={module}", ["Destroy, edit, check, remove"], "menu"),
-    "destroying": ("/dashboard/modules?module={module}", ["Destroy, edit, check, remove", "Destroy"], "alertdialog"),
-    "a module's form": ("/dashboard/modules?module={module}", ["Destroy, edit, check, remove", "Edit"], "dialog"),
+    "a module's menu": ("/dashboard/modules?module={module}", ["Module actions"], "menu"),
+    "destroying": ("/dashboard/modules?module={module}", ["Module actions", "Destroy"], "alertdialog"),
+    "a module's form": ("/dashboard/modules?module={module}", ["Module actions", "Edit"], "dialog"),
     "inviting": ("/dashboard/settings/members", ["Invite"], "dialog"),
     "a password": ("/dashboard/account", ["Change password"], "alertdialog"),
 }

@@ -10,8 +10,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from app.http.logs import pages
-from app.http.logs.find import pattern
+from app.jobs.log import pages
+from app.jobs.log.find import pattern
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +28,7 @@ STEPS = [
     {"name": "apply", "title": "Apply", "status": "RUNNING", "from_ms": 15_000, "to_ms": 0},
 ]
 HTML = """<!doctype html><html class="light"><head><meta charset="utf-8">
-<link rel="stylesheet" href="/tokens.css"><link rel="stylesheet" href="/look.css"><link rel="stylesheet" href="/job/job.css">
+<link rel="stylesheet" href="/css/tokens.css"><link rel="stylesheet" href="/css/ui.css"><link rel="stylesheet" href="/css/log.css">
 <script type="module" src="/job/index.js"></script></head>
 <body class="radix-themes"><ry-log class="ry-log" job="7" attempt="1" seq="0" status="PROCESSING" main="apply"></ry-log></body></html>"""
 TYPES = {".js": "text/javascript", ".css": "text/css", ".woff2": "font/woff2"}

@@ -121,7 +121,7 @@ def test_destroy_says_how_much_goes_and_waits_for_its_plan(
     )
     page = open_as(owner)
     page.goto(f"/dashboard/modules?module={module}")
-    page.get_by_role("button", name="Destroy, edit, check, remove").click()
+    page.get_by_role("button", name="Module actions").click()
     page.get_by_role("menuitem", name="Destroy").click()
     expect(page.get_by_test_id("goes")).to_contain_text("2 resources")
     expect(page.get_by_test_id("run")).to_be_disabled()
@@ -174,7 +174,7 @@ def test_a_module_shows_what_its_state_holds_and_who_locks_it(
     expect(rows.first).to_contain_text("vm.a")
     expect(rows.locator("[data-accent-color=amber]")).to_have_count(1)
 
-    page.get_by_role("button", name="Destroy, edit, check, remove").click()
+    page.get_by_role("button", name="Module actions").click()
     page.get_by_role("menuitem", name="Lock").click()
     page.get_by_label("Reason").fill("Month-end")
     page.keyboard.press("Enter")

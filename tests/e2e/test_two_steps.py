@@ -52,6 +52,7 @@ def test_it_is_turned_on_asked_for_and_removed(product: Product, browse: Callabl
 
     sign_in_as(elsewhere, person.email, "Sign in")
     expect(elsewhere.get_by_label("Code")).to_be_focused()
+    expect(elsewhere.locator("[data-problem]")).to_be_hidden()
     assert findings(elsewhere) == []
     give_code(elsewhere, app.wrong())
     expect(elsewhere.locator("[data-problem]")).to_contain_text("That code is wrong.")

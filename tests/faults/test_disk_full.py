@@ -94,3 +94,41 @@ def test_a_disk_that_fills_up_before_the_news_is_delivered_changes_nothing(apply
     fill(disk)
     apply.proxy.mend()
     apply.check_whole(apply.bench.wait_job(apply.job, "SUCCEEDED", "FAILED"))
+
+
+def test_a_disk_that_is_full_in_a_plan_costs_no_job(bench: Bench, disk: Path, tmp_path: Path) -> None:
+    """The engine wraps its message into a box, so that the words of the system do not stand on one line."""
+    engine = make_engine(tmp_path / "engine", bench.tofu)
+    worker = bench.register()
+    runner = bench.start_worker(worker, home=disk, **engine.variables)
+    bench.online(worker)
+    engine.hold("plan")
+    job = bench.enqueue("PLAN", bench.module())
+    wait_until(lambda: engine.has_begun("plan", job))
+    ballast = fill(disk)
+    engine.release("plan")
+    assert "disk is full" in bench.given_back(job)
+    wait_until(lambda: runner.said("degraded"))
+    ballast.unlink()
+    ended = bench.wait_job(job)
+    assert (ended["status"], ended["error"]) == ("SUCCEEDED", None)
+    close_ledger(bench, [job]).check()
+
+
+def test_a_full_disk_and_a_killed_runner_lose_no_state(apply: Apply, disk: Path) -> None:
+    """The engine that is left alone writes what it has done to a file that has its room already."""
+    bench, book = apply.bench, apply.engine.book
+    wait_until(lambda: "line-2." in bench.log_of(apply.job))
+    ballast = fill(disk)
+    apply.runner.process.kill()
+    apply.runner.process.wait(60)
+    (left,) = disk.glob(".temp/job-*/source/errored.tfstate")
+    wait_until(lambda: left.stat().st_size > 0)
+    (book / "go").touch()
+    ballast.unlink()
+    apply.start_again(home=disk)
+    bench.wait_job(apply.job, "NEEDS_ATTENTION")
+    info = bench.rpc("state_info", p_module=apply.module)
+    assert info["serial"] is not None
+    stored = bench.rpc("state_version", p_module=apply.module, p_serial=info["serial"])
+    assert "terraform_data" in stored["body"]

@@ -15,6 +15,7 @@ from kubernetes_asyncio.client.exceptions import ApiException
 from tests.faults.real_executors import Place, RealApply, address_of, goes_on_through_an_outage, outlives_its_runner
 from tests.faults.worker_proxy import Proxy
 from tests.integration.worker_bench import Bench, bench
+from tests.support.real_kubernetes import pod_bridge
 
 __all__ = ["bench"]
 
@@ -65,7 +66,7 @@ def applying(bench: Bench, namespace: str) -> Iterator[RealApply]:
         "RUNYARD_JOB_DISPATCHER_DATA_PULL_POLICY": "IfNotPresent",
         "KUBECONFIG": os.environ["KUBECONFIG"],
     }
-    place = Place(variables, address_of(os.environ.get("RUNYARD_TEST_POD_BRIDGE", "cni0")), exists)
+    place = Place(variables, address_of(pod_bridge()), exists)
     with Proxy(bench.project.url) as to_runner, Proxy(bench.project.url, place.host) as to_executor:
         yield RealApply(bench, place, to_runner, to_executor)
         bench.close()

@@ -60,6 +60,10 @@ def test_what_a_released_apply_did_is_kept_for_a_person(apply: Apply) -> None:
     text = bench.rpc("kept_state", p_id=kept[0]["id"])["body"]
     assert [each["type"] for each in json.loads(text)["resources"]] == ["terraform_data"]
     assert bench.job(apply.job)["status"] == "FAILED"
+    # The one who decides about it reads what the attempt did until its end.
+    wait_until(lambda: "Apply complete! Resources: 1 added" in bench.log_of(apply.job), timeout_seconds=180)
+    printed = (apply.engine.book / "printed").read_text().splitlines()
+    assert [line for line in printed if line not in bench.log_of(apply.job)] == []
     bench.rpc("store_kept_state", p_id=kept[0]["id"])
     assert bench.finished("PLAN", apply.module)["plan_summary"]["has_changes"] is False
 

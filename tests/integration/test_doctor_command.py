@@ -1,10 +1,13 @@
 """`runyard-worker doctor` with a real project."""
 
 import json
+import secrets
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+import bcrypt
 
 from stack.settings import PROJECT
 from tests.integration.worker_bench import Bench, bench
@@ -43,3 +46,21 @@ def test_a_wrong_token_is_found_with_its_remedy(bench: Bench, tmp_path: Path) ->
     assert found["Credential"]["verdict"] == "failed"
     assert "rotate the token" in found["Credential"]["remedy"]
     assert found["Realtime"]["verdict"] == "skipped"
+
+
+def test_the_projects_own_hint_is_the_remedy(bench: Bench, tmp_path: Path) -> None:
+    worker = bench.register()
+    secret = "rys_" + secrets.token_urlsafe(32)
+    hashed = bcrypt.hashpw(secret.encode(), bcrypt.gensalt(8)).decode()
+    account = bench.rpc(
+        "create_service_account", p_org=bench.org, p_spec={"name": "nobody"}, p_secret_hash=hashed, p_secret_hint="x"
+    )
+    by_account = {"WORKER_TOKEN": "", "WORKER_CLIENT_ID": account["client_id"], "WORKER_CLIENT_SECRET": secret}
+    _, found = findings(bench, worker, tmp_path / "home", **by_account)
+    assert found["Credential"]["verdict"] == "failed"
+    assert "functions deploy" not in found["Credential"]["remedy"]
+    assert "not assigned to this runner" in found["Credential"]["seen"]
+    assert "--service-account" in found["Credential"]["remedy"]
+    _, wrong = findings(bench, worker, tmp_path / "home", **by_account | {"WORKER_CLIENT_SECRET": "rys_wrong"})
+    assert wrong["Credential"]["verdict"] == "failed"
+    assert "WORKER_TOKEN" not in wrong["Credential"]["remedy"]

@@ -282,6 +282,54 @@ def test_the_page_s_docker_run_starts_a_runner_that_signs_in_with_a_group_s_acco
         real_docker("volume", "rm", name, is_checked=False)
 
 
+@pytest.fixture
+def compose(real_docker: RealDocker) -> list[str]:
+    """Docker's compose, of whichever generation; its own check of the file comes first."""
+    for command in (["docker", "-H", real_docker.host, "compose"], ["docker-compose", "-H", real_docker.host]):
+        try:
+            found = subprocess.run([*command, "version"], capture_output=True, check=False, timeout=60)
+        except OSError:
+            continue
+        if found.returncode == 0:
+            return command
+    pytest.skip("docker compose is not here")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving a file to another user needs root")
+def test_the_compose_file_starts_a_runner(
+    bench: Bench, real_docker: RealDocker, api_url: str, compose: list[str], tmp_path: Path
+) -> None:
+    module, worker = bench.module(), bench.register()
+    token, more = tmp_path / "token", tmp_path / "more.yaml"
+    token.write_text(worker[1])
+    token.chmod(0o400)
+    os.chown(token, 10001, 10001)
+    # Nothing of the file is changed: the address is this machine's own, and nothing is built.
+    more.write_text(
+        f"services: {{runner: {{image: {real_docker.image}, extra_hosts: ['project.test:{real_docker.gateway}']}}}}"
+    )
+    files = [
+        "--project-name",
+        f"runyard-{uuid.uuid4().hex[:8]}",
+        "-f",
+        str(PROJECT / "deploy/compose.yaml"),
+        "-f",
+        str(more),
+    ]
+    env = os.environ | {"WORKER_ID": worker[0], "SUPABASE_URL": api_url, "WORKER_TOKEN_FILE": str(token)}
+
+    def run(*words: str) -> None:
+        subprocess.run([*compose, *files, *words], env=env, check=True, capture_output=True, timeout=300)
+
+    run("config", "--quiet")
+    try:
+        run("up", "--detach", "--no-build")
+        bench.online(worker)
+        bench.finished("PLAN", module)
+    finally:
+        run("down", "--volumes", "--timeout", "20")
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="giving a file to another user needs root")
 def test_a_private_dot_aws_is_readable_for_the_image_as_the_page_says(real_docker: RealDocker, tmp_path: Path) -> None:
     own = tmp_path / ".aws"

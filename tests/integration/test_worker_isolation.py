@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import sysconfig
@@ -66,6 +67,15 @@ class Scene:
     process: WorkerProcess
     other: int
     places: tuple[Path, ...]
+    listener: socket.socket
+
+    @property
+    def victims(self) -> str:
+        """What belongs to the runner, to its other job or to another process of this machine."""
+        (other,) = (self.places[1] / ".temp").glob(f"job-{self.other}-*")
+        secrets = self.places[0]
+        files = " ".join(f"file:{path}" for path in (secrets, secrets / "WORKER_TOKEN", other))
+        return f"{files} socket:{self.listener.getsockname()[1:].decode()}"
 
     @property
     def fact(self) -> str:
@@ -118,11 +128,15 @@ def make_scene(bench: Bench, run_folder: Path) -> Iterator[Callable[..., Scene]]
         bench.online(worker)
         if way != "[]" and process.said("not_isolated"):
             pytest.skip(f"this machine cannot: {way}")
-        made.append(Scene(bench, process, hold_a_job(bench), (secrets, home)))
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(f"\0runyard-{uuid.uuid4().hex}")
+        listener.listen()
+        made.append(Scene(bench, process, hold_a_job(bench), (secrets, home), listener))
         return made[-1]
 
     yield make
     for scene in made:
+        scene.listener.close()
         with suppress(Refused):
             bench.rpc("cancel_job", p_job=scene.other, p_kind="KILL", p_reason="over")
 
@@ -183,7 +197,7 @@ def test_the_whole_runner_as_an_ordinary_user(make_scene: Callable[..., Scene], 
 
 
 def loot_by_hook_and_provisioner(scene: Scene, way: str) -> None:
-    script = looter.shell(*scene.places)
+    script = looter.shell(*scene.places, victims=scene.victims)
     module = scene.bench.module(
         source={"files": {"main.tf": PROVISIONER, "loot.sh": script}},
         hooks={"before_plan": script, "after_apply": script},
@@ -267,7 +281,7 @@ def test_a_link_in_the_place_of_the_plan_brings_nothing_to_light(
     secrets, _ = make_scene("[]").places
     hook = f'ln -sf {secrets}/WORKER_TOKEN "$TMPDIR/../plan.tfplan"'
     job = bench.wait_job(bench.enqueue("PLAN", bench.module(hooks={"after_plan": hook})))
-    assert (job["status"], job["error"]["code"]) == ("FAILED", "no_plan")
+    assert (job["status"], job["error"]["code"]) == ("FAILED", "plan_changed")
 
 
 def test_without_a_sandbox_jobs_run_as_before_and_the_runner_says_so(bench: Bench) -> None:
@@ -280,6 +294,24 @@ def test_without_a_sandbox_jobs_run_as_before_and_the_runner_says_so(bench: Benc
     assert "looked" in log
     assert token.removeprefix("ryw_") not in log
     assert bench.rows("worker_instances", worker_id=process.worker_id)[0]["facts"]["isolation"] == "none"
+    assert "Not isolated: this job can do everything that its runner's user can" in log.splitlines()[0]
+
+
+def test_the_log_of_an_isolated_job_has_no_warning(make_scene: Callable[..., Scene]) -> None:
+    scene = make_scene("bubblewrap,namespaces,user,landlock")
+    job = scene.bench.finished("PLAN", scene.bench.module())
+    assert "Not isolated" not in scene.bench.log_of(job["id"])
+
+
+def test_without_isolation_the_attacks_work(make_scene: Callable[..., Scene]) -> None:
+    """So that none of them fails in a sandbox for a wrong reason."""
+    scene = make_scene("[]")
+    hook = f"export ATTACKS_ONLY=1; {looter.shell(victims=scene.victims)}"
+    job = scene.bench.finished("PLAN", scene.bench.module(hooks={"before_plan": hook}))
+    found = "\n".join(looter.loot(scene.bench.log_of(job["id"])))
+    for what in ("to end the runner", "to limit the runner", "an abstract socket", "to change its mode", "to watch it"):
+        assert what in found
+    assert ("to change the machine" in found) == (os.geteuid() == 0)
 
 
 def test_without_a_sandbox_an_ordinary_users_jobs_find_no_token_that_came_by_a_variable(
@@ -303,15 +335,29 @@ def test_a_runner_that_must_shut_jobs_in_and_cannot_leaves_at_once(bench: Bench)
     assert "bubblewrap" in process.output
 
 
-def test_a_shared_runner_that_cannot_shut_jobs_in_leaves_at_once(bench: Bench) -> None:
+def shared_runner(bench: Bench) -> tuple[str, str]:
     worker = bench.register()
     with bench.database() as database:
         database.execute(
             "update public.workers set org_id = null, is_shared = true, type = 'shared' where id = %s", [worker[0]]
         )
-    process = bench.start_worker(worker, **{WAYS: "[]"})
+    return worker
+
+
+def test_a_shared_runner_that_cannot_shut_jobs_in_leaves_at_once(bench: Bench) -> None:
+    process = bench.start_worker(shared_runner(bench), **{WAYS: "[]"})
     assert process.wait() == ExitCode.SETTINGS
     assert "This is a shared runner" in process.output
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_a_shared_runner_that_is_root_leaves_at_once(bench: Bench) -> None:
+    process = bench.start_worker(shared_runner(bench), **{WAYS: "bubblewrap,namespaces"})
+    assert process.wait() == ExitCode.SETTINGS
+    if "could reach each other" in process.output:
+        pytest.skip("this machine has no sandbox")
+    assert "runs as root" in process.output
+    assert "user of its own" in process.output
 
 
 def running(mark: str) -> list[str]:

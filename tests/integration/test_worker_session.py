@@ -19,6 +19,7 @@ from worker.doorbell import Doorbell
 from worker.enums import WorkerStatus
 from worker.errors import Fatal, Retryable
 from worker.exit_codes import ExitCode
+from worker.logs.known_secrets import KnownSecrets
 from worker.session.credentials import Credentials
 from worker.session.identity import take_identity
 from worker.session.session import RunnerSession
@@ -34,7 +35,9 @@ def settings_for(bench: Bench, worker: tuple[str, str]) -> Settings:
 def session_for(bench: Bench, worker: tuple[str, str], transport: Transport, home: Path) -> RunnerSession:
     settings = settings_for(bench, worker)
     identity = take_identity(worker[0], f"i-{uuid4().hex[:6]}", home)
-    return RunnerSession(transport, Credentials(settings, transport), identity, {"hostname": "here"}, SystemClock())
+    return RunnerSession(
+        transport, Credentials(settings, transport, KnownSecrets()), identity, {"hostname": "here"}, SystemClock()
+    )
 
 
 @pytest.mark.anyio

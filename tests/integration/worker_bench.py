@@ -22,6 +22,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from stack.settings import PROJECT
+from tests.support.must import unavailable
 from tests.support.stack import Project, RunningStack
 from tests.support.waiting import wait_until
 
@@ -329,7 +330,7 @@ def open_bench(project: Project, folder: Path) -> Iterator[Bench]:
     """Make a bench for one test and stop its processes afterwards."""
     tofu = find_tofu()
     if tofu is None:
-        pytest.skip("OpenTofu is not there; `make engines` provides it")
+        unavailable("engine", "OpenTofu is not there; `make engines` provides it")
     bench = Bench(project, folder, tofu)
     bench.sign_up()
     try:

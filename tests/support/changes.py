@@ -1,6 +1,8 @@
 """What the person at work has changed, as git sees it."""
 
 import subprocess
+import sys
+from pathlib import PurePosixPath
 
 from stack.settings import PROJECT
 
@@ -22,3 +24,21 @@ def changed_files() -> set[str] | None:
 def _git(*words: str) -> str | None:
     done = subprocess.run(["git", *words], cwd=PROJECT, capture_output=True, text=True, check=False)
     return done.stdout if done.returncode == 0 else None
+
+
+def quick_tests(changed: set[str]) -> list[str]:
+    """The quick tests that belong to changed files: those that changed, and those that mirror a changed source."""
+    found = set()
+    for path in map(PurePosixPath, changed):
+        if path.parts[0] == "tests":
+            found |= {str(path)} if path.name.startswith("test_") else set()
+        elif path.parts[0] == "supabase":
+            found.add("tests/db/test_schemas.py")
+        else:
+            mirrors = ["tests/unit" / parent for parent in path.parents if parent.parts]
+            found |= {str(folder) for folder in mirrors[:1]}
+    return sorted(test for test in found if (PROJECT / test).exists())
+
+
+if __name__ == "__main__":
+    sys.stdout.write(" ".join(quick_tests(changed_files() or set())))

@@ -7,7 +7,7 @@ It says what it found and where, but never the thing itself, which the log would
 PASSWORD_OF_ANOTHER = "password-of-another-job"
 
 PROGRAM = r'''
-import base64, glob, json, os, re, sys
+import base64, ctypes, glob, json, os, re, resource, socket, sys
 
 TOKEN = re.compile(rb"ryw_[A-Za-z0-9]{43}|eyJ[\w-]{8,}\.eyJ[\w-]{16,}\.[\w-]{16,}")
 OTHER = b"password-of-" + b"another-job"
@@ -67,10 +67,39 @@ def signal(pid):
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             words = file.read()
         if b"runyard-worker" in words or b"worker.cli" in words:
-            os.kill(pid, 0)
-            found.add(("the way to end the runner", f"process {pid}"))
+            attempt("the way to end the runner", f"process {pid}", lambda: os.kill(pid, 0))
+            attempt("the way to limit the runner", f"process {pid}", lambda: resource.prlimit(pid, resource.RLIMIT_CPU))
     except OSError:
         pass
+
+
+def attempt(what, where, act):
+    try:
+        act()
+        found.add((what, where))
+    except (OSError, ValueError):
+        pass
+
+
+def watch(path):
+    libc = ctypes.CDLL(None)
+    if libc.inotify_add_watch(libc.inotify_init(), path.encode(), 0x100) < 0:
+        raise OSError
+
+
+def connect(name):
+    with socket.socket(socket.AF_UNIX) as mine:
+        mine.connect(chr(0) + name)
+
+
+def attack(victim):
+    """Change or watch what is somebody else's; the mode stays the same, so that a hole does no harm."""
+    kind, _, name = victim.partition(":")
+    if kind == "socket":
+        attempt("an abstract socket", name, lambda: connect(name))
+        return
+    attempt("the way to change its mode", name, lambda: os.chmod(name, os.stat(name).st_mode & 0o7777))
+    attempt("the way to watch it", name, lambda: watch(name))
 
 
 def follow(pid):
@@ -88,9 +117,14 @@ for entry in glob.glob("/proc/[0-9]*"):
     read(f"{entry}/environ")
     if pid not in {os.getpid(), os.getppid()}:
         read(f"{entry}/cmdline")
-        memory(pid)
-        follow(pid)
         signal(pid)
+        if "ATTACKS_ONLY" not in os.environ:
+            memory(pid)
+            follow(pid)
+for path in ("/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/proc/irq/default_smp_affinity"):
+    attempt("the way to change the machine", path, lambda: os.close(os.open(path, os.O_WRONLY)))
+for victim in os.environ.get("VICTIMS", "").split():
+    attack(victim)
 for place in sys.argv[1:]:
     read(place)
     for folder, _, names in os.walk(place, onerror=lambda _: None):
@@ -103,11 +137,14 @@ print("looked at", places, "places", file=sys.stderr, flush=True)
 '''
 
 
-def shell(*places: object) -> str:
-    """The looter as a script for `sh`, for a hook or a provisioner; it never fails."""
+def shell(*places: object, victims: str = "") -> str:
+    """The looter as a script for `sh`, for a hook or a provisioner; it never fails.
+
+    `victims` are what it tries to change, watch or connect to: `file:` and a path, `socket:` and an abstract name.
+    """
     words = " ".join(f"'{place}'" for place in places)
     python = "$(ls /usr/bin/python3 /usr/local/bin/python3 2>/dev/null | head -n 1)"
-    return f"{python} - {words} <<'LOOTER'\n{PROGRAM}\nLOOTER\n"
+    return f"VICTIMS='{victims}' {python} - {words} <<'LOOTER'\n{PROGRAM}\nLOOTER\n"
 
 
 def loot(log: str) -> list[str]:

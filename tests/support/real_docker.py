@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from stack.settings import PROJECT
+from tests.support.must import unavailable
 
 IMAGE_VARIABLE = "RUNYARD_TEST_RUNNER_IMAGE"
 INSIDE = "/opt/runyard/lib/python3.13/site-packages/worker"
@@ -45,10 +46,10 @@ def find_docker(host: str | None = None) -> RealDocker:
             ["docker", "-H", host, "image", "inspect", image], capture_output=True, text=True, check=False, timeout=30
         )
     except (OSError, subprocess.TimeoutExpired):
-        pytest.skip("no docker command is here")
+        unavailable("docker", "no docker command is here")
     if found.returncode:
         why = found.stderr.strip().splitlines()[-1:] or ["no answer"]
-        pytest.skip(f"no Docker daemon with the image {image}: {why[0]}")
+        unavailable("docker", f"no Docker daemon with the image {image}: {why[0]}")
     return RealDocker(host, image, gateway_of("docker0"))
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from stack.settings import PROJECT
+from tests.support.must import unavailable
 from tests.support.real_docker import IMAGE_VARIABLE, INSIDE, gateway_of
 from worker.dispatch.kubernetes import RIGHTS
 
@@ -74,16 +75,23 @@ class RealKubernetes:
         return str(file)
 
 
+def pod_bridge() -> str:
+    """This machine's side of the pods' network: the one that the environment names, else the first bridge of a CNI plug-in."""
+    bridges = sorted(path.name for path in Path("/sys/class/net").glob("cni*"))
+    return os.environ.get("RUNYARD_TEST_POD_BRIDGE") or next(iter(bridges), "cni0")
+
+
 def find_cluster(folder: Path) -> RealKubernetes:
     """The cluster that KUBECONFIG names and whose pods reach this machine; or a skipped test."""
     command = tuple(shlex.split(os.environ.get("RUNYARD_TEST_KUBECTL", "kubectl")))
     try:
         found = subprocess.run([*command, "get", "nodes"], capture_output=True, text=True, check=False, timeout=30)
     except (OSError, subprocess.TimeoutExpired):
-        pytest.skip("no kubectl is here; RUNYARD_TEST_KUBECTL names another command")
+        unavailable("kubernetes", "no kubectl is here; RUNYARD_TEST_KUBECTL names another command")
     if found.returncode:
-        pytest.skip(f"no Kubernetes cluster answers: {(found.stderr.strip().splitlines() or ['?'])[-1]}")
-    gateway = gateway_of(os.environ.get("RUNYARD_TEST_POD_BRIDGE", "cni0"))
+        answer = (found.stderr.strip().splitlines() or ["?"])[-1]
+        unavailable("kubernetes", f"no Kubernetes cluster answers: {answer}")
+    gateway = gateway_of(pod_bridge())
     name = f"runyard-test-{uuid.uuid4().hex[:8]}"
     return RealKubernetes(command, name, os.environ.get(IMAGE_VARIABLE, "runyard-worker"), gateway, folder)
 

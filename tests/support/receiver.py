@@ -1,10 +1,12 @@
 """A receiver of webhooks that a test can make slow, broken or redirecting."""
 
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,8 @@ class Receiver:
 
 
 @contextmanager
-def run_receiver() -> Iterator[Receiver]:
-    """Listen on a port of its own until the end."""
+def run_receiver(certificate: Path | None = None, key: Path | None = None) -> Iterator[Receiver]:
+    """Listen on a port of its own until the end, with TLS if there is a certificate."""
     receiver = Receiver()
     receiver.slow.set()
 
@@ -55,6 +57,10 @@ def run_receiver() -> Iterator[Receiver]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     receiver.url = f"http://127.0.0.1:{server.server_port}"
+    if certificate:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(certificate, key)
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

@@ -98,6 +98,7 @@ class ClaimedJob(Reply):
     module_path: str | None = None
     group_path: str | None = None
     plan_job_id: int | None = None
+    plan_sha256: str | None = None
     payload: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -132,6 +133,23 @@ class RecoverReply(Reply):
     """Which attempts of a dead process are still ours to be told about."""
 
     jobs: list[Recovered]
+
+
+class IssuedToken(Reply):
+    """One identity of a job, with the token that proves it."""
+
+    name: str
+    kind: str
+    token: str
+    settings: dict[str, str] = Field(default_factory=dict)
+
+
+class IssuedTokens(Reply):
+    """The tokens of a job's identities; all of them live as long."""
+
+    phase: str
+    expires_in: float
+    tokens: list[IssuedToken]
 
 
 class StateReply(Reply):

@@ -11,6 +11,7 @@ from worker.api.replies import (
     Document,
     FinishReply,
     HeartbeatReply,
+    IssuedTokens,
     JobRef,
     Kind,
     RecoverReply,
@@ -68,9 +69,11 @@ class Server:
         arguments = {**_which(ref), "p_phase": phase, "p_steps": steps, "p_plan_summary": plan_summary}
         return (await self._ask(Document, "worker_report", arguments)).get("cancel_kind")
 
-    async def append_logs(self, ref: JobRef, chunks: Iterable[LogChunk]) -> int:
+    async def append_logs(self, ref: JobRef, chunks: Iterable[LogChunk], *, is_late: bool = False) -> int:
         """Add log chunks, without retry: the shipper repeats; a number that is there already is ignored."""
-        arguments = {**_which(ref), "p_chunks": [chunk.as_json() for chunk in chunks]}
+        arguments: dict[str, Any] = {**_which(ref), "p_chunks": [chunk.as_json() for chunk in chunks]}
+        if is_late:
+            arguments["p_is_late"] = True
         reply = await self._ask(Document, "worker_append_logs", arguments)
         return int(reply.get("last_seq") or 0)
 
@@ -142,6 +145,21 @@ class Server:
         body = {"job": {"id": ref.job, "attempt": ref.attempt}, "engine": True}
         reply = await self._transport.function("worker-session", body, is_authorised=True)
         return str(reply["access_token"])
+
+    async def has_identities(self, ref: JobRef) -> bool:
+        """Check whether the job has identities: most have none, and need no token."""
+        reply = await retry_for(STATE_SECONDS, lambda: self._ask(Document, "worker_identities", _which(ref)))
+        return bool(reply.get("identities"))
+
+    async def identity_tokens(self, ref: JobRef) -> IssuedTokens:
+        """Get a token for each identity of the job, without retry: the renewal repeats it."""
+        body = {"job": {"id": ref.job, "attempt": ref.attempt}}
+        try:
+            reply = await self._transport.function("job-identity", body, is_authorised=True)
+        except TokenExpired:
+            await self._renew()
+            reply = await self._transport.function("job-identity", body, is_authorised=True)
+        return read_answer(IssuedTokens, reply)
 
     async def job(self, ref: JobRef, *, has_payload: bool = True) -> Document:
         """Read a running attempt, and how long its runner's last heartbeat still holds; without retry, it is asked again."""

@@ -8,6 +8,7 @@ from typing import Protocol
 from worker.api.server import Server
 from worker.children.isolation import Isolation
 from worker.enums import EngineName
+from worker.logs.known_secrets import KnownSecrets
 from worker.settings import Settings
 from worker.statebackend.sealing import Seal
 from worker.task_protection import TaskProtection
@@ -55,7 +56,7 @@ class JobContext:
     finder: Engines
     environ: dict[str, str]
     seal: Seal
-    secrets: tuple[str, ...] = ()
+    secrets: KnownSecrets = field(default_factory=KnownSecrets)
     protection: Protection = field(default_factory=TaskProtection)
     isolation: Isolation | None = None
 

@@ -12,6 +12,11 @@ from worker.runtime_log import get_logger
 from worker.settings import Settings
 from worker.settings.isolation import IsolationMode
 
+_NOT_ROOT = (
+    "Start it as a user of its own, as the image and the systemd unit do. Where it must be root, set Engine.Isolation.Ways to "
+    "`user` (each job is then a user of its own) or give every job a container with a dispatcher."
+)
+
 
 async def settle_isolation(settings: Settings, environ: Mapping[str, str], finder: Engines) -> Isolation:
     """Find out how jobs are shut in, say it once, and refuse to start where the settings want more."""
@@ -42,3 +47,8 @@ def check_strangers(isolation: Isolation, worker: Mapping[str, Any]) -> None:
     if is_shared and not isolation.is_enough_for_strangers:
         message = "This is a shared runner, and jobs of different organisations could reach each other on this machine"
         raise Fatal(f"{message} ({isolation.weakness}).", exit_code=ExitCode.SETTINGS, hint=REMEDY)
+    if is_shared and isolation.are_jobs_root:
+        message = (
+            "This is a shared runner and it runs as root, so jobs of every organisation would be root to the kernel."
+        )
+        raise Fatal(message, exit_code=ExitCode.SETTINGS, hint=_NOT_ROOT)

@@ -8,6 +8,7 @@ import secrets
 import shlex
 import shutil
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,18 +16,17 @@ from typing import Any
 from worker.api.replies import ClaimedJob, JobRef
 from worker.attempt.context import JobContext
 from worker.attempt.control import JobControl
+from worker.attempt.output_watch import OutputWatch
 from worker.attempt.spec import JobSpec
 from worker.children.child import Command
 from worker.children.memory import STARVED, memory_kills
 from worker.errors import EngineKilled, JobFailed, RunnerUnfit, WorkerError
 from worker.files.own_files import read_own, write_own
-from worker.fitness import lacking, no_directory
+from worker.fitness import has_no_room, lacking, no_directory
 from worker.logs.job_log import JobLog
 from worker.statebackend.backend import StateBackend
 
 LARGEST_CAPTURE = 128 * 1024 * 1024
-_ERROR_LINE = re.compile(rb"Error:?\s[^\r\n]{0,400}|error: [^\r\n]{0,400}")
-_DISK_FULL = b"no space left on device"
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -44,11 +44,15 @@ class Workspace:
     env: dict[str, str] = field(default_factory=dict)
     work: Path = field(default_factory=Path)
     plan_summary: dict[str, Any] | None = None
+    # As the engine made it; the file of it is a copy for hooks.
+    plan: bytes | None = field(default=None, repr=False)
     result: dict[str, Any] = field(default_factory=dict)
     on_summary: Callable[[], None] = field(default=lambda: None)
     # Git sees the machine's own credentials for it; nothing of the module runs meanwhile.
     is_fetching: bool = False
     cookie: str = field(default_factory=lambda: secrets.token_hex(16))
+    # What a step began and the attempt ends, before the directory is removed.
+    leaving: AsyncExitStack = field(default_factory=AsyncExitStack)
     # Whether the kernel ended a process of the last command for want of memory.
     is_starved: bool = False
 
@@ -64,7 +68,7 @@ class Workspace:
 
     @property
     def plan_file(self) -> Path:
-        """Where the engine's plan is kept."""
+        """Where the engine writes its plan, and hooks find a copy of it."""
         return self.root / "plan.tfplan"
 
     def say(self, text: str) -> None:
@@ -78,25 +82,21 @@ class Workspace:
         """Run a command with its output in the log; another exit code than `ok` fails the job."""
         shown = what or shlex.join([Path(argv[0]).name, *argv[1:]])
         self.say(f"$ {shown}")
-        first_error = b""
+        seen = OutputWatch()
 
         async def sink(data: bytes) -> None:
-            nonlocal first_error
-            if _DISK_FULL in data and not self.control.has_touched:
-                first_error = _DISK_FULL
-            elif not first_error and (found := _ERROR_LINE.search(data)):
-                first_error = found.group()
+            seen.feed(data)
             await asyncio.to_thread(self.log.write, data)
 
         code = await self._child(argv, sink, None, pass_fds, is_changing=is_changing)
         if code not in ok:
-            raise self._failure(shown, code, first_error)
+            raise self._failure(shown, code, seen)
         return code
 
-    async def capture(self, argv: list[str], *, ok: tuple[int, ...] = (0,)) -> bytes:
+    async def capture(self, argv: list[str], *, ok: tuple[int, ...] = (0,), pass_fds: tuple[int, ...] = ()) -> bytes:
         """Run a command whose output is for the runner; only its errors are logged."""
         parts: list[bytes] = []
-        size = 0
+        size, seen = 0, OutputWatch()
 
         async def keep(data: bytes) -> None:
             nonlocal size
@@ -106,11 +106,12 @@ class Workspace:
             parts.append(data)
 
         async def errors(data: bytes) -> None:
+            seen.feed(data)
             await asyncio.to_thread(self.log.write, data)
 
-        code = await self._child(argv, keep, errors, ())
+        code = await self._child(argv, keep, errors, pass_fds)
         if code not in ok:
-            raise self._failure(shlex.join([Path(argv[0]).name, *argv[1:]]), code, b"")
+            raise self._failure(shlex.join([Path(argv[0]).name, *argv[1:]]), code, seen)
         return b"".join(parts)
 
     async def _child(
@@ -130,6 +131,8 @@ class Workspace:
             if self.context.isolation:
                 await asyncio.to_thread(self.context.isolation.end, self.root)
             await asyncio.to_thread(self.log.end_output)
+            for refusal in self.backend.take_refusals():
+                self.say(f"[runyard] {refusal}")
             self.is_starved = memory_kills() > killed_before
             if self.is_starved:
                 self.say(STARVED)
@@ -164,10 +167,11 @@ class Workspace:
             return lacking(error) or RunnerUnfit(words, code="engine", hint=hint)
         return lacking(error) or JobFailed(words, code="cannot_start", hint=hint)
 
-    def _failure(self, shown: str, code: int, first_error: bytes) -> WorkerError:
-        if first_error == _DISK_FULL:
+    def _failure(self, shown: str, code: int, seen: OutputWatch) -> WorkerError:
+        # Whatever the command says: without room on the disk it had no chance.
+        if not self.control.has_touched and (seen.is_disk_full or has_no_room(self.root)):
             return no_directory(OSError(errno.ENOSPC, f"{shown}: no space left on device"))
-        said = self.log.redactor.redact(_ANSI.sub("", first_error.decode(errors="replace"))).strip()
+        said = self.log.redactor.redact(_ANSI.sub("", seen.first_error.decode(errors="replace"))).strip()
         ended = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         command = " ".join(shown.split(" ")[:2])
         starved = f" {STARVED}" if self.is_starved else ""

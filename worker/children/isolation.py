@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from worker.children.child import Command
-from worker.children.landlock import LEAST_VERSION, version
 from worker.children.orphans import COOKIE_VARIABLE
+from worker.children.sandbox.landlock import LEAST_VERSION, version
+from worker.children.sandbox.seccomp import is_supported
 from worker.children.users import end_processes, give_folder, pick_user, user_of
 from worker.children.view import View
 from worker.settings import Settings
@@ -27,8 +28,12 @@ REMEDY = (
     "Install bubblewrap (`apt-get install bubblewrap`, `dnf install bubblewrap`) and let this user make user namespaces, "
     "or give every job a container of its own with a dispatcher."
 )
-_KEEPER = Path(__file__).with_name("keeper.py")
-_PACKAGES = Path(__file__).parents[2]
+_PACKAGES = str(Path(__file__).parents[2])
+# Python's own library comes first on the path; the runner's packages beside `worker` are not loaded.
+KEEPER = (
+    "-I", "-S", "-c",
+    f"import sys; sys.path.append({_PACKAGES!r}); from worker.children.sandbox.keeper import main; main()",
+)  # fmt: skip
 # A trial that takes longer says nothing about the way: the runner ends and is started again, rather than going on with less.
 _PROBE_SECONDS = 60
 # A way that leaves the runner's secrets in reach is none: as another user one reads what everybody may read.
@@ -62,6 +67,11 @@ class Isolation:
         return self.fact not in {NONE, OFF, IsolationWay.LANDLOCK}
 
     @property
+    def are_jobs_root(self) -> bool:
+        """Whether the processes of a job are root to the kernel, whatever is mounted and dropped around them."""
+        return os.geteuid() == 0 and self.fact not in {CONTAINER, IsolationWay.USER}
+
+    @property
     def common_places(self) -> list[str]:
         """Where one job could leave something for the next; a container of one's own has none."""
         settings = self.view.settings
@@ -71,6 +81,14 @@ class Isolation:
             else [*settings.engine.isolation.writable_paths, *self.view.plugin_cache()]
         )
         return [str(path) for path in paths]
+
+    @property
+    def warning(self) -> str:
+        """The first line of a job's log where nothing isolates the job; nothing where something does."""
+        if self.fact not in {NONE, OFF}:
+            return ""
+        reason = self.why or "switched off by Engine.Isolation"
+        return f"[runyard] Not isolated: this job can do everything that its runner's user can ({reason})."
 
     @property
     def weakness(self) -> str:
@@ -96,9 +114,13 @@ class Isolation:
             **self._order(command, root, for_git),
         }
         cookie = {name: value for name, value in command.env.items() if name == COOKIE_VARIABLE}
-        keeper = (sys.executable, "-I", "-S", str(_KEEPER))
         return replace(
-            command, argv=keeper, cwd=Path("/"), env=cookie, stdin=marshal.dumps(order), is_interrupt_blocked=True
+            command,
+            argv=(sys.executable, *KEEPER),
+            cwd=Path("/"),
+            env=cookie,
+            stdin=marshal.dumps(order),
+            is_interrupt_blocked=True,
         )
 
     def end(self, root: Path) -> None:
@@ -115,7 +137,7 @@ class Isolation:
             home = {} if for_git else {"HOME": str(root / "home")}
             return {
                 "allowed": self.view.allowed(root, for_git=for_git), "links": self.view.links(root / "home"),
-                "packages": str(_PACKAGES), "env": {**command.env, **home},
+                "env": {**command.env, **home},
             }  # fmt: skip
         mounts = self.view.mounts(root, for_git=for_git)
         return {"mounts": mounts, "env": dict(command.env), "bubblewrap": self.bubblewrap}
@@ -147,6 +169,8 @@ class _Search:
             return "needs root"
         if isolation.way is IsolationWay.LANDLOCK and (has := version()) < LEAST_VERSION:
             return f"needs Landlock {LEAST_VERSION}, as Linux 6.12 has it; here is {has or 'none'}"
+        if isolation.way is IsolationWay.LANDLOCK and not is_supported():
+            return "its filter of system calls needs x86-64 or arm64"
         return ""
 
     def _try(self, isolation: Isolation) -> str:

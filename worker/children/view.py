@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from worker.children.keeper import DEVICES
+from worker.children.sandbox.namespaces import DEVICES
 from worker.settings import Settings
 from worker.settings.load import secret_places
 

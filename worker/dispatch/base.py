@@ -42,5 +42,8 @@ class Dispatcher(Protocol):
     async def probe(self) -> None:
         """Raise while no executor could be started: the place does not answer, refuses, or lacks the image."""
 
+    async def engines(self) -> dict[str, str] | None:
+        """Tell which engines the executors' image has, where the place knows it."""
+
     async def close(self) -> None:
         """Let go of connections."""

@@ -12,7 +12,7 @@ from aiohttp import ClientError
 
 from worker.clock import Clock, SystemClock
 from worker.dispatch.base import LOST
-from worker.dispatch.order import COMMAND, Order, whole_environment
+from worker.dispatch.order import COMMAND, ENGINES_LABEL, Order, whole_environment
 from worker.errors import RunnerUnfit
 from worker.runtime_log import get_logger
 from worker.settings import Settings
@@ -156,6 +156,15 @@ class DockerDispatcher:
             await self.client.images.inspect(str(self.data.image))
         except AWAY as error:
             raise self.unfit(error) from error
+
+    async def engines(self) -> dict[str, str] | None:
+        """Read them off the image's label; none while the image is not there."""
+        try:
+            image = await self.client.images.inspect(str(self.data.image))
+            label = image["Config"]["Labels"][ENGINES_LABEL]
+        except (*AWAY, LookupError, TypeError):
+            return None
+        return {name: version for name, _, version in (part.partition("=") for part in label.split(",")) if version}
 
     async def close(self) -> None:
         """Close the connection."""

@@ -156,6 +156,10 @@ class EcsDispatcher:
         except (BotoCoreError, ClientError) as error:
             raise self._refused(str(error)) from error
 
+    async def engines(self) -> dict[str, str] | None:
+        """Nobody tells here: the settings name them."""
+        return None
+
     async def close(self) -> None:
         """Close the connections."""
         if self._client is not None:

@@ -10,6 +10,8 @@ from worker.settings.passing import is_own, is_passed
 
 COMMAND = ("runyard-worker", "run", "--single")
 LABEL = "runyard.dev/job"
+# What an image says about itself: its engines and their versions, as `tofu=1.12.6,…`.
+ENGINES_LABEL = "runyard.dev/engines"
 
 
 def executor_name(ref: JobRef, worker_id: str) -> str:

@@ -117,7 +117,8 @@ def git() -> Check:
 def user() -> Check:
     """Advise against root: a job has every right that the runner has."""
     if os.geteuid() == 0:
-        return warn("User", "running as root", "Run the runner as a user of its own: jobs have its rights.")
+        remedy = "Run the runner as a user of its own: a shared runner does not start as root."
+        return warn("User", "running as root", remedy)
     return ok("User", f"uid {os.geteuid()}")
 
 

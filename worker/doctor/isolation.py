@@ -1,94 +1,105 @@
-"""Whether a job is shut in: a child is started as a job would start it, and tries to get out."""
+"""Whether jobs are isolated: a child starts as a job would, and tries each act that its kind of isolation is to keep it from."""
 
 import os
-import shlex
+import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from worker.children.child import Command
 from worker.children.hardening import hide_from_children
 from worker.children.isolation import REMEDY, Isolation, find_isolation
+from worker.children.sandbox.landlock import version
+from worker.doctor import probe
 from worker.doctor.check import Check, fail, ok, warn
+from worker.doctor.promises import PROMISES, Promise
+from worker.doctor.scene import Scene, made_scene
 from worker.settings import Settings
 from worker.settings.isolation import IsolationMode
-from worker.settings.load import secret_places
 
 NAME, REACH = "Isolation", "Reach of a job"
-_SECONDS = 30
-_CONTENT = "only for another job"
+_SECONDS = 60
+_NO_PYTHON = "Install python3 in /usr/bin, so that the doctor can try what a job can reach."
 
 
 def isolation(settings: Settings, environ: Mapping[str, str]) -> list[Check]:
-    """Say how jobs are shut in, and what a child got at that tried to reach what is not its own."""
+    """Show how jobs are isolated, and what a child could do that is not its own business."""
     if settings.dispatcher.is_remote:
         return [ok(NAME, f"every job has a container of its own ({settings.dispatcher.type.value})")]
     found = find_isolation(settings, environ)
+    if not sys.platform.startswith("linux"):
+        return [strength(found)]
     try:
-        escapes = attempts(found, settings, environ)
+        worked, is_done = attempts(found, environ)
     except (OSError, subprocess.SubprocessError) as error:
         return [fail(NAME, f"a child could not be started as a job would: {error}", REMEDY)]
-    return [strength(found), reach(found, escapes)]
+    return [strength(found), reach(found, worked) if is_done else warn(REACH, "could not be tried", _NO_PYTHON)]
 
 
 def strength(found: Isolation) -> Check:
-    """Weigh the way that was found against what the settings ask for."""
+    """Compare the kind that was found with the one that the settings require."""
     mode = found.view.settings.engine.isolation.mode
     if found.is_enough_for_strangers:
-        return ok(NAME, f"jobs are shut in by {found.fact}")
-    seen = f"jobs are {f'shut in by {found.fact}' if found.way else 'not shut in'} ({found.weakness})"
+        return ok(NAME, f"jobs are isolated by {found.fact}")
+    seen = f"jobs are {f'isolated by {found.fact}' if found.way else 'not isolated'} ({found.weakness})"
     return fail(NAME, seen, REMEDY) if mode is IsolationMode.REQUIRED else warn(NAME, seen, REMEDY)
 
 
-def reach(found: Isolation, escapes: list[str]) -> Check:
-    """Say what a job can reach although it is not its own; nothing is forgiven where jobs are said to be shut in."""
-    if not escapes:
-        return ok(REACH, "a child reached nothing but its own")
-    seen = f"a job can reach {', '.join(escapes)}"
-    is_promised = found.way or found.view.settings.engine.isolation.mode is IsolationMode.REQUIRED
-    return fail(REACH, seen, REMEDY) if is_promised else warn(REACH, seen, REMEDY)
+def reach(found: Isolation, worked: list[Promise]) -> Check:
+    """Show what a job can do to others; a broken promise is a failure, whatever the settings are."""
+    kernel = version()
+    broken = [promise.name for promise in worked if promise.binds(found.way, kernel)]
+    others = [promise.name for promise in worked if promise.name not in broken]
+    if broken:
+        return fail(REACH, f"a job can {', '.join(broken)}, although {found.fact} is to prevent it", REMEDY)
+    if found.way:
+        left = f"; it can {', '.join(others)}" if others else ""
+        return ok(REACH, f"a child could do nothing that {found.fact} is to prevent{left}")
+    is_required = found.view.settings.engine.isolation.mode is IsolationMode.REQUIRED
+    return (fail if is_required else warn)(REACH, f"a job can {', '.join(others)}", REMEDY)
 
 
-def attempts(found: Isolation, settings: Settings, environ: Mapping[str, str]) -> list[str]:
-    """Start a child in a folder like a job's, and return what it got at although it is not its own."""
+def attempts(found: Isolation, environ: Mapping[str, str]) -> tuple[list[Promise], bool]:
+    """Run the probe as a job, and return what it could do, and whether it came to its end."""
     hide_from_children()
-    base = settings.working_directory.temp_directory
+    base = found.view.settings.working_directory.temp_directory
     base.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with tempfile.TemporaryDirectory(prefix="doctor-", dir=base) as own, tempfile.TemporaryDirectory(dir=base) as other:
-        file = Path(other, "state")
-        file.write_text(_CONTENT, encoding="utf-8")
-        places = {
-            **{f"the secrets in {place}": place for place in secret_places(environ) if _is_secret(place)},
-            "the runner's memory": Path(f"/proc/{os.getpid()}/mem"),
-            "the runner's environment": Path(f"/proc/{os.getpid()}/environ"),
-            "another job's files": file,
-        }
-        tries = {what: _reading(place) for what, place in places.items()}
-        tries["the runner's process, to end it"] = f"kill -0 {os.getpid()}"
-        return [what for what, script in tries.items() if _works(found, Path(own), script)]
+    with tempfile.TemporaryDirectory(prefix="doctor-", dir=base) as own, made_scene(base, environ) as scene:
+        keys = run_probe(_with_python(found), Path(own), scene)
+        if scene.end_leftovers():
+            keys.add("leftovers")
+        else:
+            keys.discard("leftovers")
+    return [promise for promise in PROMISES if promise.key in keys], "done" in keys
 
 
-def _is_secret(place: Path) -> bool:
-    return os.access(place, os.R_OK) and (place.is_file() or any(place.iterdir()))
-
-
-def _reading(place: Path) -> str:
-    """A script that reads a file, or all files of a folder."""
-    target = shlex.quote(str(place))
-    # The memory is no file that can be read from its start, but opening it is what needs the right.
-    return (
-        f'if [ -d {target} ]; then [ -n "$(ls -A {target})" ] && cat {target}/* > tmp/read; else exec 3< {target}; fi'
-    )
-
-
-def _works(found: Isolation, root: Path, script: str) -> bool:
+def run_probe(found: Isolation, root: Path, scene: Scene) -> set[str]:
+    """Start the probe in a folder like a job's, and return the words that it printed."""
     for name in ("tmp", "home"):
         (root / name).mkdir(exist_ok=True, mode=0o700)
-    command = found.enclose(Command(("/bin/sh", "-c", script), root, {"PATH": "/usr/bin:/bin"}), root)
+    program = Path(probe.__file__).read_text(encoding="utf-8")
+    argv = (_python(), "-I", "-S", "-c", program, scene.facts)
+    command = found.enclose(Command(argv, root, {"PATH": "/usr/bin:/bin"}), root)
     done = subprocess.run(
         command.argv, input=command.stdin, env=dict(command.env), cwd=command.cwd, capture_output=True,
         timeout=_SECONDS, check=False,
     )  # fmt: skip
     found.end(root)
-    return done.returncode == 0
+    return set(done.stdout.decode(errors="replace").split())
+
+
+def _python() -> str:
+    """A Python that jobs see: the system's, or else the one that runs this."""
+    return shutil.which("python3", path="/usr/bin:/usr/local/bin") or os.path.realpath(sys.executable)
+
+
+def _with_python(found: Isolation) -> Isolation:
+    """Show the probe its Python, where that is no part of the system."""
+    if _python().startswith("/usr/"):
+        return found
+    settings = found.view.settings.model_copy(deep=True)
+    settings.engine.isolation.read_only_paths.append(Path(sys.base_prefix))
+    return replace(found, view=replace(found.view, settings=settings))

@@ -12,11 +12,13 @@ from realtime import AsyncRealtimeClient
 from worker.api.transport import Transport
 from worker.clock import SKEW_LIMIT_SECONDS, SKEW_WARNING_SECONDS
 from worker.doctor.check import Check, fail, ok, skip, warn
-from worker.errors import Fatal, Retryable, TokenExpired, WorkerError
+from worker.errors import Retryable, TokenExpired, WorkerError
+from worker.logs.known_secrets import KnownSecrets
 from worker.session.credentials import Credentials
 from worker.settings import Settings
 
 TIMEOUT_SECONDS = 15
+ASK = "See the runner's page, and the log of the worker-session function."
 DEPLOY = "Deploy the worker-session function: `supabase functions deploy`."
 
 
@@ -86,19 +88,17 @@ async def credential(settings: Settings, seen: Seen) -> Check:
     """Have the credential checked; no session is opened, so that a running runner is not disturbed."""
     try:
         async with Transport(settings.server.url, timeout_seconds=TIMEOUT_SECONDS) as transport:
-            proof = await Credentials(settings, transport).proof()
+            proof = await Credentials(settings, transport, KnownSecrets()).proof()
             body = {"check": True, "worker_id": str(settings.runner.id), **proof}
             reply = await transport.function("worker-session", body)
-    except Fatal as refused:
-        remedy = "Copy WORKER_ID and WORKER_TOKEN again, or rotate the token on the Runners page."
-        return fail("Credential", refused.message, remedy)
     except TokenExpired as error:
         # Nobody has a token yet: the gateway asks for one where the function itself should judge.
         return fail("Credential", error.message, DEPLOY)
     except Retryable as error:
         return warn("Credential", error.message, error.hint or "Wait a minute and try again.")
     except WorkerError as error:
-        return fail("Credential", error.message, DEPLOY)
+        # The project knows best what is wrong; without its own word the function is not there.
+        return fail("Credential", error.message, error.hint or (ASK if error.is_ours else DEPLOY))
     seen.publishable_key = reply.get("publishable_key")
     return ok("Credential", f"accepted for runner {settings.runner.id}")
 

@@ -17,8 +17,9 @@ from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_changes import CHANGES_ARTIFACT, changes_of
 from worker.engines.plan_summary import sensitive_texts, summarise
 from worker.engines.rescue import errored_state, keep_errored_state
+from worker.engines.sealed_plan import SHA256, load_sealed, opened_plan, seal_plan, sealed_bytes
 from worker.enums import EngineName
-from worker.errors import JobFailed, WorkerError
+from worker.errors import WorkerError
 from worker.files.safe_writer import SafeWriter
 
 PLAN_ARTIFACT = "plan.tfplan"
@@ -63,15 +64,15 @@ class HclDriver:
             ok=(0, _CHANGES),
             what=" ".join([self._engine.name, "plan", *flags]),
         )
+        # Before anything else of the job runs: a hook could put another plan in its place.
+        seal_plan(space)
         plan = await self._summarise(space, is_refresh_only=is_refresh_only)
         changes = changes_of(plan, space.log.redactor.redact, is_refresh_only=is_refresh_only)
         await space.context.server.put_artifact(space.ref, CHANGES_ARTIFACT, json.dumps(changes).encode())
 
     async def save_plan(self, space: Workspace) -> None:
         """Save the plan with the commit and provider versions that it was made from."""
-        body = space.read(space.plan_file)
-        if body is None:
-            raise JobFailed("The engine left no plan.", code="no_plan", hint="See whether a hook has removed it.")
+        body = sealed_bytes(space)
         lock = space.read(space.work / LOCK_FILE)
         meta = {
             "commit": space.result.get("commit"),
@@ -87,7 +88,7 @@ class HclDriver:
         """Fetch the saved plan and the provider versions that it was made with."""
         plan = await fetch_artifact(space, PLAN_ARTIFACT)
         meta = json.loads(await fetch_artifact(space, META_ARTIFACT))
-        space.write(space.plan_file, plan)
+        load_sealed(space, plan)
         if meta.get("lock_file") and not (space.work / LOCK_FILE).exists():
             space.write(space.work / LOCK_FILE, str(meta["lock_file"]).encode())
         space.say(f"Fetched the plan of job {space.job.plan_job_id}, {len(plan):,} bytes.")
@@ -97,11 +98,13 @@ class HclDriver:
         if space.plan_summary is None:
             await self._summarise(space, is_refresh_only=False)
         async with self._followed(space) as flags:
-            await space.run(
-                [self._binary, "apply", "-input=false", "-lock-timeout=30s", *flags, str(space.plan_file)],
-                what=f"{self._engine.name} apply{' (destroy)' if is_destroy else ''} {PLAN_ARTIFACT}",
-                is_changing=True,
-            )
+            with opened_plan(space) as (path, descriptors):
+                await space.run(
+                    [self._binary, "apply", "-input=false", "-lock-timeout=30s", *flags, path],
+                    what=f"{self._engine.name} apply{' (destroy)' if is_destroy else ''} {PLAN_ARTIFACT}",
+                    pass_fds=descriptors,
+                    is_changing=True,
+                )
 
     async def output(self, space: Workspace) -> None:
         """Show the outputs as people do, and keep them with sensitive values masked."""
@@ -129,9 +132,11 @@ class HclDriver:
             )
 
     async def _summarise(self, space: Workspace, *, is_refresh_only: bool) -> dict[str, Any]:
-        plan: dict[str, Any] = json.loads(await space.capture([self._binary, "show", "-json", str(space.plan_file)]))
+        with opened_plan(space) as (path, descriptors):
+            shown = await space.capture([self._binary, "show", "-json", path], pass_fds=descriptors)
+        plan: dict[str, Any] = json.loads(shown)
         space.log.redactor.add(*sensitive_texts(plan))
-        space.plan_summary = summarise(plan, is_refresh_only=is_refresh_only)
+        space.plan_summary = {**summarise(plan, is_refresh_only=is_refresh_only), SHA256: space.result[SHA256]}
         space.on_summary()
         return plan
 

@@ -11,6 +11,7 @@ from worker.engines.hcl import PLAN_ARTIFACT
 from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_changes import CHANGES_ARTIFACT
 from worker.engines.pulumi_events import read_changes, read_summary
+from worker.engines.sealed_plan import SHA256, load_sealed, opened_plan, seal_plan, sealed_bytes
 from worker.engines.state_lock import lock_info
 from worker.enums import JobType
 from worker.errors import EngineKilled
@@ -78,45 +79,53 @@ class PulumiDriver:
         await space.run(
             [self._binary, *command, f"--event-log={events}", "--stack", STACK, *_QUIET], what=f"pulumi {command[0]}"
         )
+        seal_plan(space)
         log = space.read(events)
-        space.plan_summary = read_summary(log)
+        space.plan_summary = {**read_summary(log), **({SHA256: space.result[SHA256]} if space.plan else {})}
         space.on_summary()
         changes = json.dumps(read_changes(log, space.log.redactor.redact)).encode()
         await space.context.server.put_artifact(space.ref, CHANGES_ARTIFACT, changes)
 
     async def save_plan(self, space: Workspace) -> None:
         """Keep the update plan, where Pulumi made one."""
-        plan, settings = space.read(space.plan_file), space.read(space.work / SETTINGS_FILE)
-        if plan is not None and settings is not None:
+        settings = space.read(space.work / SETTINGS_FILE)
+        if space.plan is not None and settings is not None:
             await space.context.server.put_artifact(space.ref, SETTINGS_ARTIFACT, settings)
-            await space.context.server.put_artifact(space.ref, PLAN_ARTIFACT, plan)
+            await space.context.server.put_artifact(space.ref, PLAN_ARTIFACT, sealed_bytes(space))
 
     async def load_plan(self, space: Workspace) -> None:
         """Fetch the update plan of the job that was approved; a destroy has none, it removes what there is."""
         if space.job.type is JobType.DESTROY:
             return
-        space.write(space.plan_file, await fetch_artifact(space, PLAN_ARTIFACT))
+        load_sealed(space, await fetch_artifact(space, PLAN_ARTIFACT))
 
     async def apply(self, space: Workspace, *, is_destroy: bool) -> None:
         """Update or destroy under the server's lock, and export the checkpoint whatever happens."""
-        lock = lock_info(space, "pulumi")
         events = space.root / "apply-events.json"
-        plan = [f"--plan={space.plan_file}"] if space.plan_file.is_file() and not is_destroy else []
-        command = ["destroy" if is_destroy else "up", "--yes", "--skip-preview", *plan, f"--event-log={events}"]
+        command = ["destroy" if is_destroy else "up", "--yes", "--skip-preview", f"--event-log={events}"]
+        if space.plan is None or is_destroy:
+            await self._change(space, command)
+        else:
+            with opened_plan(space) as (path, descriptors):
+                await self._change(space, [*command, f"--plan={path}"], descriptors)
+        if space.plan_summary is None:
+            space.plan_summary = read_summary(space.read(events))
+            space.on_summary()
+
+    async def _change(self, space: Workspace, command: list[str], descriptors: tuple[int, ...] = ()) -> None:
+        lock = lock_info(space, "pulumi")
         await space.backend.store.state_lock(space.ref, lock)
         is_killed = False
         try:
             await space.run(
-                [self._binary, *command, "--stack", STACK, *_QUIET], what=f"pulumi {command[0]}", is_changing=True
-            )
+                [self._binary, *command, "--stack", STACK, *_QUIET], what=f"pulumi {command[0]}", pass_fds=descriptors,
+                is_changing=True,
+            )  # fmt: skip
         except EngineKilled:
             is_killed = True
             raise
         finally:
             await self._export(space, str(lock["ID"]), keeps_lock=is_killed)
-        if space.plan_summary is None:
-            space.plan_summary = read_summary(space.read(events))
-            space.on_summary()
 
     async def output(self, space: Workspace) -> None:
         """Read the stack's outputs; secrets are shown as [secret]."""

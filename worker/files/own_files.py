@@ -1,12 +1,16 @@
 """Files of a job, read and written by the runner: a link that the job has put there leads nowhere."""
 
+import ctypes
 import os
+import secrets
 import stat
+import sys
 from contextlib import suppress
 from pathlib import Path
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_KEEP_SIZE = 1
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -32,6 +36,52 @@ def write_own(root: Path, path: Path, content: bytes) -> None:
             file.write(content)
     finally:
         os.close(folder)
+
+
+def reserve_own(root: Path, path: Path, size: int) -> None:
+    """Make an empty file that has room on the disk already, for a program that writes it when the disk may be full."""
+    if not sys.platform.startswith("linux"):
+        return
+    folder = _enter(root, path.parent)
+    try:
+        file = os.open(path.name, _CREATE, 0o600, dir_fd=folder)
+    finally:
+        os.close(folder)
+    try:
+        # Python's own call would make the file longer, and its reader would find something in it.
+        if ctypes.CDLL(None, use_errno=True).fallocate(file, _KEEP_SIZE, ctypes.c_long(0), ctypes.c_long(size)) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+    finally:
+        os.close(file)
+
+
+def replace_own(root: Path, path: Path, content: bytes) -> None:
+    """Write a file that the job may be reading: it sees the old content or the new one, and its user can read both."""
+    folder = _enter(root, path.parent)
+    draft = f".{secrets.token_hex(8)}"
+    try:
+        with os.fdopen(os.open(draft, _CREATE, 0o600, dir_fd=folder), "wb") as file:
+            owner = os.fstat(folder)
+            os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
+            file.write(content)
+        os.replace(draft, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(draft, dir_fd=folder)
+        raise
+    finally:
+        os.close(folder)
+
+
+def remove_own(root: Path, path: Path) -> None:
+    """Remove a file of the job's own, if it is still there."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        folder = _enter(root, path.parent)
+        try:
+            os.unlink(path.name, dir_fd=folder)
+        finally:
+            os.close(folder)
 
 
 def _open(root: Path, path: Path, flags: int) -> int:

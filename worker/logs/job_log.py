@@ -52,6 +52,11 @@ class JobLog:
                 self._add(rest if rest.endswith("\n") else rest + "\n")
             self._end_leaving_out()
 
+    def hide(self, *secrets: str) -> None:
+        """Mask these as well from now on, while the engine may be writing."""
+        with self._lock:
+            self.redactor.add(*secrets)
+
     def say(self, text: str) -> None:
         """Add the runner's own words, as whole lines, limit or not."""
         with self._lock:

@@ -9,7 +9,7 @@ from urllib.parse import quote, quote_plus
 
 # Shorter values ("yes", "10") would blank out ordinary words.
 SHORTEST_SECRET = 6
-_SHORTEST_BASE64 = 8
+_SHORTEST_ENCODED = 8
 # Characters at the front that an unknown neighbour before the secret also decides.
 _BASE64_SHARED = {0: 0, 1: 2, 2: 3}
 
@@ -25,7 +25,7 @@ def forms_of(secrets: Iterable[str]) -> tuple[str, ...]:
 
 
 def _forms(secret: str) -> Iterator[str]:
-    yield secret
+    yield from (secret, secret.upper(), secret.lower())
     for once in set(_json_forms(secret)):
         yield once
         yield from _json_forms(once)
@@ -33,6 +33,7 @@ def _forms(secret: str) -> Iterator[str]:
     yield from _shell_forms(secret)
     yield html.escape(secret)
     yield from _base64_forms(secret.encode())
+    yield from _base32_forms(secret.encode())
     yield secret.encode().hex()
     yield secret.encode().hex().upper()
 
@@ -70,6 +71,16 @@ def _base64_forms(secret: bytes) -> Iterator[str]:
         encoded = base64.b64encode(b"\0" * shift + secret).decode().rstrip("=")
         whole = (shift + len(secret)) * 8 // 6
         core = encoded[shared:whole]
-        if len(core) >= _SHORTEST_BASE64:
+        if len(core) >= _SHORTEST_ENCODED:
             yield core
             yield core.replace("+", "-").replace("/", "_")
+
+
+def _base32_forms(secret: bytes) -> Iterator[str]:
+    for shift in range(5):
+        encoded = base64.b32encode(b"\0" * shift + secret).decode()
+        # Five bits each: an unknown neighbour before the secret also decides the first characters.
+        core = encoded[-(-shift * 8 // 5) : (shift + len(secret)) * 8 // 5]
+        if len(core) >= _SHORTEST_ENCODED:
+            yield core
+            yield core.lower()

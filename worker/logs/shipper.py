@@ -66,13 +66,13 @@ class Shipper:
         self._is_closing = True
         self._wake_up.set()
 
-    async def resend(self, missing: list[tuple[int, int]]) -> None:
-        """Send again what the server says it does not have."""
+    async def resend(self, missing: list[tuple[int, int]], *, is_late: bool = False) -> None:
+        """Send again what the server says it does not have; `is_late` for an attempt that has lost its job."""
         for first, last in missing:
             start = first
             while start <= min(last, self._spool.last_seq):
                 chunks = self._some(start, last)
-                await self._server.append_logs(self._ref, chunks)
+                await self._server.append_logs(self._ref, chunks, is_late=is_late)
                 start = chunks[-1].seq + 1
 
     async def _sync(self) -> None:

@@ -16,12 +16,22 @@ from worker.attempt.step import Step
 from worker.attempt.workspace import Workspace
 from worker.children.orphans import kill_orphans
 from worker.clock import Clock
-from worker.enums import LIFECYCLE_TYPES, CancelKind, JobPhase, JobStatus, StepStatus
+from worker.engines.rescue import ERRORED_STATE
+from worker.enums import (
+    CHANGING_PHASES,
+    LIFECYCLE_TYPES,
+    WRITING_TYPES,
+    CancelKind,
+    EngineName,
+    JobPhase,
+    JobStatus,
+    StepStatus,
+)
 from worker.errors import Fatal, Fenced, JobInterrupted, Rejected, Retryable, RunnerUnfit, WorkerError
+from worker.files.own_files import reserve_own
 from worker.fitness import lacking
 from worker.logs.batching import BatchRules
 from worker.logs.job_log import JobLog
-from worker.logs.redactor import Redactor
 from worker.logs.shipper import Shipper
 from worker.logs.spool import Spool
 from worker.running.finishing import finish_completely
@@ -30,7 +40,7 @@ from worker.running.step_loop import StepLoop
 from worker.running.table import JobHandle
 from worker.runtime_log import get_logger
 from worker.statebackend.backend import StateBackend
-from worker.statebackend.delivery import JournaledState
+from worker.statebackend.delivery import RESERVED_BYTES, JournaledState
 from worker.statebackend.journal import FOLDER as JOURNAL_FOLDER
 from worker.statebackend.journal import Journal
 from worker.steps.recipes import recipe
@@ -62,7 +72,7 @@ class Attempt:
         self._state = JournaledState(context.server, journal, clock)
         rules = BatchRules(stream.period_seconds, stream.batch_size_limit, stream.eagerly_emit_first_event)
         self._shipper = Shipper(context.server, handle.ref, self._spool, rules, clock, on_fenced=self._fenced)
-        self._jlog = JobLog(self._spool, Redactor(context.secrets), self._shipper.added)
+        self._jlog = JobLog(self._spool, context.secrets.redactor(), self._shipper.added)
         self._reporter = Reporter(context.server, handle.ref, clock, on_cancel=handle.cancel, on_fenced=self._fenced)
         self._log = get_logger("worker.jobs").bind(job=job.id, attempt=job.attempt)
 
@@ -84,13 +94,17 @@ class Attempt:
         return outcome
 
     async def _work(self) -> Outcome:
-        async with StateBackend(self._state, self._handle.ref) as backend:
+        is_read_only = self._handle.job.type not in WRITING_TYPES
+        async with StateBackend(self._state, self._handle.ref, is_read_only=is_read_only) as backend:
             try:
                 space = self._workspace(backend)
                 await StepLoop(space, self._reporter, self._note_phase).run(self._steps(space))
                 return Outcome(JobStatus.SUCCEEDED, space.result, None, space.plan_summary)
             except Exception as error:  # noqa: BLE001  (whatever it is, the job ends and the runner goes on)
                 return self._failed(error)
+            finally:
+                if self._space is not None:
+                    await self._space.leaving.aclose()
 
     def _steps(self, space: Workspace) -> list[Step]:
         job = self._handle.job
@@ -129,9 +143,24 @@ class Attempt:
 
     async def _note_phase(self, phase: JobPhase) -> None:
         if phase.value != self._saved.phase:
+            if phase in CHANGING_PHASES:
+                await self._reserve()
             self._saved.phase = phase.value
             with suppress(OSError):
                 await asyncio.to_thread(save_attempt, self._folder, self._saved)
+
+    async def _reserve(self) -> None:
+        """Take room for the state before it changes: a runner that has none gives the job back."""
+        space = self._space
+        try:
+            await self._state.reserve()
+            if space is not None and space.work.is_absolute() and space.spec.module.engine is not EngineName.PULUMI:
+                # The engine writes it when nobody takes its state, such as after the runner's death.
+                await asyncio.to_thread(reserve_own, space.root, space.work / ERRORED_STATE, RESERVED_BYTES)
+        except OSError as error:
+            # Any other reason, such as a filesystem that reserves nothing, leaves the job as safe as it was.
+            if (lack := lacking(error)) is not None and lack.code == "disk":
+                raise lack from error
 
     def _keep(self, outcome: Outcome) -> None:
         """Put the outcome on disk before anything else: it and its log must survive a crash from here on."""

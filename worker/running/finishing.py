@@ -1,9 +1,12 @@
 """Ending an attempt together with its log: the server says what it misses, and gets it."""
 
+import functools
+
 from worker.api.replies import FinishReply, JobRef
 from worker.api.retrying import retry_for
 from worker.api.server import Server
 from worker.attempt.outcome import Outcome
+from worker.enums import JobStatus
 from worker.logs.shipper import Shipper
 from worker.logs.spool import Spool
 from worker.runtime_log import get_logger
@@ -20,8 +23,9 @@ async def finish_completely(
         if not reply.missing:
             _say(ref, reply)
             return reply
-        missing = reply.missing
-        await retry_for(None, lambda missing=missing: shipper.resend(missing))  # type: ignore[misc]
+        # What a person released while we were away is not ours any more; its log is still wanted.
+        is_late = reply.is_late or reply.status != JobStatus.PROCESSING
+        await retry_for(None, functools.partial(shipper.resend, reply.missing, is_late=is_late))
     return await server.finish(ref, outcome.as_arguments({**spool.summary(), "is_incomplete": True}))
 
 

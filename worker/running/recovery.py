@@ -20,7 +20,7 @@ from worker.children.orphans import kill_orphans, wait_for_orphans
 from worker.children.users import end_processes, user_of
 from worker.clock import Clock
 from worker.engines.rescue import left_state
-from worker.enums import JobStatus
+from worker.enums import WRITING_TYPES, JobStatus
 from worker.errors import Fatal, Fenced, Rejected, Retryable
 from worker.logs.batching import BatchRules
 from worker.logs.shipper import Shipper
@@ -147,7 +147,8 @@ class _Recovery:
         journal = await asyncio.to_thread(
             Journal, folder / JOURNAL_FOLDER, context.kept_states, context.seal, saved.ref
         )
-        left = await asyncio.to_thread(left_state, root)
+        # A job that only reads has none to leave, whatever its hooks have put there.
+        left = await asyncio.to_thread(left_state, root) if saved.type in WRITING_TYPES else None
         if left or len(journal):
             self._log.warning("delivering state that waited on disk", job=saved.job, entries=len(journal) + bool(left))
         state = JournaledState(self._server, journal, self._clock)

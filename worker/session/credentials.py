@@ -8,6 +8,7 @@ from pydantic import SecretStr
 from worker.api.transport import Transport
 from worker.errors import Fatal, Rejected
 from worker.exit_codes import ExitCode
+from worker.logs.known_secrets import KnownSecrets
 from worker.session.asking import ask
 from worker.session.vaults import FILE, read_secret, run_command
 from worker.settings import Settings
@@ -18,22 +19,19 @@ _TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S10
 class Credentials:
     """Gives what `worker-session` is shown; everything is read again at each sign-in, so that rotation takes effect."""
 
-    def __init__(self, settings: Settings, transport: Transport) -> None:
-        """Keep the settings; the transport is for exchanging a service account's secret."""
+    def __init__(self, settings: Settings, transport: Transport, known: KnownSecrets) -> None:
+        """The transport is for exchanging a service account's secret; every secret is made known before it is sent."""
         self._runner = settings.runner
         self._account = settings.runner.credentials
         self._transport = transport
-
-    @property
-    def secrets(self) -> list[str]:
-        """What the redactor must never let through."""
+        self._known = known
         values = (self._runner.token, self._account.client_secret)
-        return [value.get_secret_value() for value in values if value is not None]
+        known.add(*(value.get_secret_value() for value in values if value is not None))
 
     async def proof(self) -> dict[str, str]:
         """Return the field that proves the identity."""
         if self._runner.token is not None or self._runner.token_from:
-            return {"worker_token": await _current(self._runner.token_from, self._runner.token)}
+            return {"worker_token": await self._current(self._runner.token_from, self._runner.token)}
         return {"access_token": await self._account_token()}
 
     async def _account_token(self) -> str:
@@ -41,12 +39,14 @@ class Credentials:
             reply = await ask(self._transport, "service-account-token", await self._grant())
         except (Fatal, Rejected) as error:
             raise Fatal(error.message, exit_code=ExitCode.REFUSED, hint=error.hint, code=error.code) from error
-        return str(reply["access_token"])
+        token = str(reply["access_token"])
+        self._known.add(token)
+        return token
 
     async def _grant(self) -> dict[str, Any]:
         grant, account = self._account_name(), self._account
         if account.client_secret is not None or account.client_secret_from:
-            secret = await _current(account.client_secret_from, account.client_secret)
+            secret = await self._current(account.client_secret_from, account.client_secret)
             return {"grant_type": "client_credentials", "client_secret": secret, **grant}
         return {"grant_type": _TOKEN_EXCHANGE, "subject_token": await self._identity_token(), **grant}
 
@@ -61,14 +61,15 @@ class Credentials:
 
     async def _identity_token(self) -> str:
         if self._account.identity_token_file is not None:
-            return await read_secret(f"{FILE}{self._account.identity_token_file}")
-        return await run_command(
+            return await read_secret(f"{FILE}{self._account.identity_token_file}", register=self._known.add)
+        token = await run_command(
             [str(self._account.helper_command_path), *shlex.split(self._account.helper_command_args)]
         )
+        self._known.add(token)
+        return token
 
-
-async def _current(source: str | None, known: SecretStr | None) -> str:
-    """The secret as it is now where its place is known, else as the settings say it."""
-    if source:
-        return await read_secret(source)
-    return known.get_secret_value() if known is not None else ""
+    async def _current(self, source: str | None, told: SecretStr | None) -> str:
+        """The secret as it is now where its place is known, else as the settings say it."""
+        if source:
+            return await read_secret(source, register=self._known.add)
+        return told.get_secret_value() if told is not None else ""

@@ -7,7 +7,7 @@ import asyncio
 import json
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,15 @@ from worker.errors import Retryable
 COMMAND, FILE, SECRETS_MANAGER = "command:", "file:", "aws-secretsmanager:"
 SECONDS = 60.0
 
+Register = Callable[..., None]
 
-async def read_secret(source: str, environ: Mapping[str, str] | None = None) -> str:
-    """Read a secret from its place; what goes wrong may get better, and says what."""
+
+def _unknown(*_: str) -> None:
+    return
+
+
+async def read_secret(source: str, environ: Mapping[str, str] | None = None, register: Register = _unknown) -> str:
+    """Read a secret from its place; what goes wrong may get better, and says what. `register` hears of it before anybody."""
     environ = os.environ if environ is None else environ
     if source.startswith(COMMAND):
         found = await run_command(shlex.split(source.removeprefix(COMMAND)))
@@ -31,9 +37,12 @@ async def read_secret(source: str, environ: Mapping[str, str] | None = None) -> 
     elif source.startswith(SECRETS_MANAGER):
         found = await asyncio.to_thread(_from_secrets_manager, source.removeprefix(SECRETS_MANAGER))
     else:
-        found = await asyncio.to_thread(_from_vault, source, environ)
+        token = _vault_token(source, environ)
+        register(token)
+        found = await asyncio.to_thread(_from_vault, source, environ, token)
     if not found:
         raise Retryable(f"The secret of {source.partition('#')[0]} is empty.")
+    register(found)
     return found
 
 
@@ -69,15 +78,10 @@ def _from_file(file: Path) -> str:
         raise Retryable(f"{file} cannot be read: {error.strerror}") from error
 
 
-def _from_vault(source: str, environ: Mapping[str, str]) -> str:
+def _from_vault(source: str, environ: Mapping[str, str], token: str) -> str:
     """HashiCorp Vault's HTTP API: the address of a secret, and after # the field, `value` unless it says otherwise."""
     address, _, field = source.partition("#")
-    if urlsplit(address).scheme not in ("http", "https"):
-        raise Retryable(
-            f"{address!r} is no place for a secret.",
-            hint="Write file:PATH, command:…, an address of Vault, or aws-secretsmanager:REGION/NAME.",
-        )
-    headers = {"X-Vault-Token": _vault_token(environ), "X-Vault-Request": "true"}
+    headers = {"X-Vault-Token": token, "X-Vault-Request": "true"}
     if namespace := environ.get("VAULT_NAMESPACE"):
         headers["X-Vault-Namespace"] = namespace
     try:
@@ -94,7 +98,13 @@ def _from_vault(source: str, environ: Mapping[str, str]) -> str:
     return _field(fields, field or "value", address)
 
 
-def _vault_token(environ: Mapping[str, str]) -> str:
+def _vault_token(source: str, environ: Mapping[str, str]) -> str:
+    address = source.partition("#")[0]
+    if urlsplit(address).scheme not in ("http", "https"):
+        raise Retryable(
+            f"{address!r} is no place for a secret.",
+            hint="Write file:PATH, command:…, an address of Vault, or aws-secretsmanager:REGION/NAME.",
+        )
     if token := environ.get("VAULT_TOKEN"):
         return token
     file = Path(environ.get("VAULT_TOKEN_FILE") or "~/.vault-token").expanduser()

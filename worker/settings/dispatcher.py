@@ -83,6 +83,11 @@ class DispatcherData(Section):
         description="Variables of the runner's own environment that executors get, too: names, or beginnings as `AWS_*`. "
         "None by itself.",
     )
+    engines: WordMap = Field(
+        default_factory=dict,
+        description="Engines of the executors' image with their versions, as `tofu=1.12.6,…`: the runner gets no jobs for others. "
+        "docker: read off the image's label `runyard.dev/engines` where it is not set.",
+    )
     task_definition: str | None = Field(default=None, description="ecs: ARN of the executor's definition.")
     task_role_arn: str | None = Field(
         default=None, description="ecs: role of the executors, when it is not the definition's."

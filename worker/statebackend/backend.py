@@ -10,9 +10,12 @@ from typing import Any, Protocol, Self
 
 from worker.api.replies import JobRef, StateReply
 from worker.errors import Fatal, Fenced, Locked, Rejected, WorkerError
+from worker.statebackend.checks import check_follows
 from worker.statebackend.http import LARGEST_HEAD, BadRequest, Exchange, Request, Response
 
 _REQUEST_SECONDS = 300.0
+_MOST_REFUSALS = 20
+READ_ONLY = "This job only reads the state: a plan, a drift check and outputs change nothing. Apply to change it."
 
 
 class StateStore(Protocol):
@@ -34,15 +37,18 @@ class StateStore(Protocol):
 class StateBackend:
     """An HTTP server on a loopback port of its own, for as long as the job runs."""
 
-    def __init__(self, store: StateStore, ref: JobRef) -> None:
-        """Make the secrets that only this job's engine is told."""
+    def __init__(self, store: StateStore, ref: JobRef, *, is_read_only: bool = False) -> None:
+        """Make the secrets that only this job's engine is told; a job that plans neither locks nor writes."""
         self.store = store
         self._ref = ref
+        self._is_read_only = is_read_only
+        self._lock_id: str | None = None
+        self._released_id: str | None = None
+        self._refusals: list[str] = []
         self._path = f"/{secrets.token_urlsafe(24)}"
         self._user = secrets.token_urlsafe(9)
         self._password = secrets.token_urlsafe(24)
         self._server: asyncio.Server | None = None
-        self.has_written = False
 
     async def __aenter__(self) -> Self:
         """Begin to listen."""
@@ -69,10 +75,11 @@ class StateBackend:
         assert self._server is not None
         port = self._server.sockets[0].getsockname()[1]
         address = f"http://127.0.0.1:{port}{self._path}"
+        # Without an address for locks an engine takes none, and plans as it does otherwise.
+        locks = {} if self._is_read_only else {"TF_HTTP_LOCK_ADDRESS": address, "TF_HTTP_UNLOCK_ADDRESS": address}
         return {
+            **locks,
             "TF_HTTP_ADDRESS": address,
-            "TF_HTTP_LOCK_ADDRESS": address,
-            "TF_HTTP_UNLOCK_ADDRESS": address,
             "TF_HTTP_LOCK_METHOD": "LOCK",
             "TF_HTTP_UNLOCK_METHOD": "UNLOCK",
             "TF_HTTP_UPDATE_METHOD": "POST",
@@ -80,6 +87,11 @@ class StateBackend:
             "TF_HTTP_PASSWORD": self._password,
             "TF_HTTP_RETRY_MAX": "2",
         }
+
+    def take_refusals(self) -> list[str]:
+        """Return why requests of the engine were refused since the last call: engines print the status alone."""
+        taken, self._refusals = self._refusals, []
+        return taken
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         exchange = Exchange(reader)
@@ -98,14 +110,22 @@ class StateBackend:
     async def _respond(self, exchange: Exchange) -> Response:
         try:
             request = await exchange.head()
-            # Anybody else on this machine is not listened to any longer than that.
-            if not self._is_ours(request):
-                return Response(401, b'{"error":"not this job"}')
+        except BadRequest as error:
+            return _bad(error)
+        # Anybody else on this machine is not listened to any longer than that.
+        if not self._is_ours(request):
+            return Response(401, b'{"error":"not this job"}')
+        try:
             return await self._answer(request, await exchange.body())
         except BadRequest as error:
-            return Response(error.status, json.dumps({"error": str(error)}).encode())
+            self._note(request, str(error))
+            return _bad(error)
         except WorkerError as error:
+            self._note(request, error.message)
             return _refusal(error)
+
+    def _note(self, request: Request, why: str) -> None:
+        self._refusals = [*self._refusals, f"{request.method} of the state was refused: {why}"][-_MOST_REFUSALS:]
 
     def _is_ours(self, request: Request) -> bool:
         user, password = request.basic_auth()
@@ -117,18 +137,41 @@ class StateBackend:
             case "GET":
                 state = await self.store.state_get(self._ref)
                 return Response(200, state.body.encode()) if state.exists and state.body else Response(404)
+            case "POST" | "LOCK" | "UNLOCK" if self._is_read_only:
+                raise Locked(READ_ONLY, detail={"ID": "read-only", "Who": "Runyard", "Info": READ_ONLY})
             case "POST":
-                await self.store.state_put(self._ref, _text_of(body), request.query.get("ID"))
-                self.has_written = True
-                return Response(200)
+                await self._put(_text_of(body), request.query.get("ID"))
             case "LOCK":
-                await self.store.state_lock(self._ref, _lock_of(body))
-                return Response(200)
+                lock = _lock_of(body)
+                await self.store.state_lock(self._ref, lock)
+                self._lock_id = str(lock.get("ID", ""))
             case "UNLOCK":
-                await self.store.state_unlock(self._ref, str(_lock_of(body).get("ID", "")))
-                return Response(200)
+                await self._unlock(str(_lock_of(body).get("ID", "")))
             case _:
                 return Response(405)
+        return Response(200)
+
+    async def _put(self, body: str, lock_id: str | None) -> None:
+        """Hand a state on that its writer has locked, and that follows the stored one."""
+        self._check_lock(lock_id)
+        stored = await self.store.state_get(self._ref)
+        # A large state takes longer to read than a heartbeat may wait.
+        await asyncio.to_thread(check_follows, body, stored.body if stored.exists and stored.body else None)
+        await self.store.state_put(self._ref, body, lock_id)
+
+    async def _unlock(self, lock_id: str) -> None:
+        # An engine that did not hear the answer asks again.
+        if lock_id and lock_id == self._released_id and self._lock_id is None:
+            return
+        self._check_lock(lock_id)
+        await self.store.state_unlock(self._ref, lock_id)
+        self._lock_id, self._released_id = None, lock_id
+
+    def _check_lock(self, lock_id: str | None) -> None:
+        if self._lock_id is None:
+            raise BadRequest(409, "this job has not locked the state; lock it first")
+        if lock_id != self._lock_id:
+            raise BadRequest(409, f"the lock's id is {lock_id!r}, and this job's lock is {self._lock_id!r}")
 
 
 def _text_of(body: bytes) -> str:
@@ -146,6 +189,10 @@ def _lock_of(body: bytes) -> dict[str, Any]:
     if not isinstance(lock, dict):
         raise BadRequest(400, "the lock is not an object")
     return lock
+
+
+def _bad(error: BadRequest) -> Response:
+    return Response(error.status, json.dumps({"error": str(error)}).encode())
 
 
 def _refusal(error: WorkerError) -> Response:

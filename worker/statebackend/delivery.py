@@ -14,6 +14,9 @@ from worker.statebackend.journal import Entry, Journal, Kind
 LONGEST_PAUSE = 10.0
 # About a minute: a disk that fails for longer does not come back by itself.
 DISK_TRIES = 12
+# For a first state, and for how many of the size that is known; sealed, one is a little longer than it is.
+RESERVED_BYTES = 4 * 1024 * 1024
+RESERVED_STATES = 3
 # The lock that the engine asks for must not overtake the unlock of the command before it.
 _LOCK_WAITS_SECONDS = 60.0
 # For a project that hangs instead of being away.
@@ -66,6 +69,11 @@ class JournaledState:
             if self._read is None:
                 raise
         return self._read
+
+    async def reserve(self) -> None:
+        """Take room on disk for some states of the size that is known, before an engine begins to change things."""
+        known = (self._read.body if self._read else None) or ""
+        await asyncio.to_thread(self._journal.reserve, RESERVED_BYTES + RESERVED_STATES * len(known.encode()))
 
     async def state_put(self, ref: JobRef, body: str, lock_id: str | None) -> None:
         """Acknowledge a state once it is on disk; without a disk, once the server has it."""

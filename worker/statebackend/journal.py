@@ -6,6 +6,7 @@ it. What cannot be delivered any more is moved aside and never deleted here.
 
 import hashlib
 import json
+import os
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ from worker.statebackend.sealing import Seal, Unreadable, sync_directory, write_
 
 FOLDER = "state"
 _SUFFIX = ".entry"
+RESERVE_FILE = "reserve"
 
 
 class Kind(StrEnum):
@@ -98,7 +100,26 @@ class Journal:
         assert self._waiting[0] is entry, "entries are delivered in order"
         self._waiting.pop(0)
 
+    def reserve(self, size: int) -> None:
+        """Take room on the disk before it is needed: an entry gets it when the disk is full by then."""
+        if not hasattr(os, "posix_fallocate"):
+            return
+        file = os.open(self._folder / RESERVE_FILE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.posix_fallocate(file, 0, size)
+        finally:
+            os.close(file)
+
     def _write(self, path: Path, entry: Entry) -> None:
+        try:
+            self._write_once(path, entry)
+        except OSError:
+            if not (reserve := self._folder / RESERVE_FILE).exists():
+                raise
+            reserve.unlink()
+            self._write_once(path, entry)
+
+    def _write_once(self, path: Path, entry: Entry) -> None:
         part = path.with_suffix(".part")
         try:
             write_synced(part, self._seal.close(_name(entry), json.dumps(asdict(entry)).encode()))

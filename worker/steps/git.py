@@ -1,24 +1,47 @@
-"""Fetching from git with the machine's own credentials, and without its surprises."""
+"""Fetching from git in an environment of its own: nothing of the module decides how git runs."""
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
 from worker.attempt.workspace import Workspace
+from worker.children.orphans import COOKIE_VARIABLE
 from worker.errors import JobFailed
+from worker.files.sealed import sealed
+from worker.steps.git_credentials import credential_helper, find_credential
 
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?\Z")
 _SCHEMES = re.compile(r"(https?|ssh|git|file)://|[A-Za-z0-9_.-]+@[A-Za-z0-9.-]+:|/")
 _LOCAL = re.compile(r"(?:file://[^/]*)?(?P<path>/.*)")
+_SHORT_SSH = re.compile(r"(?P<user>[A-Za-z0-9_.-]+)@(?P<host>[A-Za-z0-9.-]+):(?P<path>.*)")
 _REF = re.compile(r"[A-Za-z0-9_./@+~^-]{1,200}\Z")
 
-# `ext::` and its like run commands; prompts would wait for ever.
-_SAFE = {
-    "GIT_ALLOW_PROTOCOL": "https:http:ssh:git:file",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_ASKPASS": "true",
-    "GIT_SSH_COMMAND": "ssh -o BatchMode=yes -o ConnectTimeout=20",
+# What the machine's operator may have set for every program; the module's own variables are not among them.
+_FROM_HOST = frozenset((
+    "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME", "SSH_AUTH_SOCK", "SSL_CERT_FILE", "SSL_CERT_DIR",
+    "GIT_SSL_CAINFO", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
+))  # fmt: skip
+# A submodule on another host would otherwise be offered the machine's keys.
+_SSH = (
+    'f() { for each; do case "$each" in "$RUNYARD_GIT_HOST"|*@"$RUNYARD_GIT_HOST") '
+    'exec ssh -o BatchMode=yes -o ConnectTimeout=20 "$@";; esac; done; '
+    'echo "ssh is used for the host of the source alone" >&2; exit 1; }; f'
+)
+# Nothing that a repository brings along is run; the operator's helpers have been asked already.
+_SETTINGS = {
+    "core.hooksPath": os.devnull,
+    "core.fsmonitor": "false",
+    "core.attributesFile": os.devnull,
+    "credential.helper": "",
+    "http.extraHeader": "",
+    "http.followRedirects": "initial",
+    "protocol.ext.allow": "never",
+    "safe.bareRepository": "explicit",
+    "submodule.recurse": "false",
 }
 
 
@@ -28,46 +51,126 @@ async def fetch_git(space: Workspace, source: Mapping[str, Any]) -> str:
     _check(url, ref)
     if local := _LOCAL.match(url):
         space.check_visible(Path(local["path"]))
-    before, space.env = space.env, {**space.env, **_SAFE}
-    space.work, space.is_fetching = space.source, True
-    try:
-        await _git(space, "init", "--quiet", ".")
-        await _git(space, "remote", "add", "origin", url)
-        await _git(space, "checkout", "--quiet", "--detach", await _fetch_ref(space, ref))
-        await _submodules(space)
-        commit = (await space.capture(["git", "rev-parse", "HEAD"])).decode().strip()
-    finally:
-        space.env, space.is_fetching = before, False
+        # A link, which would lead git to another place.
+        space.check_visible(Path(local["path"]) / ".git")
+    async with _Git.opened(space, split_source(url)) as git:
+        await git.run("init", "--quiet", ".")
+        await git.run("remote", "add", "origin", url)
+        await git.run("checkout", "--quiet", "--detach", await git.fetch_ref(ref))
+        if Path(space.source / ".gitmodules").is_file():
+            # Any other way to update than a checkout may be a command.
+            await git.run("submodule", "update", "--quiet", "--init", "--recursive", "--checkout", "--depth=1")
+        commit = (await space.capture(["git", *git.guards, "rev-parse", "HEAD"])).decode().strip()
     space.say(f"Checked out {ref} at {commit}")
     return commit
 
 
-async def _fetch_ref(space: Workspace, ref: str) -> str:
+class _Git:
+    """Git with a fixed configuration and at most one credential."""
+
+    def __init__(self, space: Workspace, settings: Mapping[str, str], descriptors: tuple[int, ...]) -> None:
+        self._space = space
+        self._descriptors = descriptors
+        self.guards = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls, space: Workspace, source: SplitResult) -> AsyncIterator["_Git"]:
+        """Put git's own environment in the place of the job's for as long as the block runs."""
+        credential = await find_credential(space, source)
+        with ExitStack() as stack:
+            helper, first = stack.enter_context(credential_helper(credential, source, space.root))
+            config, second = stack.enter_context(sealed(_operators_config(space), space.root))
+            before = space.env, space.work
+            space.env = {**_environment(space, source), "GIT_CONFIG_GLOBAL": config}
+            space.work, space.is_fetching = space.source, True
+            try:
+                yield cls(space, {**_SETTINGS, **helper}, (*first, *second))
+            finally:
+                (space.env, space.work), space.is_fetching = before, False
+
+    async def run(self, *arguments: str) -> None:
+        shown = f"git {' '.join(arguments)}"
+        try:
+            await self._space.run(["git", *self.guards, *arguments], what=shown, pass_fds=self._descriptors)
+        except JobFailed as error:
+            hint = "Check the URL and the ref, and that the runner's own git credentials may read the repository."
+            raise JobFailed(error.message, code="fetch_failed", hint=hint) from error
+
+    async def fetch_ref(self, ref: str) -> str:
+        try:
+            await self.run("fetch", "--quiet", "--depth=1", "--no-tags", "origin", ref)
+            return "FETCH_HEAD"
+        except JobFailed:
+            if not _COMMIT.match(ref):
+                raise
+            # Some servers hand out a commit only as part of a branch.
+            await self.run("fetch", "--quiet", "origin", "+refs/heads/*:refs/remotes/origin/*")
+            return ref
+
+
+def split_source(url: str) -> SplitResult:
+    """Read a source's address, also the short form of ssh."""
+    if short := _SHORT_SSH.fullmatch(url):
+        url = f"ssh://{short['user']}@{short['host']}/{short['path']}"
     try:
-        await _git(space, "fetch", "--quiet", "--depth=1", "--no-tags", "origin", ref)
-        return "FETCH_HEAD"
-    except JobFailed:
-        if not _COMMIT.match(ref):
-            raise
-        # Some servers hand out a commit only as part of a branch.
-        await _git(space, "fetch", "--quiet", "origin", "+refs/heads/*:refs/remotes/origin/*")
-        return ref
+        return urlsplit(url if "://" in url else f"file://{url}")
+    except ValueError as error:
+        raise JobFailed(f"{url[:200]!r} is not a git URL: {error}.", code="bad_source") from error
 
 
-async def _submodules(space: Workspace) -> None:
-    if Path(space.source / ".gitmodules").is_file():
-        await _git(space, "submodule", "update", "--quiet", "--init", "--recursive", "--depth=1")
+def _host(source: SplitResult) -> str:
+    """The host as it is spelled, without user and port; no host is called like what stands for none."""
+    place = source.netloc.rpartition("@")[2]
+    return (place[1:].partition("]")[0] if place.startswith("[") else place.partition(":")[0]) or "/"
 
 
-async def _git(space: Workspace, *arguments: str) -> None:
-    # A hook or a filter of the fetched repository must not run on the runner's behalf.
-    guards = ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "protocol.ext.allow=never"]
-    shown = f"git {' '.join(arguments)}"
+def _environment(space: Workspace, source: SplitResult) -> dict[str, str]:
+    host = {name: value for name, value in space.context.environ.items() if name in _FROM_HOST}
+    return {
+        **host,
+        "PATH": space.context.finder.path,
+        # Without the machine's .netrc, which git would offer to every host, encrypted or not.
+        "HOME": str(space.root / "home"),
+        "TMPDIR": str(space.root / "tmp"),
+        COOKIE_VARIABLE: space.cookie,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_TEMPLATE_DIR": str(_template(space.root)),
+        "GIT_ALLOW_PROTOCOL": ":".join(_protocols(source)),
+        # Prompts would wait for ever.
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ASKPASS": "true",
+        "GIT_LFS_SKIP_SMUDGE": "1",
+        "GIT_SSH_COMMAND": _SSH,
+        "GIT_SSH_VARIANT": "ssh",
+        "RUNYARD_GIT_HOST": _host(source),
+    }
+
+
+def _protocols(source: SplitResult) -> Iterator[str]:
+    """Submodules come by what is encrypted or anonymous; a file of this machine only with a source that is one."""
+    yield from ("https", "ssh", "git")
+    if source.scheme in {"http", "file"}:
+        yield source.scheme
+
+
+def _template(root: Path) -> Path:
+    """Give every repository that git makes here, submodules too, attributes that win over its own: no filter runs."""
+    attributes = root / "git-template" / "info" / "attributes"
+    attributes.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    attributes.write_text("* -filter\n", encoding="ascii")
+    return attributes.parents[1]
+
+
+def _operators_config(space: Workspace) -> bytes:
+    """Read the configuration that the operator names for fetches, as git's own variable in the runner's environment."""
+    named = space.context.environ.get("GIT_CONFIG_GLOBAL")
     try:
-        await space.run(["git", *guards, *arguments], what=shown)
-    except JobFailed as error:
-        hint = "Check the URL and the ref, and that the runner's own git credentials may read the repository."
-        raise JobFailed(error.message, code="fetch_failed", hint=hint) from error
+        return Path(named).read_bytes() if named else b""
+    except OSError as error:
+        space.say(f"GIT_CONFIG_GLOBAL of the runner cannot be read, so git does without: {error}")
+        return b""
 
 
 def _check(url: str, ref: str) -> None:
@@ -75,6 +178,11 @@ def _check(url: str, ref: str) -> None:
         raise JobFailed(
             f"{url[:200]!r} is not a git URL that runners fetch from.", code="bad_source",
             hint="Use https://, ssh://, git@host:path, file:// or an absolute path.",
+        )  # fmt: skip
+    if url.startswith("http://") and split_source(url).password is not None:
+        raise JobFailed(
+            "The git URL has a password and plain http, which everybody on the way can read.",
+            code="bad_source", hint="Use https://.",
         )  # fmt: skip
     if not _REF.match(ref) or ref.startswith("-"):
         raise JobFailed(f"{ref[:200]!r} is not a git ref.", code="bad_source")

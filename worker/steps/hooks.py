@@ -1,17 +1,12 @@
 """Hooks: the module's own scripts, run by `sh`, refused unless approved where approval is on."""
 
 import asyncio
-import os
-import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 from worker.attempt.approval import check_approved, digest
 from worker.attempt.spec import Hook
 from worker.attempt.workspace import Workspace
 from worker.errors import JobFailed
+from worker.files.sealed import sealed
 
 LONGEST_HOOK_SECONDS = 600.0
 
@@ -24,7 +19,7 @@ async def run_hook(space: Workspace, name: str, hook: Hook) -> None:
         directory = settings.hooks_preapproval.preapproved_hooks_directory
         check_approved(name, script, directory, settings.executor.approved_hooks)
     limit = min(hook.timeout_seconds or settings.hooks.timeout_seconds, LONGEST_HOOK_SECONDS)
-    with _sealed(script, space.root) as (path, descriptors):
+    with sealed(script, space.root) as (path, descriptors):
         before, space.env = space.env, {**space.env, "RUNYARD_HOOK": name}
         try:
             async with asyncio.timeout(limit):
@@ -39,24 +34,3 @@ async def run_hook(space: Workspace, name: str, hook: Hook) -> None:
             raise JobFailed(error.message, code="hook_failed", hint="The hook's own output is in the log.") from error
         finally:
             space.env = before
-
-
-@contextmanager
-def _sealed(script: bytes, root: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Hand out a copy that nobody can change between its check and its run."""
-    if not sys.platform.startswith("linux"):
-        with tempfile.NamedTemporaryFile(dir=root, suffix=".sh") as file:
-            file.write(script)
-            file.flush()
-            yield file.name, ()
-        return
-    import fcntl
-
-    memory = os.memfd_create("hook", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    try:
-        os.write(memory, script)
-        seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-        fcntl.fcntl(memory, fcntl.F_ADD_SEALS, seals)
-        yield f"/proc/self/fd/{memory}", (memory,)
-    finally:
-        os.close(memory)

@@ -11,10 +11,13 @@ from worker.engines.versions import check_version
 from worker.errors import JobFailed, WorkerError
 from worker.fitness import no_directory
 from worker.settings import Settings
+from worker.steps.identity import give_identities
 
 
 async def prepare(space: Workspace) -> None:
     """Make the directory, check that the engine is there, and put the environment together."""
+    if space.context.isolation and (warning := space.context.isolation.warning):
+        space.say(warning)
     check_engine(space)
     try:
         for folder in (space.root, space.root / "source", space.root / "tmp", space.root / "home"):
@@ -22,6 +25,7 @@ async def prepare(space: Workspace) -> None:
     except OSError as error:
         raise no_directory(error) from error
     space.env = await build_environment(space)
+    await give_identities(space)
     space.log.redactor.add(*sensitive_values(space.env), *space.backend.secrets)
     runner = space.context.settings.runner.instance
     space.say(

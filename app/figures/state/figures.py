@@ -5,11 +5,11 @@ from typing import ClassVar
 import reflex as rx
 
 from app.figures.view.figures import NO_FIGURES, RANGES, Figures, build
+from app.frame.route import say_in_address
 from app.live.page import LivePage
 from app.project.live_queries import LiveQuery, live_query
 from app.project.models import BrowserSession
 from app.project.store import Changed, OrgStore
-from app.shared.route import say_in_address
 
 RENEW_SECONDS = 10.0
 

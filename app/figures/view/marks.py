@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, TypedDict
 
-from app.shared.words import count
+from app.ui.words import count
 
 Row = Mapping[str, Any]
 

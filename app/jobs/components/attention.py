@@ -4,12 +4,12 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
-from app.shared.dialog import dialog_acts
-from app.shared.elements import clock_seconds
-from app.shared.icons import icon
-from app.shared.session import SessionState
+from app.ui.dialog import dialog_acts
+from app.ui.elements import clock_seconds
+from app.ui.icons import icon
 
 View = JobState.view
 
@@ -144,16 +144,16 @@ def _reason() -> rx.Var[str]:
 
 def _story() -> rx.Component:
     killed = rx.fragment("It was killed", _reason(), ". ")
-    lost = rx.fragment(
-        View["runner"],
-        " sent no heartbeat for a minute and was given up at ",
-        clock_seconds(View["lost_at"].to(str)),
-        _reason(),
-        ". ",
+    # The database knows whether the runner was silent or its process ended.
+    what = rx.fragment(
+        View["problem"].to(str),
+        " ",
+        rx.cond(
+            View["lost_at"] != "",
+            rx.fragment("Given up at ", clock_seconds(View["lost_at"].to(str)), _reason(), ". "),
+            rx.fragment(),
+        ),
     )
-    # What decided that it needs somebody has said why, as well as it is known there.
-    silent = rx.fragment(View["problem"].to(str), " ")
-    what = rx.cond(View["problem_code"] == "OUT_OF_CONTACT", silent, lost)
     return rx.el.p(
         rx.cond(View["is_kill"], killed, what),
         "It was not retried automatically, because doing it twice can create resources twice. "
@@ -212,7 +212,7 @@ def late_report() -> rx.Component:
             " and reported ",
             rx.cond(JobState.late_status != "", JobState.late_status, "a result"),
             ". ",
-            rx.el.span("The lease was gone, so the report was kept but not believed."),
+            rx.el.span("Reported after the lease expired: recorded, not applied."),
         ),
         rx.button(
             "See the report",
@@ -231,7 +231,9 @@ def _late_dialog() -> rx.Component:
     return rx.dialog.root(
         rx.dialog.content(
             rx.dialog.title("Late report", size="4"),
-            rx.dialog.description("What the runner said after it had lost the job. It changed nothing.", size="2"),
+            rx.dialog.description(
+                "The runner's report, sent after the job was taken from it. It changed nothing.", size="2"
+            ),
             rx.el.div(rx.el.pre(JobState.late, tab_index=0), class_name="ry-code ry-dialog-field"),
             dialog_acts(rx.dialog.close(rx.button("Close", variant="surface", color_scheme="gray"))),
             max_width="640px",

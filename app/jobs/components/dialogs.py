@@ -4,7 +4,7 @@ import reflex as rx
 
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
-from app.shared.dialog import question
+from app.ui.dialog import question
 
 View = JobState.view
 

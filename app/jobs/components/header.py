@@ -4,13 +4,13 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
-from app.shared.badges import job_badge, tag
-from app.shared.elements import ago, clock_seconds, since
-from app.shared.icons import icon
-from app.shared.job.run_state import RunState
-from app.shared.session import SessionState
+from app.jobs.state.run import RunState
+from app.ui.badges import job_badge, tag
+from app.ui.elements import ago, clock_seconds, since
+from app.ui.icons import icon
 
 View = JobState.view
 
@@ -183,8 +183,9 @@ def _maybe(condition: Any, fact: rx.Component) -> rx.Component:
 
 def _runner() -> rx.Component:
     link = rx.link(View["runner"], href="/dashboard/runners/" + View["worker_id"].to(str), class_name="ry-a")
+    none = rx.cond(View["ended_at"] != "", "none", "none yet")
     instance = rx.cond(View["instance"] != "", rx.el.span(" / ", View["instance"], class_name="mut"), rx.fragment())
-    return rx.cond(View["runner"] != "", rx.fragment(link, instance), rx.el.span("none yet", class_name="mut"))
+    return rx.cond(View["runner"] != "", rx.fragment(link, instance), rx.el.span(none, class_name="mut"))
 
 
 def _lease() -> rx.Component:

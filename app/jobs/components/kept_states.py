@@ -4,14 +4,14 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.jobs.state.job import JobState
 from app.jobs.state.kept_states import KeptStatesState
 from app.jobs.view.kept_states import KeptState
-from app.shared.dialog import question
-from app.shared.elements import DOWNLOAD, clock_seconds
-from app.shared.icons import icon
-from app.shared.panel import link_button
-from app.shared.session import SessionState
+from app.ui.dialog import question
+from app.ui.elements import DOWNLOAD, clock_seconds
+from app.ui.icons import icon
+from app.ui.panel import link_button
 
 State = KeptStatesState
 

@@ -5,8 +5,8 @@ from typing import Any
 import reflex as rx
 
 from app.jobs.view.plan import Attribute, Plan, Resource
-from app.shared.icons import icon
-from app.shared.table import more_foot
+from app.ui.icons import icon
+from app.ui.table import more_foot
 
 PARTS = (
     ("create", "+", "p-c", "green"),

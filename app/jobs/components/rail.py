@@ -4,16 +4,17 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
+from app.jobs.components.outputs import output_item
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.view.detail import EventView
+from app.jobs.view.events import JOB_EVENTS
 from app.jobs.view.reviews import ApprovalView
-from app.shared.elements import ago, clock_seconds, clock_time
-from app.shared.events import JOB_EVENTS
-from app.shared.icons import icon
-from app.shared.panel import output_item, titled_panel
-from app.shared.session import SessionState
-from app.shared.table import more_foot
+from app.ui.elements import ago, clock_seconds, clock_time
+from app.ui.icons import icon
+from app.ui.panel import titled_panel
+from app.ui.table import more_foot
 
 View = JobState.view
 
@@ -66,7 +67,7 @@ def _none_asked() -> rx.Component:
         "No approvals required.",
     )
     by_itself = rx.cond(
-        JobState.planned.job_id > 0, confirmed, "No approvals required. It planned and applied in one go."
+        JobState.planned.job_id > 0, confirmed, "No approvals required. It plans and applies without review."
     )
     words = rx.match(
         View["type"],

@@ -4,13 +4,13 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
+from app.jobs.state.run import RunState
 from app.jobs.view.reviews import Comment
-from app.shared.elements import clock_time, date
-from app.shared.icons import icon
-from app.shared.job.run_state import RunState
-from app.shared.session import SessionState
+from app.ui.elements import clock_time, date
+from app.ui.icons import icon
 
 View = JobState.view
 Planned = JobState.planned
@@ -27,7 +27,8 @@ def planned_from() -> rx.Component:
         rx.cond(Planned.source != "", rx.fragment(" from ", rx.el.span(Planned.source, class_name="ry-mono")), ""),
         ", against ",
         rx.cond(Planned.serial > 0, "serial " + Planned.serial.to_string(), "no state"),
-        ". If the state changes before the apply begins, this plan is refused.",
+        ".",
+        rx.cond(View["is_before_run"], " If the state changes before the apply starts, this plan is refused.", ""),
     )
     return rx.cond(Planned.job_id > 0, rx.el.div(words, class_name="ry-foot"), rx.fragment())
 
@@ -69,9 +70,7 @@ def _missing() -> Any:
 
 
 def _sentence() -> Any:
-    blind = (
-        "It has no plan yet: it plans and applies in one go. Anyone who approves it approves whatever that plan says."
-    )
+    blind = "It has no plan yet: it plans and applies without review. Whoever approves it approves any plan."
     outdated = "The state has moved on since this plan. It can no longer be applied."
     known = rx.cond(JobState.plan.is_known, JobState.plan_words, blind)
     return rx.cond(Planned.is_outdated, outdated, known)

@@ -4,9 +4,9 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import AppState, say_error
 from app.jobs.state.job import JobState
 from app.project.errors import AppError
-from app.shared.session import AppState, say_error
 
 CANCEL_SAID = {
     "AFTER_STEP": ("It stops after this step", "What this step changes stays changed."),

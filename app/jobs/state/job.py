@@ -9,9 +9,13 @@ from typing import ClassVar
 
 import reflex as rx
 
+from app.frame.palette import view as palette
+from app.frame.palette.recent import note_visit
+from app.frame.session import say_error
 from app.jobs.state import related
-from app.jobs.view import detail, kept_states, reviews, timeline
+from app.jobs.view import detail, kept_states, queue, reviews, timeline, words
 from app.jobs.view import plan as plans
+from app.jobs.view import state_versions as module_states
 from app.jobs.view.detail import EMPTY_VIEW, EventView, JobView, OutputView
 from app.live.page import LivePage
 from app.project.errors import AppError, NotThere
@@ -19,15 +23,13 @@ from app.project.live_queries import LiveQuery, live_query
 from app.project.models import BrowserSession, Filter, Query, Row
 from app.project.runtime import runtime
 from app.project.store import AGAIN, EVERYTHING, Changed, OrgStore
-from app.shared import state_versions as module_states
-from app.shared.job import queue, words
-from app.shared.palette import view as palette
-from app.shared.palette.recent import note_visit
-from app.shared.session import say_error
+from app.ui.words import STATUS_WORDS
 
 FEW_RESOURCES = 7
 FEW_EVENTS = 8
 ASK_EVERY_SECONDS = 4.0
+# The engine locks the state between two reports: nothing wakes the page for it.
+STATE_EVERY_SECONDS = 3.0
 
 
 class JobState(LivePage, rx.State):
@@ -80,6 +82,7 @@ class JobState(LivePage, rx.State):
     _plan_job: Row = {}
     _opened: dict[str, Row] = {}
     _asked_at: float = 0.0
+    _state_at: float = 0.0
     _read_for: tuple[str, ...] = ()
     _named: dict[str, str] = {}
     _engines_of: tuple[str, Row] = ("", {})
@@ -158,6 +161,7 @@ class JobState(LivePage, rx.State):
         module = self._job.get("module_id")
         if not module:
             return
+        self._state_at = time.monotonic()
         try:
             answer = await self._rpc("state_info", {"p_module": str(module)})
         except NotThere:
@@ -191,6 +195,8 @@ class JobState(LivePage, rx.State):
         elif self._is_used_by(store, changed):
             await self._read_state()
             await self._read_use()
+        elif self._job.get("status") in words.RUNNING and time.monotonic() - self._state_at > STATE_EVERY_SECONDS:
+            await self._read_state()
         await self._watch_lease()
         self._show_lease(store)
         await self._ask_why()
@@ -224,12 +230,13 @@ class JobState(LivePage, rx.State):
         return self._named
 
     async def _engines(self) -> Row:
-        """Know the engines of the instance at work; of a finished job nobody knows what it had then."""
+        """Know the engines of the instance at work; one that connected later may have others than the job had."""
         instance = str(self._job.get("instance_id") or "")
-        if self._job.get("status") not in words.RUNNING or not instance:
+        if not instance:
             return {}
         if instance != self._engines_of[0]:
-            query = Query(columns="engines", filters=(Filter("id", "eq", instance),), limit=1)
+            since = Filter("connected_at", "lte", str(self._job.get("claimed_at")))
+            query = Query(columns="engines", filters=(Filter("id", "eq", instance), since), limit=1)
             rows = (await self._select("worker_instances", query)).rows
             self._engines_of = (instance, dict(rows[0].get("engines") or {}) if rows else {})
         return self._engines_of[1]
@@ -276,7 +283,7 @@ class JobState(LivePage, rx.State):
         found = report if isinstance(report, dict) else {}
         self._assign("late", json.dumps(found, indent=2, ensure_ascii=False) if found else "")
         self._assign("late_at", str(found.get("at") or found.get("reported_at") or ""))
-        self._assign("late_status", words.STATUS_WORDS.get(str(found.get("status")), "").lower())
+        self._assign("late_status", STATUS_WORDS.get(str(found.get("status")), "").lower())
 
     def _lease_query(self) -> LiveQuery | None:
         """Ask for the heartbeats of the runner at work; nobody's while nobody is."""

@@ -5,15 +5,15 @@ from typing import ClassVar
 
 import reflex as rx
 
+from app.frame.route import say_in_address
 from app.jobs.view.filters import CHOICES, JobFilter, count, read
+from app.jobs.view.rows import JobRow, build_row
+from app.jobs.view.words import ACTIVE, NEEDS_YOU
 from app.live.page import LivePage
+from app.live.patches import shown
 from app.project.live_queries import Held, LiveQuery, live_query
 from app.project.models import BrowserSession, Filter, Query
 from app.project.store import Changed, OrgStore
-from app.shared.job.rows import JobRow, build_row
-from app.shared.job.words import ACTIVE, NEEDS_YOU
-from app.shared.patches import shown
-from app.shared.route import say_in_address
 
 PAGE_SIZE = 25
 

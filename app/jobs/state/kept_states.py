@@ -4,9 +4,9 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import AppState, say_error
 from app.jobs.state.job import JobState
 from app.project.errors import AppError
-from app.shared.session import AppState, say_error
 
 QUESTIONS = {
     "store": "It becomes the module's state, as its newest version. What was written after it stays in the history.",

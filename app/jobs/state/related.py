@@ -1,8 +1,8 @@
 """What belongs to a job's row: the plan that it applies, who looked after it, what was said, which states were kept."""
 
+from app.frame.session import OPERATORS, AppState
 from app.jobs.view import kept_states, reviews
 from app.project.models import Filter, Query, Row
-from app.shared.session import OPERATORS, AppState
 
 CHANGING = ("APPLY", "DESTROY")
 MOST_COMMENTS = 200

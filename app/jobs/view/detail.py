@@ -1,15 +1,14 @@
 """A job's own page: its facts, what can be done about it, and what happened to it."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict, cast
 
-from app.jobs.view import timeline
-from app.shared.events import JOB_EVENTS
-from app.shared.job import words
-from app.shared.job.rows import span, target
-from app.shared.outputs import OutputView
-from app.shared.words import as_sentence
+from app.jobs.view import timeline, words
+from app.jobs.view.events import DECISIONS, JOB_EVENTS
+from app.jobs.view.rows import span, target
+from app.ui.words import TYPE_WORDS, as_sentence
 
 Row = Mapping[str, Any]
 
@@ -63,6 +62,15 @@ class JobView(TypedDict):
     was_killed: bool
     is_kill: bool
     is_waiting: bool
+    is_before_run: bool
+
+
+class OutputView(TypedDict):
+    """One output of the state."""
+
+    name: str
+    value: str
+    is_secret: bool
 
 
 class EventView(TypedDict):
@@ -78,6 +86,9 @@ class EventView(TypedDict):
 def build_view(job: Row, names: Mapping[str, str], events: Sequence[Row], engines: Row | None = None) -> JobView:
     """Put a job's facts into words; `engines` are the versions that the instance at work has."""
     built = {**_what(job, names), **_times(job, events), **_whose(job), **_offers(job)}
+    if any(event.get("event") == "marked_failed" or event.get("reason") == "mark_failed" for event in events):
+        # It tells what to decide, and that is done.
+        built["problem_hint"] = ""
     return cast("JobView", {**built, "engine": engine(job, engines or {}), "source": source(job)})
 
 
@@ -118,18 +129,21 @@ def title(job: Row) -> str:
         found = next((name for option, name in names if _option(job, option)), "")
         if found:
             return found
-    return words.TYPE_WORDS.get(str(job["type"]), str(job["type"]))
+    return TYPE_WORDS.get(str(job["type"]), str(job["type"]))
 
 
 def _times(job: Row, events: Sequence[Row]) -> dict[str, Any]:
     since, until = span(job)
+    lost_at = _lost_at(events)
+    is_over = job["status"] in words.FINISHED
     return {
-        "time_label": _time_label(str(job["status"])),
+        "time_label": _time_label(job),
         "since": since,
-        "until": until,
+        # A job that was lost ran until then; the time after it belongs to the person who decided.
+        "until": lost_at if is_over and lost_at else until,
         "created_at": str(job.get("created_at") or ""),
         "ended_at": str(job.get("finished_at") or ""),
-        "lost_at": _lost_at(events),
+        "lost_at": lost_at,
     }
 
 
@@ -158,6 +172,7 @@ def _offers(job: Row) -> dict[str, bool]:
         "can_retry": status in ("FAILED", "CANCELLED"),
         "can_apply": status == "SUCCEEDED" and is_plan and bool(summary.get("has_changes")),
         "is_waiting": status == "QUEUED" and not is_asked,
+        "is_before_run": status in ("AWAITING_APPROVAL", "QUEUED"),
         "was_killed": was_killed_while_changing(job),
         "is_kill": job.get("cancel_kind") == "KILL" or _code(job) == "engine_killed",
     }
@@ -173,10 +188,13 @@ def was_killed_while_changing(job: Row) -> bool:
     return is_changing and job.get("cancel_kind") == "KILL" and job.get("status") in ("CANCELLED", "FAILED")
 
 
-def _time_label(status: str) -> str:
+def _time_label(job: Row) -> str:
+    status = str(job["status"])
     if status in ("QUEUED", "AWAITING_APPROVAL"):
         return "Waiting"
-    return "Duration" if status in words.RUNNING else "Ran for"
+    if status in words.RUNNING:
+        return "Duration"
+    return "Ran for" if job.get("claimed_at") or job.get("started_at") else "Waited"
 
 
 def _instance(job: Row) -> str:
@@ -191,8 +209,12 @@ def _cancelling(job: Row) -> str:
 
 
 def _lost_at(events: Iterable[Row]) -> str:
-    found = [str(event.get("at") or "") for event in events if event.get("event") == "attention"]
-    return found[-1] if found else ""
+    """When contact was lost; nothing once the runner is back."""
+    at = ""
+    for event in events:
+        if event.get("event") in ("attention", "resumed"):
+            at = str(event.get("at") or "") if event["event"] == "attention" else ""
+    return at
 
 
 def priority(value: int) -> str:
@@ -268,6 +290,13 @@ def _event(event: Row) -> EventView:
 
 def _with_reason(name: str, said: str, reason: str) -> str:
     """Add why, without saying anything twice."""
+    if name == "resumed":
+        return said
+    planned = re.fullmatch(r"Plan (\d+) has changes", reason)
+    if name == "enqueued" and planned:
+        return f"Created from plan #{planned[1]}"
+    if name == "resolved" and reason in DECISIONS:
+        return said.replace(JOB_EVENTS["resolved"][1], DECISIONS[reason], 1)
     if not reason or reason.lower() in said.lower() or said.endswith(f" by {reason.removeprefix('Instance ')}"):
         return said
     if reason.lower().startswith(said.lower()):

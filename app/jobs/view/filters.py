@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
-from app.shared.job.words import ACTIVE, FINISHED, NEEDS_YOU, STATUS_WORDS, TYPE_WORDS
+from app.jobs.view.words import ACTIVE, FINISHED, NEEDS_YOU
+from app.ui.words import STATUS_WORDS, TYPE_WORDS
 
 VIEWS: dict[str, frozenset[str]] = {
     "all": frozenset(STATUS_WORDS),

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
-from app.shared.job.words import size
+from app.jobs.view.words import size
 
 Row = Mapping[str, Any]
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.shared.job.words import is_done
-from app.shared.words import count
+from app.jobs.view.words import is_done
+from app.ui.words import count
 
 Row = Mapping[str, Any]
 

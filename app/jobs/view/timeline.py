@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from app.shared.job.words import FINISHED, PHASE_WORDS, STATUS_WORDS
+from app.jobs.view.words import FINISHED, PHASE_WORDS
+from app.ui.words import STATUS_WORDS
 
 Row = Mapping[str, Any]
 _LOST = {"NEEDS_ATTENTION": "NEEDS_ATTENTION", "FAILED": "FAILED", "CANCELLED": "CANCELLED"}

@@ -2,15 +2,16 @@
 
 import reflex as rx
 
+from app.frame.session import SessionState
+from app.jobs.components.outputs import output_item
 from app.modules.state.actions import ModuleActionState
 from app.modules.state.contents import ModuleContentsState
 from app.modules.state.modules import ModulesState
 from app.modules.view.contents import DRIFTED, Bar, Evidence, ResourceRow, SourceFile, TypeCount
-from app.shared.elements import ago
-from app.shared.icons import icon
-from app.shared.panel import output_item, titled_panel
-from app.shared.session import SessionState
-from app.shared.table import cell, heads, more_foot, table
+from app.ui.elements import ago
+from app.ui.icons import icon
+from app.ui.panel import titled_panel
+from app.ui.table import cell, heads, more_foot, table
 
 State = ModuleContentsState
 
@@ -207,7 +208,12 @@ def locks() -> rx.Component:
     unlock = rx.button("Unlock", on_click=ModuleActionState.unlock_it, size="1", variant="surface", color_scheme="gray")
     person = rx.el.div(
         icon("lock", ""),
-        rx.el.p("Locked by ", State.lock.by, ": ", rx.el.span(State.lock.reason, " Nothing is applied meanwhile.")),
+        rx.el.p(
+            rx.el.b("Locked by ", State.lock.by, style={"font_weight": "600"}),
+            ": ",
+            State.lock.reason,
+            rx.el.span(" · Nothing can be applied until it is unlocked."),
+        ),
         rx.cond(SessionState.can_operate, unlock, rx.fragment()),
         class_name="ry-note",
         custom_attrs={"data-accent-color": "amber", "data-testid": "module-lock"},

@@ -4,6 +4,10 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
+from app.jobs.components.table import job_link, plan_counts
+from app.jobs.state.run import RunState
+from app.jobs.view.state_versions import Version
 from app.modules.components.contents import history_chart, locks, outputs, resources, source_files
 from app.modules.components.grants import output_readers
 from app.modules.components.rail import beside_rail
@@ -12,16 +16,12 @@ from app.modules.state.contents import ModuleContentsState
 from app.modules.state.form import ModuleFormState
 from app.modules.state.modules import HistoryRow, ModulesState
 from app.modules.view.module import InputView, Pair
-from app.shared.badges import job_badge
-from app.shared.elements import DOWNLOAD, ago, clock_time, date, since
-from app.shared.icons import icon
-from app.shared.job.run_state import RunState
-from app.shared.job.table import job_link, plan_counts
-from app.shared.panel import link_button, menu_item
-from app.shared.session import SessionState
-from app.shared.state_versions import Version
-from app.shared.table import cell, heads, table
 from app.triggers.components.work import follow, path_schedules
+from app.ui.badges import job_badge, tag
+from app.ui.elements import DOWNLOAD, ago, clock_time, date, since
+from app.ui.icons import icon
+from app.ui.panel import link_button, menu_item
+from app.ui.table import cell, heads, table
 
 Module = ModulesState.module
 
@@ -33,8 +33,8 @@ def _menu() -> rx.Component:
                 icon("ellipsis"),
                 variant="surface",
                 color_scheme="gray",
-                aria_label="Destroy, edit, check, remove",
-                title="Destroy, edit, check, remove",
+                aria_label="Module actions",
+                title="More actions",
             )
         ),
         rx.dropdown_menu.content(
@@ -52,7 +52,13 @@ def _menu() -> rx.Component:
                 menu_item("lock-open", "Unlock", ModuleActionState.unlock_it),
             ),
             rx.dropdown_menu.separator(),
-            menu_item("flame", "Destroy", RunState.ask("DESTROY", Module["id"].to(str)), color_scheme="red"),
+            menu_item(
+                "flame",
+                "Destroy",
+                RunState.ask("DESTROY", Module["id"].to(str)),
+                color_scheme="red",
+                disabled=ModuleContentsState.lock.by != "",
+            ),
             rx.cond(
                 SessionState.can_admin,
                 menu_item("trash-2", "Remove the module", ModuleActionState.ask("remove_module"), color_scheme="red"),
@@ -72,6 +78,7 @@ def _crumb(pair: rx.Var[Pair]) -> rx.Component:
 
 
 def _head() -> rx.Component:
+    is_locked = ModuleContentsState.lock.by != ""
     acts = rx.fragment(
         rx.button(
             icon("file-search"),
@@ -86,10 +93,16 @@ def _head() -> rx.Component:
             on_click=RunState.ask("APPLY", Module["id"].to(str)),
             color_scheme="gray",
             high_contrast=True,
+            disabled=is_locked,
+            title=rx.cond(is_locked, "Locked by " + ModuleContentsState.lock.by + ": unlock the module first", ""),
         ),
         _menu(),
     )
-    badge = rx.cond(Module["status"] != "", job_badge(Module["status"].to(str)), rx.fragment())
+    badge = rx.cond(
+        Module["status"] != "",
+        rx.el.span(job_badge(Module["status"].to(str)), title="Last apply, destroy or drift check"),
+        rx.fragment(),
+    )
     about = rx.cond(Module["description"] != "", rx.el.p(Module["description"]), rx.fragment())
     return rx.el.div(
         rx.el.div(
@@ -233,7 +246,10 @@ def _job(job: rx.Var[HistoryRow]) -> rx.Component:
         rx.el.span(rx.cond(job["reason"] != "", job["reason"], "–"), class_name="mut ry-el ry-history-why"),
     )
     return rx.el.tr(
-        cell(job_link(job), class_name="n-a"),
+        cell(
+            rx.el.div(job_link(job), rx.cond(job["is_upload"], tag("upload"), rx.fragment()), class_name="ry-row c6"),
+            class_name="n-a",
+        ),
         cell(job_badge(job["status"].to(str)), class_name="n-b"),
         cell(changes, class_name="n-c"),
         cell(

@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.modules.state.actions import ModuleActionState
 from app.modules.view.compare import Difference
-from app.shared.dialog import act_button, alert, cancel, dialog_acts, question
+from app.ui.dialog import act_button, alert, cancel, dialog_acts, question
 
 State = ModuleActionState
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.modules.state.form import ModuleFormState, RunnerChoice
 from app.modules.view.form import FileRow
-from app.shared.form.elements import check_field, problem_line
-from app.shared.form.spec import HOOKS
-from app.shared.icons import icon
-from app.shared.session import SessionState
-from app.shared.sheet import sheet_head
+from app.ui.form.elements import check_field, problem_line
+from app.ui.form.spec import HOOKS
+from app.ui.icons import icon
+from app.ui.sheet import sheet_head
 
 State = ModuleFormState
 

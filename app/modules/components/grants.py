@@ -2,11 +2,11 @@
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.modules.state.grants import ModuleGrantsState
 from app.modules.view.grants import Reader
-from app.shared.elements import ago
-from app.shared.icons import icon
-from app.shared.session import SessionState
+from app.ui.elements import ago
+from app.ui.icons import icon
 
 State = ModuleGrantsState
 

@@ -2,18 +2,18 @@
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.modules.components.rail import beside_rail
 from app.modules.state.actions import ModuleActionState
 from app.modules.state.form import ModuleFormState
 from app.modules.state.group import GroupState
 from app.modules.state.modules import ModulesState
 from app.modules.view.group import GroupModule, GroupRunner
-from app.shared.badges import job_badge, runner_badge
-from app.shared.elements import ago
-from app.shared.icons import icon
-from app.shared.panel import titled_panel
-from app.shared.session import SessionState
 from app.triggers.components.work import follow, path_schedules, set_panels, work_buttons
+from app.ui.badges import job_badge, runner_badge
+from app.ui.elements import ago
+from app.ui.icons import icon
+from app.ui.panel import titled_panel
 
 Group = ModulesState.group
 

@@ -2,12 +2,12 @@
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.modules.state.form import ModuleFormState
 from app.modules.state.modules import ModulesState
 from app.modules.view.tree import Node
-from app.shared.icons import icon
-from app.shared.session import SessionState
-from app.shared.table import search_box
+from app.ui.icons import icon
+from app.ui.table import search_box
 
 DOTS = {
     "SUCCEEDED": "succeeded",

@@ -4,10 +4,10 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import AppState, say_error
 from app.modules.state.modules import ModulesState
 from app.modules.view.compare import Difference, compare
 from app.project.errors import AppError
-from app.shared.session import AppState, say_error
 
 KINDS = ("remove_module", "remove_group", "unlock")
 
@@ -59,11 +59,11 @@ class ModuleActionState(AppState, rx.State):
         page = await self._page()
         try:
             said = await doer(page)
-            await page._reload()
+            address = await page._reload()
         except AppError as error:
             return say_error(error)
         self.kind = self.typed = ""
-        return said
+        return [address, said]
 
     async def _remove_module(self, page: ModulesState) -> rx.event.EventSpec:
         await self._rpc("delete_module", {"p_module": page.module["id"], "p_confirm_name": self.typed})

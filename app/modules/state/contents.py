@@ -5,9 +5,9 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import AppState
 from app.modules.view import contents as views
 from app.project.models import Filter, Query, Row
-from app.shared.session import AppState
 
 
 class ModuleContentsState(AppState, rx.State):

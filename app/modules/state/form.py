@@ -4,13 +4,14 @@ from typing import Any, TypedDict
 
 import reflex as rx
 
-from app.modules.state.modules import ModulesState
+from app.frame.session import AppState, say_error
+from app.modules.state.modules import ModulesState, say_path
 from app.modules.view.form import FileRow, empty_form, env_lines, hook_fields, to_form
 from app.project.errors import AppError
-from app.shared.form import fields
-from app.shared.form.fields import Wrong
-from app.shared.form.spec import HOOKS, SOURCE_KINDS, check, texts
-from app.shared.session import AppState, say_error
+from app.project.models import Filter, Query
+from app.ui.form import fields
+from app.ui.form.fields import Wrong
+from app.ui.form.spec import HOOKS, SOURCE_KINDS, check, texts
 
 MAX_ROWS = 64
 # The sheet may be scrolled far away from what is wrong.
@@ -44,8 +45,8 @@ class ModuleFormState(AppState, rx.State):
         return await self.get_state(ModulesState)
 
     async def _read_runners(self) -> None:
-        page = await self._select("workers")
-        rows = [row for row in page.rows if not row.get("removed_at")]
+        mine = (Filter("org_id", "eq", await self._org_id()), Filter("removed_at", "is", "null"))
+        rows = await self._select_all("workers", Query(columns="id,name", filters=mine, order="name"))
         self.runners = [{"id": str(row["id"]), "name": str(row["name"])} for row in rows]
 
     def _open(self, kind: str, title: str, form: dict[str, Any]) -> None:
@@ -165,13 +166,13 @@ class ModuleFormState(AppState, rx.State):
         except AppError as error:
             return say_error(error)
         self.kind = ""
-        await (await self._page())._reload(str(row["id"]))
+        address = await (await self._page())._reload(str(row["id"]))
         words = (
             ("Module created", "Run a plan to see what it would create.")
             if self.is_new
             else ("Saved", "Applies to future jobs.")
         )
-        return rx.toast.success(words[0], description=words[1])
+        return [address, rx.toast.success(words[0], description=words[1])]
 
     async def _save(self, spec: dict[str, Any], form: dict[str, str]) -> Any:
         if not self.is_new:
@@ -198,9 +199,10 @@ class ModuleFormState(AppState, rx.State):
             return say_error(error)
         self.kind = ""
         page = await self._page()
+        path = str(args["p_path"])
         await page._reload()
-        await page._choose_group(str(args["p_path"]))
-        return rx.toast.success("Saved", description="Jobs below this group inherit it.")
+        await page._choose_group(path)
+        return [say_path(path), rx.toast.success("Saved", description="Jobs below this group inherit it.")]
 
     def _check_group(self, form: dict[str, str]) -> dict[str, Any] | None:
         errors: dict[str, str] = {}

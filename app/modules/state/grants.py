@@ -4,10 +4,10 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import AppState, say_error
 from app.modules.view.grants import Reader, readers
 from app.project.errors import AppError, NotThere
 from app.project.models import Filter, Query
-from app.shared.session import AppState, say_error
 
 MOST = 200
 

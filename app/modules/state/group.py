@@ -2,9 +2,9 @@
 
 import reflex as rx
 
+from app.frame.session import AppState
 from app.modules.view import group as views
 from app.project.models import Filter, Query, Row
-from app.shared.session import AppState
 
 MOST_RUNNERS = 50
 MOST_ASSIGNMENTS = 1000

@@ -3,9 +3,15 @@
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, TypedDict
+from urllib.parse import quote
 
 import reflex as rx
 
+from app.frame.palette import view as palette
+from app.frame.palette.recent import note_visit
+from app.frame.route import say_in_address
+from app.jobs.view import state_versions as module_states
+from app.jobs.view.rows import JobRow, build_row
 from app.live.page import LivePage
 from app.modules.state.contents import ModuleContentsState
 from app.modules.state.grants import ModuleGrantsState
@@ -19,13 +25,10 @@ from app.project.live_queries import LiveQuery, live_query
 from app.project.models import BrowserSession, Filter, Query, Row
 from app.project.snapshot import JOB_COLUMNS
 from app.project.store import AGAIN, Changed, OrgStore
-from app.shared import state_versions as module_states
-from app.shared.job.rows import JobRow, build_row
-from app.shared.palette import view as palette
-from app.shared.palette.recent import note_visit
-from app.shared.route import say_in_address
 
 HISTORY = 10
+# The jobs that tell how the infrastructure is; a plan or a look at outputs does not.
+CHANGES = ("APPLY", "DESTROY", "DRIFT")
 # A group with more than this is searched, not scrolled.
 MOST_LISTED = 200
 MOST_OPENED = 20
@@ -37,6 +40,7 @@ class HistoryRow(JobRow):
     """A job of the module, with the revision that it ran."""
 
     revision: str
+    is_upload: bool
 
 
 class GroupView(TypedDict):
@@ -62,6 +66,8 @@ class ModulesState(LivePage, rx.State):
     total: int = 0
     search: str = ""
     chosen: str = ""
+    missing: str = ""
+    nearest: list[str] = []
     module: ModuleView = NO_MODULE
     group: GroupView = NO_GROUP
     history: list[HistoryRow] = []
@@ -86,7 +92,10 @@ class ModulesState(LivePage, rx.State):
         if found is not None:
             await note_visit(self, palette.module(found))
         group = next((row for row in self._groups if str(row["path"]) in asked), None)
-        await self._choose_module(found or await self._first())
+        is_missing = bool(asked) and found is None and group is None
+        await self._choose_module(found if is_missing else found or await self._first())
+        self.missing = next(iter(asked)) if is_missing else ""
+        self._assign("nearest", await self._nearest(self.missing) if is_missing else [])
         await self._ask(*self._queries())
         if group is not None and found is None:
             # Choosing a group that is open would fold it.
@@ -111,6 +120,15 @@ class ModulesState(LivePage, rx.State):
                 return rows[0]
         return None
 
+    async def _nearest(self, path: str) -> list[str]:
+        """Name modules whose path is like one that does not exist: those of the same name, else of the first page."""
+        org_id, name = await self._org_id(), path.rsplit("/", 1)[-1]
+        for search in (name, ""):
+            answer = await self._rpc("list_modules", {"p_org": org_id, "p_search": search, "p_limit": MOST_LISTED})
+            if near := tree.nearest(path, [str(row["path"]) for row in answer["rows"]]):
+                return near
+        return []
+
     async def _first(self) -> Row | None:
         answer = await self._rpc("list_modules", {"p_org": await self._org_id(), "p_limit": 1})
         return next(iter(answer["rows"]), None)
@@ -129,7 +147,7 @@ class ModulesState(LivePage, rx.State):
 
     async def _choose_module(self, row: Row | None) -> None:
         """Show a module and open the groups above it; without one, nothing is chosen."""
-        self.group = NO_GROUP
+        self.group, self.missing = NO_GROUP, ""
         if row is None:
             self.chosen, self._full, self.module = "", {}, NO_MODULE
             return
@@ -164,15 +182,17 @@ class ModulesState(LivePage, rx.State):
         self._workers = (await self._select("workers", workers)).rows
 
     async def _read_history(self, module_id: str) -> None:
-        query = Query(
-            columns=f"{JOB_COLUMNS},result",
-            filters=(Filter("module_id", "eq", module_id),),
-            order="id",
-            is_descending=True,
-            limit=BARS,
-        )
-        rows = (await self._select("provision_jobs", query)).rows
-        [self._full] = tree.with_last_jobs([self._full], rows)
+        its, newest = Filter("module_id", "eq", module_id), {"order": "id", "is_descending": True}
+        columns = f"{JOB_COLUMNS},result,source_kind:payload->>source_kind"
+        rows = (await self._select("provision_jobs", Query(columns, (its,), limit=BARS, **newest))).rows
+        change = next((row for row in rows if row["type"] in CHANGES), None)
+        if change is None and len(rows) == BARS:
+            # Only plans lately: what was applied before them still tells how the infrastructure is.
+            wanted = (its, Filter("type", "in", f"({','.join(CHANGES)})"))
+            change = next(
+                iter((await self._select("provision_jobs", Query("status", wanted, limit=1, **newest))).rows), None
+            )
+        self._full = {**self._full, "last_job_status": change["status"] if change else ""}
         (await self.get_state(ModuleContentsState))._show_chart(rows)
         self._assign("history", [_history(row) for row in rows[:HISTORY]])
         drift, at = drift_words(self._full)
@@ -218,12 +238,13 @@ class ModulesState(LivePage, rx.State):
             # Counted once for the menu when a page is opened; here it is known to be another.
             (await self._who())._assign("module_count", self.total)
 
-    async def _reload(self, module_id: str = "") -> None:
-        """Read again after something was done, without waiting for the doorbell."""
+    async def _reload(self, module_id: str = "") -> rx.event.EventSpec:
+        """Read again after something was done, without waiting for the doorbell; the address names what is shown."""
         await self._read_groups()
-        found = await self._find([module_id or str(self._full.get("id", ""))])
-        await self._choose_module(found or await self._first())
+        found = await self._find([module_id or str(self._full.get("id", ""))]) or await self._first()
+        await self._choose_module(found)
         await self._turn()
+        return say_path(str(found["path"]) if found else "")
 
     async def _turn(self) -> None:
         await self._ask(*self._queries())
@@ -238,14 +259,14 @@ class ModulesState(LivePage, rx.State):
             if self.group["path"] != rest:
                 return None
             await self._read_group()
-            return _say_path(rest)
+            return say_path(rest)
         found = await self._find([rest]) if kind == "module" else None
         if found is None:
             return None
         await note_visit(self, palette.module(found))
         await self._choose_module(found)
         await self._turn()
-        return _say_path(str(found["path"]))
+        return say_path(str(found["path"]))
 
     async def _choose_group(self, path: str) -> None:
         is_open = path in self._opened
@@ -253,7 +274,7 @@ class ModulesState(LivePage, rx.State):
         self._opened = others if is_open else [*others[-MOST_OPENED:], path]
         row = next((row for row in self._groups if row["path"] == path), None)
         if row is not None and not is_open:
-            self.chosen = f"group:{path}"
+            self.chosen, self.missing = f"group:{path}", ""
             self.group = _group(row, self._counts)
         await self._turn()
         if self.chosen == f"group:{path}" and row is not None:
@@ -278,8 +299,9 @@ class ModulesState(LivePage, rx.State):
         await self._turn()
 
 
-def _say_path(path: str) -> rx.event.EventSpec:
-    return say_in_address("/dashboard/modules", f"?path={path}")
+def say_path(path: str) -> rx.event.EventSpec:
+    """Put the module or group that is shown into the address."""
+    return say_in_address("/dashboard/modules", f"?path={quote(path)}" if path else "")
 
 
 def _below_query(path: str) -> LiveQuery:
@@ -295,7 +317,7 @@ def _group_query(path: str) -> LiveQuery:
 def _history(row: Row) -> HistoryRow:
     commit = str((row.get("result") or {}).get("commit") or "")[:7]
     built = build_row(row)
-    return {**built, "revision": commit}
+    return {**built, "revision": commit, "is_upload": row.get("source_kind") == "upload"}
 
 
 def _group(row: Row, counts: Mapping[str, int]) -> GroupView:

@@ -8,9 +8,8 @@ from math import ceil
 from statistics import median
 from typing import Any, TypedDict
 
-from app.shared.job.words import STATUS_WORDS
-from app.shared.outputs import OutputView
-from app.shared.words import count
+from app.jobs.view.detail import OutputView
+from app.ui.words import STATUS_WORDS, count
 
 Row = Mapping[str, Any]
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from app.shared.form.spec import HOOKS
+from app.ui.form.spec import HOOKS
 
 Row = Mapping[str, Any]
 

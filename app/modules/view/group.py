@@ -99,7 +99,7 @@ def _module(row: Row) -> GroupModule:
         "path": str(row["path"]),
         "name": str(row["name"]),
         "status": status,
-        "words": result(status),
+        "words": result(status, str(last.get("type") or "")),
         "drift": f"Drift in {drifted}" if row.get("drift_since") else "",
         "job": str(last.get("id") or ""),
         "ended_at": str(last.get("finished_at") or ""),

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
-from app.shared.job.words import ENGINE_WORDS
-from app.shared.words import count
+from app.jobs.view.words import ENGINE_WORDS
+from app.ui.words import count
 
 Row = Mapping[str, Any]
 

@@ -1,22 +1,21 @@
 """The tree of groups and modules, as the flat list of nodes that are in sight."""
 
+import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from app.ui.words import STATUS_WORDS, TYPE_WORDS
 
 Row = Mapping[str, Any]
 # The modules of a group that were read, and how many it has.
 Listed = tuple[Sequence[Row], int]
 
-_RESULT_WORDS = {
-    "SUCCEEDED": "Last run succeeded",
-    "FAILED": "Last run failed",
-    "CANCELLED": "Last run was cancelled",
-    "NEEDS_ATTENTION": "Needs attention",
-    "AWAITING_APPROVAL": "Awaiting approval",
-    "QUEUED": "Queued",
-    "CLAIMED": "Running",
-    "PROCESSING": "Running",
+_ENDS = {
+    "SUCCEEDED": "succeeded",
+    "FAILED": "failed",
+    "CANCELLED": "was cancelled",
+    "NEEDS_ATTENTION": "needs attention",
 }
 
 
@@ -43,6 +42,11 @@ def parents(path: str) -> list[str]:
     return ["/".join(parts[:at]) for at in range(1, len(parts))]
 
 
+def nearest(path: str, paths: Sequence[str]) -> list[str]:
+    """Name the few paths that are most like one that does not exist."""
+    return difflib.get_close_matches(path, paths, 5, 0.4)
+
+
 def build(
     groups: Iterable[str],
     counts: Mapping[str, int],
@@ -67,9 +71,14 @@ def build(
     return [node for node in nodes if all(above in unfolded for above in parents(node.path))]
 
 
-def result(status: str) -> str:
-    """Say what a module's dot stands for."""
-    return _RESULT_WORDS.get(status, "Never ran")
+def result(status: str, job_type: str) -> str:
+    """Say what a module's dot stands for: how its last apply, destroy or drift check ended, or how far it is."""
+    if not status:
+        return "Never applied"
+    word = TYPE_WORDS.get(job_type, "Apply")
+    if status in _ENDS:
+        return f"Last {word.lower()} {_ENDS[status]}"
+    return f"{word}: {STATUS_WORDS.get(status, status).lower()}"
 
 
 def _rest(path: str, count: int) -> Node:
@@ -77,22 +86,6 @@ def _rest(path: str, count: int) -> Node:
     key = f"{path}/\uffff" if path else "\uffff"
     name = f"{count:,} more: search for them"
     return Node(f"rest:{path}", name, key, key.count("/"), False)
-
-
-def with_last_jobs(modules: Iterable[Row], jobs: Iterable[Row]) -> list[dict[str, Any]]:
-    """Put beside each module the status of its newest job; an older one than it has changes nothing."""
-    newest: dict[str, Row] = {}
-    for job in jobs:
-        module = str(job.get("module_id"))
-        if module not in newest or int(job["id"]) > int(newest[module]["id"]):
-            newest[module] = job
-    return [_with_last_job(row, newest.get(str(row["id"]))) for row in modules]
-
-
-def _with_last_job(row: Row, job: Row | None) -> dict[str, Any]:
-    if job is None or int(job["id"]) < int(row.get("last_job_id") or 0):
-        return dict(row)
-    return {**row, "last_job_id": job["id"], "last_job_status": job["status"]}
 
 
 def _group_paths(groups: Iterable[str]) -> set[str]:
@@ -118,7 +111,8 @@ def _group(path: str, unfolded: set[str], counts: Mapping[str, int]) -> Node:
 
 
 def _module(row: Row) -> Node:
-    path, status = str(row["path"]), str((row.get("last_job") or {}).get("status") or "")
+    path, last = str(row["path"]), row.get("last_job") or {}
+    status = str(last.get("status") or "")
     return Node(
         key=f"module:{row['id']}",
         name=str(row["name"]),
@@ -127,7 +121,7 @@ def _module(row: Row) -> Node:
         is_group=False,
         module_id=str(row["id"]),
         status=status,
-        title=result(status),
+        title=result(status, str(last.get("type") or "")),
         drift=f"Drift since {str(row['drift_since'])[:10]}" if row.get("drift_since") else "",
     )
 

@@ -4,16 +4,15 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
+from app.jobs.components.why import why_row
+from app.runners.state.actions import RunnerActionState
 from app.runners.state.runners import FEW_JOBS, RunnersState
-from app.shared.badges import job_badge, tag
-from app.shared.elements import since
-from app.shared.feedback import empty, skeleton_rows
-from app.shared.hold import fresh_button, holding
-from app.shared.icons import icon
-from app.shared.job.why import why_row
-from app.shared.runner.actions import RunnerActionState
-from app.shared.session import SessionState
-from app.shared.table import bare_table, cell, heads, more_button
+from app.ui.badges import job_badge, tag
+from app.ui.elements import since
+from app.ui.feedback import empty, skeleton_rows
+from app.ui.icons import icon
+from app.ui.table import bare_table, cell, fresh_button, heads, holding, more_button
 
 HEADS = (
     ("Job", "c-xl"),

@@ -4,10 +4,10 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.runners.state.bulk import BulkState, Refusal
 from app.runners.state.runners import RunnersState
-from app.shared.icons import icon
-from app.shared.session import SessionState
+from app.ui.icons import icon
 
 SMALL: dict[str, Any] = {"variant": "surface", "color_scheme": "gray", "size": "1"}
 TITLES = {

@@ -7,11 +7,10 @@ import reflex as rx
 from app.runners.components.self_form import name_field, path_field
 from app.runners.state.add_runner import AddRunnerState
 from app.runners.view.deployment import SIZES
-from app.shared.badges import job_badge
-from app.shared.elements import since
-from app.shared.feedback import empty
-from app.shared.icons import icon
-from app.shared.runner.token import doc_link
+from app.ui.badges import job_badge
+from app.ui.elements import doc_link, since
+from app.ui.feedback import empty
+from app.ui.icons import icon
 
 State = AddRunnerState
 

@@ -4,15 +4,15 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
+from app.jobs.components.table import job_link
 from app.runners.components.charts import area_chart
 from app.runners.state.runner import RunnerState
 from app.runners.view.curves import Curve
-from app.shared.badges import job_badge, runner_badge, tag
-from app.shared.elements import ago, clock_time, date, load, since
-from app.shared.icons import icon
-from app.shared.job.table import job_link
-from app.shared.session import SessionState
-from app.shared.table import cell, heads, table
+from app.ui.badges import job_badge, runner_badge, tag
+from app.ui.elements import ago, clock_time, date, load, since
+from app.ui.icons import icon
+from app.ui.table import cell, heads, table
 
 State = RunnerState
 EVENT_ICONS = (

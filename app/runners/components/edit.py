@@ -6,10 +6,10 @@ import reflex as rx
 
 from app.runners.state.edit import RunnerEditState
 from app.runners.view.form import NO_ACCOUNT
-from app.shared.form.elements import check_field, field, form_dialog, problem_line, text_field
-from app.shared.icons import icon
-from app.shared.job.words import TYPE_WORDS
-from app.shared.runner.token import doc_link
+from app.ui.elements import doc_link
+from app.ui.form.elements import check_field, field, form_dialog, problem_line, text_field
+from app.ui.icons import icon
+from app.ui.words import TYPE_WORDS
 
 State = RunnerEditState
 

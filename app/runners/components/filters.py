@@ -4,10 +4,10 @@ from typing import Any
 
 import reflex as rx
 
-from app.runners.components.health_mark import health_mark
+from app.runners.components.health import health_mark
 from app.runners.state.runners import RunnersState
 from app.runners.view.filters import Choice
-from app.shared.icons import icon
+from app.ui.icons import icon
 
 CHIPS = {"label": "Label", "version": "Version", "region": "Region", "health": "Health"}
 

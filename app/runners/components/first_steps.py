@@ -4,10 +4,10 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.runners.state.first_steps import FirstStepsState
 from app.runners.view.first_steps import Step
-from app.shared.icons import icon
-from app.shared.session import SessionState
+from app.ui.icons import icon
 
 
 def _act(step: rx.Var[Step], on_add: Any) -> rx.Component:

@@ -1,12 +1,23 @@
-"""What is wrong with a runner, at the top of its page: what, what it means for jobs, what to do."""
+"""What is wrong with a runner: a mark in the lists, and a note at the top of its page with what to do."""
+
+from typing import Any
 
 import reflex as rx
 
 from app.runners.state.runner import RunnerState
 from app.runners.view.health import Advice
-from app.shared.icons import icon
+from app.ui.icons import icon
 
 ICONS = ("circle-alert", "circle-pause", "clock-alert", "circle-arrow-up", "circle-dashed", "shield-off", "unplug")
+MARKS = {
+    "outdated": ("circle-arrow-up", "t-amb"),
+    "degraded": ("circle-alert", "t-amb"),
+    "clock_off": ("clock-alert", "t-amb"),
+    "takes_no_jobs": ("circle-pause", "t-amb"),
+    "never_contacted": ("circle-dashed", ""),
+    "out_of_contact": ("unplug", "t-red"),
+    "not_isolated": ("circle-slash", ""),
+}
 
 
 def _note(advice: rx.Var[Advice]) -> rx.Component:
@@ -24,3 +35,9 @@ def _note(advice: rx.Var[Advice]) -> rx.Component:
 def health_notes() -> rx.Component:
     """One note for each condition; none where nothing is wrong."""
     return rx.foreach(RunnerState.advice, _note)
+
+
+def health_mark(code: Any, otherwise: rx.Component) -> rx.Component:
+    """Draw the icon of a health word, or the other thing for what has none."""
+    marks = [(known, icon(name, "xs", class_name=tone)) for known, (name, tone) in MARKS.items()]
+    return rx.match(code, *marks, otherwise)

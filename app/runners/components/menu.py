@@ -4,11 +4,11 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
+from app.runners.state.actions import RunnerActionState
 from app.runners.state.edit import RunnerEditState
-from app.shared.icons import icon
-from app.shared.panel import menu_item
-from app.shared.runner.actions import RunnerActionState
-from app.shared.session import SessionState
+from app.ui.icons import icon
+from app.ui.panel import menu_item
 
 
 def _ask(kind: str, row: Any) -> Any:

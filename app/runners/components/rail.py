@@ -4,12 +4,12 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
+from app.runners.state.actions import RunnerActionState
 from app.runners.state.runner import RunnerState
-from app.shared.dialog import act_button, cancel, dialog_acts, question
-from app.shared.elements import ago, date
-from app.shared.icons import icon
-from app.shared.runner.actions import RunnerActionState
-from app.shared.session import SessionState
+from app.ui.dialog import act_button, cancel, dialog_acts, question
+from app.ui.elements import ago, date
+from app.ui.icons import icon
 
 State = RunnerState
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.runners.state.rollout import RolloutState
 from app.runners.state.runners import RunnersState
-from app.shared.dialog import question
-from app.shared.icons import icon
-from app.shared.session import SessionState
+from app.ui.dialog import question
+from app.ui.icons import icon
 
 
 def _wave(wave: Any) -> rx.Component:

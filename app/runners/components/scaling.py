@@ -4,12 +4,11 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.runners.state.runner import RunnerState
 from app.runners.state.scaling import RunnerScalingState
-from app.shared.elements import clock_time
-from app.shared.icons import icon
-from app.shared.runner.token import doc_link
-from app.shared.session import SessionState
+from app.ui.elements import clock_time, doc_link
+from app.ui.icons import icon
 
 State = RunnerScalingState
 FIELDS = (

@@ -4,16 +4,16 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.releases.file_list import file_list
+from app.runners.components.dialogs import token_warning
 from app.runners.components.edit import account_items
 from app.runners.state.add_runner import AddRunnerState
+from app.runners.view.commands import WAYS
 from app.runners.view.form import NAME_RULE
-from app.shared.copy import code_block, copy_button
-from app.shared.elements import secret, timer
-from app.shared.form.elements import field
-from app.shared.icons import icon
-from app.shared.runner.commands import WAYS
-from app.shared.runner.file_list import file_list
-from app.shared.runner.token import doc_link, token_warning
+from app.ui.copy import code_block, copy_button
+from app.ui.elements import doc_link, secret, timer
+from app.ui.form.elements import field
+from app.ui.icons import icon
 
 State = AddRunnerState
 

@@ -7,8 +7,8 @@ import reflex as rx
 from app.runners.components.cloud_form import cloud_footer, cloud_tab
 from app.runners.components.self_form import self_footer, self_tab
 from app.runners.state.add_runner import AddRunnerState
-from app.shared.dialog import act_button, alert, cancel, dialog_acts
-from app.shared.sheet import sheet_head
+from app.ui.dialog import act_button, alert, cancel, dialog_acts
+from app.ui.sheet import sheet_head
 
 State = AddRunnerState
 ABOUT = "A runner takes jobs for the modules you assign to it."

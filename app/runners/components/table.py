@@ -4,20 +4,19 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.runners.components.bulk import bulk_bar
-from app.runners.components.health_mark import health_mark
+from app.runners.components.health import health_mark
 from app.runners.components.menu import row_actions
 from app.runners.state.add_runner import AddRunnerState
 from app.runners.state.bulk import BulkState
 from app.runners.state.runners import PAGE_SIZE, RunnersState
 from app.runners.view.rows import Condition, Pulse, RunnerRow
-from app.shared.badges import runner_badge, tag
-from app.shared.elements import ago, date, load, since
-from app.shared.feedback import empty, failed, skeleton_rows
-from app.shared.hold import fresh_button, holding
-from app.shared.icons import icon
-from app.shared.session import SessionState
-from app.shared.table import bare_table, cell, show_all, turns
+from app.ui.badges import runner_badge, tag
+from app.ui.elements import ago, date, load, since
+from app.ui.feedback import empty, failed, skeleton_rows
+from app.ui.icons import icon
+from app.ui.table import bare_table, cell, fresh_button, holding, show_all, turns
 
 HEADS = (
     ("Name", ""),

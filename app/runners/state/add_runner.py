@@ -5,19 +5,19 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.releases.files import NO_FILE, RunnerFile, newest_files
+from app.frame.session import say_error
+from app.frame.versions import latest
 from app.project.errors import AppError, Refused
 from app.project.models import Filter, Query, Row
 from app.project.runtime import runtime
 from app.project.snapshot import JOB_COLUMNS
 from app.runners.state.deploy_form import ALL_MODULES, DeployForm
+from app.runners.view.commands import WAYS, Launch, commands
 from app.runners.view.deployment import arrival, build_identity
 from app.runners.view.form import NO_ACCOUNT, AccountChoice, account_of, build_accounts, check_host
-from app.shared.runner.commands import WAYS, Launch, commands
-from app.shared.runner.files import NO_FILE, RunnerFile, newest_files
-from app.shared.runner.tokens import make_token
-from app.shared.runner_versions import latest
-from app.shared.session import say_error
-from app.shared.words import parse_time
+from app.runners.view.tokens import make_token
+from app.ui.words import parse_time
 
 TOKEN = "%TOKEN%"  # noqa: S105 - the browser puts the token here; no state ever holds it
 LATE_SECONDS = 120
@@ -71,10 +71,10 @@ class AddRunnerState(DeployForm, rx.State):
 
     async def _read_choices(self) -> None:
         mine = Filter("org_id", "eq", await self._org_id())
-        groups = await self._select("groups", Query(columns="path", filters=(mine,), order="path"))
+        groups = await self._select_all("groups", Query(columns="path", filters=(mine,), order="path"))
         is_kept = Filter("deleted_at", "is", "null")
-        modules = await self._select("modules", Query(columns="path", filters=(mine, is_kept), order="path"))
-        self.paths = [ALL_MODULES, *sorted(str(row["path"]) for row in groups.rows + modules.rows)]
+        modules = await self._select_all("modules", Query(columns="path", filters=(mine, is_kept), order="path"))
+        self.paths = [ALL_MODULES, *sorted(str(row["path"]) for row in groups + modules)]
         not_removed = Filter("removed_at", "is", "null")
         accounts = Query(columns="id,name,is_disabled,client_id,trusts", filters=(mine, not_removed), order="name")
         self.accounts = build_accounts((await self._select("service_accounts", accounts)).rows)

@@ -5,11 +5,11 @@ from typing import Any, TypedDict
 
 import reflex as rx
 
+from app.frame.session import AppState, say_error
+from app.live.patches import shown
 from app.project.errors import AppError
 from app.runners.state.runners import RunnersState
-from app.shared.patches import shown
-from app.shared.session import AppState, say_error
-from app.shared.words import count
+from app.ui.words import count
 
 KINDS = ("drain", "disable", "update", "label")
 # What the database changes at a time, and what a list answers at a time.

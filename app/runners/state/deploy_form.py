@@ -4,10 +4,10 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import AppState, say_error
 from app.project.errors import AppError
 from app.runners.view.deployment import SIZES, CloudIdentity, DeployStep, build_steps, named_options, read_test
 from app.runners.view.form import new_name_problem
-from app.shared.session import AppState, say_error
 
 ALL_MODULES = "(all modules)"
 

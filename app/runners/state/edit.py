@@ -4,10 +4,10 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import AppState, say_error
 from app.project.errors import AppError, Refused
 from app.project.models import Filter, Query
 from app.runners.view.form import EMPTY, AccountChoice, RunnerForm, build_accounts, check_runner, read_runner
-from app.shared.session import AppState, say_error
 
 
 class RunnerEditState(AppState, rx.State):

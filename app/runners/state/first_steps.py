@@ -6,10 +6,10 @@ from typing import Any
 import reflex as rx
 import structlog
 
+from app.frame.session import AppState
 from app.project.errors import AppError, SignedOut
 from app.project.models import Filter, Query
 from app.runners.view.first_steps import Step, steps
-from app.shared.session import AppState
 
 Row = Mapping[str, Any]
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import AppState, say_error
 from app.project.errors import AppError
-from app.shared.session import AppState, say_error
 
 
 class RolloutState(AppState, rx.State):

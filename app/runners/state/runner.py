@@ -4,6 +4,10 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.frame.palette import view as palette
+from app.frame.palette.recent import note_visit
+from app.frame.session import say_error
+from app.jobs.view import words as job_words
 from app.live.page import LivePage
 from app.project.errors import AppError, NotThere, Refused
 from app.project.live_queries import Held, LiveQuery, live_query
@@ -29,11 +33,7 @@ from app.runners.view.detail import (
 from app.runners.view.health import Advice, build_advice
 from app.runners.view.jobs import target_of
 from app.runners.view.rows import Pulse, RunnerRow, build_row, read_pulses
-from app.shared.job import words as job_words
-from app.shared.palette import view as palette
-from app.shared.palette.recent import note_visit
-from app.shared.session import say_error
-from app.shared.words import parse_time
+from app.ui.words import parse_time
 
 JOBS_SHOWN = 8
 INSTANCES_SHOWN = 50

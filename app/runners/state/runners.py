@@ -6,7 +6,11 @@ from typing import ClassVar
 
 import reflex as rx
 
+from app.frame.route import say_in_address
+from app.frame.session import say_error
+from app.jobs.view import queue
 from app.live.page import LivePage
+from app.live.patches import shown
 from app.project.errors import AppError
 from app.project.live_queries import Held, LiveQuery, live_query
 from app.project.models import BrowserSession
@@ -28,10 +32,6 @@ from app.runners.view.rows import (
     read_pulses,
 )
 from app.runners.view.tiles import Tile, tiles_of
-from app.shared.job import queue
-from app.shared.patches import shown
-from app.shared.route import say_in_address
-from app.shared.session import say_error
 
 PAGE_SIZE = 50
 FEW_JOBS = 6

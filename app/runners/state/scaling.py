@@ -4,10 +4,10 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import AppState, say_error
 from app.project.errors import AppError
 from app.project.models import Filter, Query, Row
 from app.runners.view.scaling import Decision, Limits, build_decisions, check_limits, read_limits
-from app.shared.session import AppState, say_error
 
 DECISIONS_SHOWN = 10
 

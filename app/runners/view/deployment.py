@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from app.shared.cloud_identities import check_words
+from app.runners.view.cloud_identities import check_words
 
 Row = Mapping[str, Any]
 SIZES = {

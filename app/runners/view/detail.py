@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict
 
 from app.runners.view.curves import NO_CURVE, Curve, smooth
+from app.runners.view.events import RUNNER_EVENTS, say_reason
 from app.runners.view.rows import engines_of, say_note
-from app.shared.events import RUNNER_EVENTS, say_reason
-from app.shared.words import count, duration, parse_time
+from app.ui.words import count, duration, parse_time
 
 Row = Mapping[str, Any]
 TICK = timedelta(minutes=15)

@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
-from app.shared.form import fields
-from app.shared.form.fields import Wrong
-from app.shared.form.spec import Checked, texts
-from app.shared.job.words import TYPE_WORDS
+from app.ui.form import fields
+from app.ui.form.fields import Wrong
+from app.ui.form.spec import Checked, texts
+from app.ui.words import TYPE_WORDS
 
 Row = Mapping[str, Any]
 # A select needs a value for "none of them".

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from app.shared.words import count
+from app.ui.words import count
 
 Row = Mapping[str, Any]
 

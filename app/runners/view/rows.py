@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
-from app.shared.events import say_reason
-from app.shared.words import capitalised, count, duration
+from app.runners.view.events import say_reason
+from app.ui.words import capitalised, count, duration
 
 Row = Mapping[str, Any]
 ENGINES = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi"}

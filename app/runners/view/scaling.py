@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
-from app.shared.form.spec import Checked, texts
-from app.shared.words import capitalised
+from app.ui.form.spec import Checked, texts
+from app.ui.words import capitalised
 
 Row = Mapping[str, Any]
 MOST_TASKS = 100

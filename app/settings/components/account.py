@@ -4,13 +4,13 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.layout import head, page
+from app.frame.session import SessionState
 from app.settings.components.personal_tokens import token_dialogs, tokens_panel
 from app.settings.components.sessions import session_dialogs, sessions_panel
 from app.settings.components.two_steps import line, two_step_dialogs, two_step_lines
 from app.settings.state.account import AccountState
-from app.shared.dialog import act_button, alert, cancel, dialog_acts
-from app.shared.layout import head, page
-from app.shared.session import SessionState
+from app.ui.dialog import act_button, alert, cancel, dialog_acts
 
 State = AccountState
 

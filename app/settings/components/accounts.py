@@ -2,17 +2,17 @@
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.settings.components.frame import admin_button, item_table, menu, menu_item, settings_page, settings_panel
 from app.settings.state.accounts import AccountsState
 from app.settings.view.accounts import NO_ROLE, ROLES, AccountView, TrustView
-from app.shared.copy import copy_button
-from app.shared.dialog import question, secret_dialog
-from app.shared.elements import ago, secret
-from app.shared.feedback import empty
-from app.shared.form.elements import field, form_dialog, text_field
-from app.shared.runner.trusts import PLATFORMS
-from app.shared.session import SessionState
-from app.shared.table import cell
+from app.settings.view.trusts import PLATFORMS
+from app.ui.copy import copy_button
+from app.ui.dialog import question, secret_dialog
+from app.ui.elements import ago, secret
+from app.ui.feedback import empty
+from app.ui.form.elements import field, form_dialog, text_field
+from app.ui.table import cell
 
 State = AccountsState
 HEADS = (("Name", ""), ("Signs in with", ""), ("Role", ""), ("Scope", ""), ("Last used", "r"), ("Actions", "r"))

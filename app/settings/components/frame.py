@@ -5,10 +5,10 @@ from typing import Any
 
 import reflex as rx
 
-from app.shared.feedback import empty
-from app.shared.layout import page
-from app.shared.panel import admin_button, item_table, menu, menu_item, or_problem, settings_panel
-from app.shared.session import SessionState
+from app.frame.layout import admin_button, page
+from app.frame.session import SessionState
+from app.ui.feedback import empty
+from app.ui.panel import item_table, menu, menu_item, or_problem, settings_panel
 
 __all__ = [
     "admin_button",

@@ -2,17 +2,17 @@
 
 import reflex as rx
 
+from app.frame.session import SessionState
+from app.runners.view.cloud_identities import IdentityView
 from app.settings.components.frame import admin_button, item_table, menu, menu_item, settings_page, settings_panel
 from app.settings.state.identities import IdentitiesState
-from app.shared.cloud_identities import IdentityView
-from app.shared.copy import code_block
-from app.shared.dialog import question
-from app.shared.elements import ago
-from app.shared.feedback import empty
-from app.shared.form.elements import form_dialog, text_field
-from app.shared.icons import icon
-from app.shared.session import SessionState
-from app.shared.table import cell
+from app.ui.copy import code_block
+from app.ui.dialog import question
+from app.ui.elements import ago
+from app.ui.feedback import empty
+from app.ui.form.elements import form_dialog, text_field
+from app.ui.icons import icon
+from app.ui.table import cell
 
 State = IdentitiesState
 HEADS = (("Name", ""), ("Role", ""), ("Regions", ""), ("Runners", "r"), ("Check", ""), ("Actions", "r"))

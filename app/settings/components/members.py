@@ -4,17 +4,17 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.settings.components.frame import admin_button, menu, menu_item, or_problem, settings_page, settings_panel
 from app.settings.state.members import MembersState
 from app.settings.view.members import ROLE_WORDS, ROLES, MemberRow
-from app.shared.copy import copy_button
-from app.shared.dialog import dialog_acts, question
-from app.shared.elements import ago, secret
-from app.shared.feedback import skeleton_rows
-from app.shared.form.elements import problem_line
-from app.shared.icons import icon
-from app.shared.session import SessionState
-from app.shared.table import cell, heads, table
+from app.ui.copy import copy_button
+from app.ui.dialog import dialog_acts, question
+from app.ui.elements import ago, secret
+from app.ui.feedback import skeleton_rows
+from app.ui.form.elements import problem_line
+from app.ui.icons import icon
+from app.ui.table import cell, heads, table
 
 State = MembersState
 

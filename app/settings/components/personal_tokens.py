@@ -3,11 +3,11 @@
 import reflex as rx
 
 from app.settings.state.personal_tokens import PersonalTokensState, TokenView
-from app.shared.copy import copy_button
-from app.shared.dialog import act_button, alert, cancel, dialog_acts, question
-from app.shared.elements import ago, date, secret
-from app.shared.icons import icon
-from app.shared.table import cell, heads
+from app.ui.copy import copy_button
+from app.ui.dialog import act_button, alert, cancel, dialog_acts, question
+from app.ui.elements import ago, date, secret
+from app.ui.icons import icon
+from app.ui.table import cell, heads
 
 State = PersonalTokensState
 HEADS = (("Name", ""), ("Ends in", ""), ("Created", ""), ("Expires", ""), ("Last used", "r"), ("Actions", "r"))

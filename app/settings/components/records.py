@@ -2,18 +2,18 @@
 
 import reflex as rx
 
+from app.frame.releases.state import ReleaseNotesState
+from app.frame.session import SessionState
 from app.settings.components.frame import admins_only, or_problem, settings_page, settings_panel
 from app.settings.state.audit import KINDS, PAGE_SIZE, AuditState
 from app.settings.state.organisation import OrganisationState
 from app.settings.state.releases import ReleaseRow, ReleasesState
 from app.settings.view.audit import AuditRow, Change
-from app.shared.elements import DOWNLOAD, ago, clock_seconds, date
-from app.shared.feedback import empty, skeleton_rows
-from app.shared.form.elements import check_field, text_field
-from app.shared.icons import icon
-from app.shared.runner.release_notes_state import ReleaseNotesState
-from app.shared.session import SessionState
-from app.shared.table import cell, heads, search_box, show_all, table, turns
+from app.ui.elements import DOWNLOAD, ago, clock_seconds, date
+from app.ui.feedback import empty, skeleton_rows
+from app.ui.form.elements import check_field, text_field
+from app.ui.icons import icon
+from app.ui.table import cell, heads, search_box, show_all, table, turns
 
 
 def _release(row: rx.Var[ReleaseRow]) -> rx.Component:

@@ -5,9 +5,9 @@ import reflex as rx
 from app.settings.components.two_steps import line
 from app.settings.state.sessions import SessionsState
 from app.settings.view.sessions import SessionView
-from app.shared.dialog import question
-from app.shared.elements import ago, clock_time
-from app.shared.table import cell, heads
+from app.ui.dialog import question
+from app.ui.elements import ago, clock_time
+from app.ui.table import cell, heads
 
 State = SessionsState
 HEADS = (("Browser", ""), ("Signed in", ""), ("Last used", "r"), ("Actions", "r"))

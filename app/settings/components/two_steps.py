@@ -5,10 +5,10 @@ from typing import Any
 import reflex as rx
 
 from app.settings.state.two_steps import DeviceView, TwoStepsState
-from app.shared.copy import copy_button
-from app.shared.dialog import act_button, alert, cancel, dialog_acts, question
-from app.shared.elements import date
-from app.shared.icons import icon
+from app.ui.copy import copy_button
+from app.ui.dialog import act_button, alert, cancel, dialog_acts, question
+from app.ui.elements import date
+from app.ui.icons import icon
 
 State = TwoStepsState
 

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.frame.session import say_error
 from app.live.item_form import ItemForm
 from app.project.errors import AppError
 from app.project.models import BrowserSession, Filter, Query
@@ -18,7 +19,6 @@ from app.settings.view.accounts import (
     make_secret,
     new_trust,
 )
-from app.shared.session import say_error
 
 MOST_TRUSTS = 10
 NO_ACCOUNT: AccountView = build_view({"id": "", "name": ""})

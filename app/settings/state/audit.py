@@ -5,11 +5,11 @@ from urllib.parse import urlencode
 
 import reflex as rx
 
-from app.http.audit.query import AuditFilter
 from app.live.page import LivePage
 from app.project.models import BrowserSession, Filter, Query
 from app.project.store import Changed, OrgStore
 from app.settings.view import audit as views
+from app.settings.view.audit import AuditFilter
 
 PAGE_SIZE = 30
 KINDS = (

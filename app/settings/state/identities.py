@@ -4,12 +4,12 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.frame.session import say_error
 from app.live.item_form import Items
 from app.project.errors import AppError
 from app.project.models import BrowserSession, Filter, Query
 from app.project.store import AGAIN, Changed, OrgStore
-from app.shared.cloud_identities import IdentityView, build_view, check_form, trust_policy
-from app.shared.session import say_error
+from app.runners.view.cloud_identities import IdentityView, build_view, check_form, trust_policy
 
 NO_IDENTITY: IdentityView = build_view({"id": "", "name": ""}, ())
 

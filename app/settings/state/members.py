@@ -5,13 +5,13 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.frame.session import say_error
 from app.live.page import LivePage
 from app.project.errors import AppError
 from app.project.invitations import make_secret
 from app.project.models import BrowserSession, Filter, Query
 from app.project.store import Changed, OrgStore
 from app.settings.view.members import ROLES, MemberRow, build_rows, check_email
-from app.shared.session import say_error
 
 
 class MembersState(LivePage, rx.State):

@@ -4,12 +4,12 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.frame.session import say_error
 from app.live.page import LivePage
 from app.project.errors import AppError
 from app.project.models import Filter, Query
 from app.project.store import Changed, OrgStore
-from app.shared.form.fields import Wrong, whole_number
-from app.shared.session import say_error
+from app.ui.form.fields import Wrong, whole_number
 
 
 class OrganisationState(LivePage, rx.State):
@@ -54,7 +54,7 @@ class OrganisationState(LivePage, rx.State):
         name, days = str(form.get("name", "")).strip(), 0
         self.errors = {} if 1 <= len(name) <= 100 else {"name": "A name has 1 to 100 characters."}
         try:
-            days = whole_number(str(form.get("retention", "")), 1, 3650)
+            days = whole_number(str(form.get("retention", "")), 1, 400)
         except Wrong as wrong:
             self.errors = {**self.errors, "retention": str(wrong)}
         if self.errors:

@@ -5,9 +5,9 @@ from typing import Any, TypedDict
 
 import reflex as rx
 
+from app.frame.session import AppState, say_error
 from app.project.errors import AppError
-from app.shared.runner.tokens import HINT_LENGTH, PERSONAL_PREFIX, make_text
-from app.shared.session import AppState, say_error
+from app.runners.view.tokens import HINT_LENGTH, PERSONAL_PREFIX, make_text
 
 DAYS = ("30", "90", "365")
 

@@ -5,10 +5,10 @@ from typing import ClassVar, TypedDict
 
 import reflex as rx
 
+from app.frame.versions import latest, published
 from app.live.page import LivePage
 from app.project.models import Row
 from app.project.store import Changed, OrgStore
-from app.shared.runner_versions import latest, published
 
 
 class ReleaseRow(TypedDict):

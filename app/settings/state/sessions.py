@@ -5,12 +5,12 @@ from typing import Any
 
 import reflex as rx
 
+from app.frame.session import AppState, say_error
 from app.project.errors import AppError
 from app.project.models import BrowserSession
 from app.project.runtime import runtime
 from app.project.sessions import key_of
 from app.settings.view.sessions import SessionView, build_views
-from app.shared.session import AppState, say_error
 
 
 class SessionsState(AppState, rx.State):

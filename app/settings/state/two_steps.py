@@ -4,12 +4,12 @@ from typing import Any, TypedDict
 
 import reflex as rx
 
+from app.frame.session import AppState, say_error
 from app.project import two_steps
 from app.project.errors import AppError
 from app.project.models import BrowserSession
 from app.project.runtime import runtime
 from app.settings.state.sessions import SessionsState
-from app.shared.session import AppState, say_error
 
 LONGEST_NAME = 60
 FIRST_NAME = "Authenticator app"

@@ -11,10 +11,11 @@ from urllib.parse import urlsplit
 
 import bcrypt
 
-from app.shared.form import fields
-from app.shared.form.fields import Wrong
-from app.shared.form.spec import Checked, texts
-from app.shared.runner.trusts import AUDIENCE, PLATFORMS
+from app.runners.view.launch import AUDIENCE
+from app.settings.view.trusts import PLATFORMS
+from app.ui.form import fields
+from app.ui.form.fields import Wrong
+from app.ui.form.spec import Checked, texts
 
 Row = Mapping[str, Any]
 

@@ -1,10 +1,14 @@
 """The audit log in words: what was done, to what, from which value to which."""
 
 import json
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, TypedDict
 
 Row = Mapping[str, Any]
+_WORD = re.compile(r"[a-z_]{1,40}(?:\.[a-z_]{1,40})?")
+_ACTOR = re.compile(r"[^\w.@+ -]")
 
 # Actions whose words do not follow from their name.
 ACTIONS = {
@@ -137,3 +141,29 @@ def _value(value: object) -> str:
         return f"{value['bytes']} bytes, {str(value['sha256'])[:12]}"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+@dataclass(frozen=True)
+class AuditFilter:
+    """What the reader chose: an action such as job.approved, or a kind of thing such as job, and part of a name."""
+
+    action: str = ""
+    actor: str = ""
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> "AuditFilter":
+        """Read the choice from an address; what makes no sense is left out."""
+        action, actor = query.get("action", ""), query.get("actor", "")
+        return cls(action if _WORD.fullmatch(action) else "", _ACTOR.sub("", actor)[:100].strip())
+
+    def conditions(self) -> list[tuple[str, str, str]]:
+        """Say it to PostgREST, as (column, operator, value)."""
+        found = []
+        if "." in self.action:
+            found.append(("action", "eq", self.action))
+        elif self.action:
+            found.append(("action", "like", f"{self.action}.*"))
+        if self.actor:
+            escaped = self.actor.replace("_", r"\_")
+            found.append(("actor_label", "ilike", f"*{escaped}*"))
+        return found

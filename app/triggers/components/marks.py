@@ -2,7 +2,7 @@
 
 import reflex as rx
 
-from app.shared.icons import icon
+from app.ui.icons import icon
 
 RUNS = {
     "RUNNING": ("loader-circle", "blue", "Running"),

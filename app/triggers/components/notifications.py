@@ -2,18 +2,19 @@
 
 import reflex as rx
 
-from app.shared.dialog import question
-from app.shared.elements import clock_seconds
-from app.shared.feedback import empty
-from app.shared.form.elements import check_field, field, problem_line, text_field
-from app.shared.icons import icon
-from app.shared.panel import admin_button, item_table, menu, menu_item, settings_panel
-from app.shared.session import SessionState
-from app.shared.table import cell, heads, table, turns
+from app.frame.layout import admin_button
+from app.frame.session import SessionState
 from app.triggers.components.marks import delivery_mark
 from app.triggers.components.sheets import choice, form_sheet
 from app.triggers.state.notifications import NotificationsState
 from app.triggers.view.notifications import CHANNELS, EVENTS, DeliveryView, RuleView
+from app.ui.dialog import question
+from app.ui.elements import clock_seconds
+from app.ui.feedback import empty
+from app.ui.form.elements import check_field, field, problem_line, text_field
+from app.ui.icons import icon
+from app.ui.panel import item_table, menu, menu_item, settings_panel
+from app.ui.table import cell, heads, table, turns
 
 State = NotificationsState
 RULE_HEADS = (("Event", ""), ("Where", ""), ("Group", ""), ("Last delivery", ""), ("Actions", "r"))

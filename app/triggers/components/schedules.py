@@ -2,17 +2,17 @@
 
 import reflex as rx
 
-from app.shared.dialog import question
-from app.shared.feedback import empty
-from app.shared.form.elements import field, problem_line, text_field
-from app.shared.icons import icon
-from app.shared.panel import item_table, menu, menu_item, settings_panel
-from app.shared.session import SessionState
-from app.shared.table import cell
+from app.frame.session import SessionState
 from app.triggers.components.marks import run_mark
 from app.triggers.components.sheets import choice, form_sheet
 from app.triggers.state.schedules import SchedulesState
 from app.triggers.view.schedules import ScheduleView
+from app.ui.dialog import question
+from app.ui.feedback import empty
+from app.ui.form.elements import field, problem_line, text_field
+from app.ui.icons import icon
+from app.ui.panel import item_table, menu, menu_item, settings_panel
+from app.ui.table import cell
 
 State = SchedulesState
 HEADS = (

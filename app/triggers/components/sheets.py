@@ -5,7 +5,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.shared.sheet import sheet_head
+from app.ui.sheet import sheet_head
 
 
 def form_sheet(state: Any, title: Any, about: str, act: Any, fields: Sequence[rx.Component]) -> rx.Component:

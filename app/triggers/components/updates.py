@@ -2,12 +2,12 @@
 
 import reflex as rx
 
-from app.shared.elements import date
-from app.shared.form.elements import check_field, problem_line, text_field
-from app.shared.panel import or_problem, settings_panel
-from app.shared.session import SessionState
+from app.frame.session import SessionState
 from app.triggers.state.updates import UpdatesState
 from app.triggers.view.updates import DAYS
+from app.ui.elements import date
+from app.ui.form.elements import check_field, problem_line, text_field
+from app.ui.panel import or_problem, settings_panel
 
 State = UpdatesState
 MODES = (

@@ -2,11 +2,11 @@
 
 import reflex as rx
 
-from app.shared.icons import icon
-from app.shared.session import SessionState
+from app.frame.session import SessionState
 from app.triggers.state.work import WorkState
 from app.triggers.view.schedules import ScheduleView
 from app.triggers.view.sets import FailureView, KeyView, SetView
+from app.ui.icons import icon
 
 State = WorkState
 SURFACE = {"variant": "surface", "color_scheme": "gray"}

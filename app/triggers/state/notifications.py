@@ -4,11 +4,11 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.frame.session import say_error
 from app.live.item_form import Items
 from app.project.errors import AppError
 from app.project.models import BrowserSession
 from app.project.store import Changed, OrgStore
-from app.shared.session import say_error
 from app.triggers.view.notifications import (
     CHANNELS,
     EVENTS,

@@ -4,10 +4,10 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
+from app.frame.session import say_error
 from app.live.page import LivePage
 from app.project.errors import AppError
 from app.project.store import Changed, OrgStore
-from app.shared.session import say_error
 from app.triggers.view.updates import DAYS, check_form, hint_of
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import reflex as rx
 import structlog
 
+from app.frame.session import AppState, say_error
 from app.project.errors import AppError, SignedOut
-from app.shared.session import AppState, say_error
 from app.triggers.view.schedules import ScheduleView
 from app.triggers.view.schedules import build_view as build_schedule
 from app.triggers.view.sets import SetView, build_view

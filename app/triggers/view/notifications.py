@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from app.shared.form.spec import Checked, texts
+from app.ui.form.spec import Checked, texts
 
 Row = Mapping[str, Any]
 EVENTS = {

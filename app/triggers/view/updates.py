@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from app.shared.form.spec import Checked, texts
+from app.ui.form.spec import Checked, texts
 
 Row = Mapping[str, Any]
 DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")

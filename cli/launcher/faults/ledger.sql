@@ -20,14 +20,15 @@ with span as materialized (
     count(*) filter (where j.type in ('APPLY', 'DESTROY')) as applies,
     count(*) filter (where j.status in ('SUCCEEDED', 'FAILED', 'CANCELLED') and j.last_log_seq > 0 and (
       j.last_log_seq <> (select count(*) from public.job_log_chunks as c
-        where c.job_id = j.id and c.attempt = j.attempt and c.seq <= j.last_log_seq)
+        where c.log_day = j.log_day and c.job_id = j.id and c.attempt = j.attempt and c.seq <= j.last_log_seq)
       or exists (select from steps as e where e.job_id = j.id and e.event = 'log_mismatch'))) as log_gaps,
     -- An apply that succeeded, and whose state is neither stored nor kept aside.
     count(*) filter (where j.type = 'APPLY' and j.status = 'SUCCEEDED'
       and not exists (select from private.states as s where s.module_id = j.module_id)
       and not exists (select from private.kept_states as k where k.job_id = j.id)) as state_lost,
     count(*) filter (where j.status in ('FAILED', 'CANCELLED') and j.type in ('APPLY', 'DESTROY')
-      and exists (select from public.job_log_chunks as c where c.job_id = j.id and c.attempt = j.attempt
+      and exists (select from public.job_log_chunks as c where c.log_day = j.log_day and c.job_id = j.id
+        and c.attempt = j.attempt
         and (c.body like '%%Apply complete!%%' or c.body like '%%Destroy complete!%%'))) as called_failed,
     -- Failed for good because the runner lacked something.
     count(*) filter (where j.status = 'FAILED' and j.error ->> 'code' in ('disk', 'work_directory',
@@ -52,7 +53,7 @@ with span as materialized (
   -- Writes of an attempt that were accepted after a later attempt of the same job was claimed.
   select
     (select count(*) from public.job_log_chunks as c join claims as l on l.job_id = c.job_id and l.attempt > c.attempt
-      where c.created_at > l.at)
+      where c.created_at > l.at and c.log_day >= (select since at time zone 'utc' from span)::date)
     + (select count(*) from private.state_versions as s join claims as l on l.job_id = s.job_id
         and l.attempt > s.attempt where s.created_at > l.at)
     + (select count(*) from steps as e join claims as l on l.job_id = e.job_id and l.attempt > e.attempt

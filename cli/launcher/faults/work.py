@@ -5,6 +5,7 @@ from typing import Any
 
 from cli.client.api import Api
 from cli.errors import CommandError, Refused
+from cli.jobs.follow import log_days
 from cli.launcher.demo.content import ORGANISATION
 from cli.launcher.demo.prepare import OWN
 from cli.launcher.faults.content import APPLY, GROUP, LINE, PLAN, PLAN_LINES, specs
@@ -51,8 +52,10 @@ class Work:
     def lines(self, number: int) -> dict[int, set[int]]:
         """The numbers of the lines in its log, by attempt."""
         bodies: dict[int, str] = defaultdict(str)
+        (job,) = self._person.rows("provision_jobs", select="attempt,created_at,log_day", id=f"eq.{number}")
+        days = {"and": log_days(job, attempt=0)} if job["log_day"] else {}
         for row in self._person.all_rows(
-            "job_log_chunks", select="attempt,body", job_id=f"eq.{number}", order="attempt,seq"
+            "job_log_chunks", select="attempt,body", job_id=f"eq.{number}", order="attempt,seq", **days
         ):
             bodies[int(row["attempt"])] += row["body"]
         return {attempt: {int(found[1]) for found in LINE.finditer(body)} for attempt, body in bodies.items()}

@@ -56,6 +56,39 @@ alter function auth.runyard_is_invited(text) owner to postgres;
 revoke execute on function auth.runyard_is_invited(text) from public, anon, authenticated, service_role, supabase_realtime_admin;
 grant execute on function auth.runyard_is_invited(text) to supabase_auth_admin;
 
+-- Refuses a token whose session was ended: by signing out, by a new password, or by an administrator. REST calls it
+-- before each request of a person, and answers as for an expired token.
+create or replace function auth.runyard_need_session(session text)
+returns void
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  if not exists (select from auth.sessions as s where s.id = session::uuid) then
+    raise sqlstate 'PGRST' using
+      message = '{"code": "PGRST303", "message": "JWT session has ended"}',
+      detail = '{"status": 401, "headers": {"WWW-Authenticate": "Bearer error=\"invalid_token\", error_description=\"JWT session has ended\""}}';
+  end if;
+end
+$$;
+alter function auth.runyard_need_session(text) owner to supabase_auth_admin;
+revoke execute on function auth.runyard_need_session(text) from public, anon, authenticated, service_role, supabase_realtime_admin;
+grant usage on schema auth to authenticator;
+grant execute on function auth.runyard_need_session(text) to authenticator;
+
+-- The first organisation of a person, whose turn their sign-in uses. The project's tables come later, and may be another's.
+create or replace function auth.runyard_organization_of(person uuid)
+returns uuid
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  if pg_catalog.to_regclass('public.memberships') is null then
+    return null;
+  end if;
+  return (select m.org_id from public.memberships as m where m.user_id = person order by m.created_at limit 1);
+end
+$$;
+alter function auth.runyard_organization_of(uuid) owner to postgres;
+revoke execute on function auth.runyard_organization_of(uuid) from public, anon, authenticated, service_role, supabase_realtime_admin;
+grant execute on function auth.runyard_organization_of(uuid) to supabase_auth_admin;
+
 alter table auth.runyard_mailed_tokens owner to supabase_auth_admin;
 alter table auth.runyard_mailed_tokens enable row level security;
 alter table auth.runyard_totp_steps owner to supabase_auth_admin;

@@ -240,3 +240,6 @@ where s.id = c.session_id and s.factor_id = %(factor_id)s and c.authentication_m
 
 -- name: lower_sessions
 update auth.sessions set aal = 'aal1', factor_id = null, updated_at = now() where factor_id = %(factor_id)s
+
+-- name: organization_of
+select auth.runyard_organization_of(%(user_id)s) as organization

@@ -80,8 +80,8 @@ returning id, extension
 -- name: read_probes
 select id from realtime.messages where topic = %(topic)s and id = any(%(ids)s)
 
--- name: has_session
-select _realtime.has_session(%(id)s)
+-- name: ended_sessions
+select id from unnest(%(ids)s::uuid[]) as id where not _realtime.has_session(id)
 
 -- name: write_probe
 -- Rolled back: anyone who can insert it may write to the topic.

@@ -1,8 +1,10 @@
 /** Which addresses an issuer or a receiver may have: an organisation's admin writes them, and they must not lead inside. */
 
-import { read } from "./env.ts";
+import { lookup } from "node:dns/promises";
+import { isHosted, read } from "./env.ts";
 
-const INSIDE = /(^|\.)(localhost|local|internal|intranet|lan|home|corp|private|arpa)$/;
+const INSIDE =
+  /(^|\.)(localhost|localdomain|local|internal|intranet|lan|home|corp|private|arpa|svc|consul)$/;
 const IPV4 = /^\d+(\.\d+){3}$/;
 /** [first address, bits of the prefix] of what is not the public internet. */
 const CLOSED: [string, number][] = [
@@ -10,6 +12,8 @@ const CLOSED: [string, number][] = [
   ["10.0.0.0", 8],
   ["100.64.0.0", 10],
   ["127.0.0.0", 8],
+  // Azure's inner services answer here, on every machine.
+  ["168.63.129.16", 32],
   ["169.254.0.0", 16],
   ["172.16.0.0", 12],
   ["192.0.0.0", 24],
@@ -35,17 +39,13 @@ export function isPublicIp(address: string): boolean {
   );
 }
 
-type Resolve = (name: string, kind: "A" | "AAAA") => Promise<string[]>;
+type Resolve = (name: string) => Promise<string[]>;
 
-async function addressesOf(name: string, resolve: Resolve): Promise<string[]> {
-  const found = await Promise.allSettled([resolve(name, "A"), resolve(name, "AAAA")]);
-  return found.flatMap((each) => each.status === "fulfilled" ? each.value : []);
-}
-
-/** Hosted functions may not be able to ask; they run in nobody's network but Supabase's. */
-const resolver: Resolve | undefined = typeof Deno.resolveDns === "function"
-  ? Deno.resolveDns
-  : undefined;
+/** As a connection resolves it, so /etc/hosts counts too. */
+const resolver: Resolve = async (name) => {
+  const found = await lookup(name, { all: true }).catch(() => []);
+  return found.map(({ address }) => address);
+};
 
 /** Tells whether the installation's operator named this host: theirs may be inside their own network. */
 function isNamed(url: URL): boolean {
@@ -53,7 +53,7 @@ function isNamed(url: URL): boolean {
   return named.includes(url.host) || named.includes(url.hostname);
 }
 
-/** What an address is of, and the variable that lets it be inside, for tests and closed networks. */
+/** What an address is of, and the variable that allows addresses inside, for tests and closed networks. */
 interface Kind {
   name: string;
   allowed: string;
@@ -61,22 +61,34 @@ interface Kind {
 const ISSUER: Kind = { name: "an issuer", allowed: "RUNYARD_ALLOW_PRIVATE_ISSUERS" };
 export const RECEIVER: Kind = { name: "a receiver", allowed: "RUNYARD_ALLOW_PRIVATE_RECEIVERS" };
 
-/** Refuses an address inside our own network, by its name and by what the name resolves to. */
+/** A checked address. `ip` is the one to connect to: a moment later the name may resolve to another. */
+export interface Target {
+  url: URL;
+  ip?: string;
+}
+
+/** A proxy resolves names and connects by itself. Hosted functions are in no network but Supabase's. */
+function isResolvedElsewhere(): boolean {
+  return isHosted() || (read("HTTPS_PROXY") ?? read("https_proxy")) !== undefined;
+}
+
+/** Refuses an address inside our own network, by its name and by the addresses that the name resolves to. */
 export async function checkAddress(
   text: string,
   resolve = resolver,
   kind: Kind = ISSUER,
-): Promise<URL> {
+): Promise<Target> {
   const url = new URL(text);
-  if (read(kind.allowed) === "true" || kind === ISSUER && isNamed(url)) return url;
+  if (read(kind.allowed) === "true" || kind === ISSUER && isNamed(url)) return { url };
+  const inside = `the operator can allow addresses inside this network with ${kind.allowed}=true`;
   const name = url.hostname.toLowerCase().replace(/\.+$/, "");
   const isName = name.includes(".") && !INSIDE.test(name) && !IPV4.test(name);
   if (url.protocol !== "https:" || !(isName || isPublicIp(name))) {
-    throw new Error(`${kind.name} must be a public https address`);
+    throw new Error(`${kind.name} must be a public https address; ${inside}`);
   }
-  // A name that resolves to nothing here cannot be reached, or only by a proxy, which then decides.
-  if (isName && resolve !== undefined && !(await addressesOf(name, resolve)).every(isPublicIp)) {
-    throw new Error(`${kind.name}'s name must resolve to public addresses`);
-  }
-  return url;
+  if (isResolvedElsewhere()) return { url };
+  const found = isName ? await resolve(name) : [name];
+  if (found.length === 0) throw new Error(`${name} does not resolve`);
+  if (!found.every(isPublicIp)) throw new Error(`${name} resolves to a private address; ${inside}`);
+  return { url, ip: found[0] };
 }

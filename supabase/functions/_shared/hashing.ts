@@ -1,6 +1,6 @@
 /**
- * bcrypt where it holds nobody up: in threads of its own, a few at a time, each for a limited time.
- * Hosted functions have no threads; there each runs in its own process, with a limit of its own.
+ * bcrypt in threads of its own, a few at a time, each for a limited time. Organisations take turns, so that a flood of one
+ * delays its own logins. Hosted functions have no threads; there each runs in its own process, with a limit of its own.
  */
 
 import bcrypt from "bcryptjs";
@@ -9,6 +9,7 @@ import { Answer } from "./http.ts";
 const THREADS = 2;
 const LIMIT_MILLISECONDS = 15_000;
 const MOST_WAITING = 500;
+const MOST_OF_ONE = 100;
 const SCRIPT = new URL("./bcrypt_worker.ts", import.meta.url);
 
 const BUSY = { code: "RY503", message: "Too many are signing in.", hint: "Try again in a moment." };
@@ -21,17 +22,52 @@ function start(): Worker | undefined {
   }
 }
 
-/** One thread: what it is given is done in turn. */
-class Lane {
-  waiting = 0;
-  #thread: Worker | undefined;
-  #last: Promise<unknown> = Promise.resolve();
+interface Comparison {
+  secret: string;
+  hash: string;
+  done: PromiseWithResolvers<boolean>;
+}
 
-  compare(secret: string, hash: string): Promise<boolean> {
-    this.waiting++;
-    const work = this.#last.then(() => this.#run(secret, hash)).finally(() => this.waiting--);
-    this.#last = work.catch(() => {});
-    return work;
+/** What waits, by organisation: the next one is always of the organisation that has waited longest for its turn. */
+class Turns {
+  #waiting = new Map<string, Comparison[]>();
+  #size = 0;
+
+  add(owner: string, comparison: Comparison): void {
+    const own = this.#waiting.get(owner) ?? [];
+    if (own.length >= MOST_OF_ONE || this.#size >= MOST_WAITING) {
+      throw new Answer(503, BUSY, { "retry-after": "5" });
+    }
+    own.push(comparison);
+    this.#waiting.set(owner, own);
+    this.#size++;
+  }
+
+  next(): Comparison | undefined {
+    const first = this.#waiting.entries().next().value;
+    if (first === undefined) return undefined;
+    const [owner, own] = first;
+    const comparison = own.shift();
+    this.#waiting.delete(owner);
+    // Behind the others: a map keeps the order in which its keys came.
+    if (own.length > 0) this.#waiting.set(owner, own);
+    this.#size--;
+    return comparison;
+  }
+}
+
+/** One thread, which works while anything waits. */
+class Lane {
+  #thread: Worker | undefined;
+  #isBusy = false;
+
+  async work(turns: Turns): Promise<void> {
+    if (this.#isBusy) return;
+    this.#isBusy = true;
+    for (let next = turns.next(); next !== undefined; next = turns.next()) {
+      await this.#run(next.secret, next.hash).then(next.done.resolve, next.done.reject);
+    }
+    this.#isBusy = false;
   }
 
   #run(secret: string, hash: string): Promise<boolean> {
@@ -59,11 +95,13 @@ class Lane {
   }
 }
 
+const turns = new Turns();
 const lanes = Array.from({ length: THREADS }, () => new Lane());
 
-/** Tells whether a secret belongs to a hash. */
-export function compare(secret: string, hash: string): Promise<boolean> {
-  const lane = lanes.reduce((best, each) => each.waiting < best.waiting ? each : best);
-  if (lane.waiting >= MOST_WAITING) throw new Answer(503, BUSY, { "retry-after": "5" });
-  return lane.compare(secret, hash);
+/** Tells whether a secret belongs to a hash; `owner` is the organisation whose turn is used. */
+export async function compare(secret: string, hash: string, owner: string): Promise<boolean> {
+  const done = Promise.withResolvers<boolean>();
+  turns.add(owner, { secret, hash, done });
+  for (const lane of lanes) lane.work(turns);
+  return await done.promise;
 }

@@ -70,8 +70,19 @@ export async function readBody(request: Request): Promise<unknown> {
   }
 }
 
+/** Tells whether every text in a value can be stored: PostgreSQL has no NUL, and UTF-8 no lone surrogate. */
+export function isStorable(value: unknown): boolean {
+  if (typeof value === "string") return value.isWellFormed() && !value.includes("\0");
+  if (typeof value !== "object" || value === null) return true;
+  return Object.entries(value).every((pair) => pair.every(isStorable));
+}
+
 /** Checks a body against its schema; the answer names every field that is wrong, not its value. */
 export function parse<T>(schema: z.ZodType<T>, body: unknown): T {
+  if (!isStorable(body)) {
+    const message = "The request contains a NUL or a lone surrogate.";
+    throw new Answer(400, { code: "RY422", message });
+  }
   const result = schema.safeParse(body);
   if (result.success) return result.data;
   const issues = result.error.issues.map((issue) => ({

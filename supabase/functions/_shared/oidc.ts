@@ -20,7 +20,7 @@ interface Known {
 const known = new Map<string, Known>();
 
 const fetchStrictly: jose.FetchImplementation = async (url, options) =>
-  await ask(await checkAddress(url), options as RequestInit);
+  await ask(await checkAddress(url), { headers: options.headers });
 
 async function discover(issuer: string): Promise<Keys> {
   const address = `${issuer.replace(/\/+$/, "")}/.well-known/openid-configuration`;
@@ -29,7 +29,7 @@ async function discover(issuer: string): Promise<Keys> {
   if (!response.ok || text.length > MAX_DOCUMENT_BYTES) throw new Error("no discovery document");
   const document = JSON.parse(text) as { issuer?: string; jwks_uri?: string };
   if (document.issuer !== issuer) throw new Error("the document names another issuer");
-  return jose.createRemoteJWKSet(await checkAddress(document.jwks_uri ?? ""), {
+  return jose.createRemoteJWKSet((await checkAddress(document.jwks_uri ?? "")).url, {
     cooldownDuration: 30_000,
     cacheMaxAge: CACHE_MILLISECONDS,
     [jose.customFetch]: fetchStrictly,

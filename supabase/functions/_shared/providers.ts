@@ -1,18 +1,25 @@
 /** Requests to identity providers: in bounded time, and no redirect is followed. */
 
+import type { Target } from "./addresses.ts";
+import { type Outgoing, sendTo } from "./outgoing.ts";
+
 const TIMEOUT_MILLISECONDS = 5000;
 
 /** The provider itself does not answer: nobody can say whether an identity is right. */
 export class ProviderAway extends Error {}
 
 /** Asks a provider; its redirects and refusals are answers, silence and failures of its own are not. */
-export async function ask(url: URL, options: RequestInit = {}): Promise<Response> {
+export async function ask(
+  target: Target,
+  options: Omit<Outgoing, "signal"> = {},
+): Promise<Response> {
+  const { url } = target;
   const signal = AbortSignal.timeout(TIMEOUT_MILLISECONDS);
   let response: Response;
   try {
-    const answer = await fetch(url, { ...options, redirect: "manual", signal });
+    const answer = await sendTo(target, { ...options, signal });
     // Whole, while the time is counted: one that stops in the middle has not answered.
-    response = new Response(await answer.arrayBuffer(), answer);
+    response = answer.body === null ? answer : new Response(await answer.arrayBuffer(), answer);
   } catch (error) {
     // Not allowed to ask is for an operator to change, not for a moment to pass.
     if (error instanceof Error && error.name === "NotCapable") throw error;

@@ -20,6 +20,7 @@ import { sessionOf } from "../_shared/logins.ts";
 const DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code";
 const STARTS_PER_ADDRESS = 30;
 const POLLS_PER_MINUTE = 90;
+const POLLS_PER_ADDRESS = 900;
 const INTERVAL_SECONDS = 2;
 /** Letters that are not mistaken for each other, and spell no words. */
 const LETTERS = "BCDFGHJKLMNPQRSTVWXZ";
@@ -78,7 +79,10 @@ const AGAIN = "Start `runyard login` again.";
 
 async function finish(request: Request, device: string): Promise<Response> {
   const hash = await digest(device);
-  await limit([[`device:poll:${hash}`, POLLS_PER_MINUTE]]);
+  await limit([
+    [`device:poll:${hash}`, POLLS_PER_MINUTE],
+    [`device:polls:${addressOf(request)}`, POLLS_PER_ADDRESS],
+  ]);
   const taken = await call<{ status: string; user_id?: string }>("take_device_login", {
     p_device_hash: hash,
   });

@@ -90,7 +90,7 @@ async function sealAll(request: Request, body: unknown): Promise<Response> {
   if (address !== undefined) {
     await checked(channel, address).catch((error) => {
       const message = error instanceof Error ? error.message : "The address cannot be used.";
-      throw new Answer(400, { code: "RY422", message, hint: "Write a public https address." });
+      throw new Answer(400, { code: "RY422", message, hint: "Write another address." });
     });
   }
   return json(200, {

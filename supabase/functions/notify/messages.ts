@@ -54,15 +54,21 @@ function slack(message: Message): unknown {
   return { text: lines.filter(Boolean).join("\n") };
 }
 
+/** A TextBlock is Markdown, in which a job's text could draw links and pictures; a TextRun is plain text. */
+function plainBlock(text: string, style = {}): unknown {
+  return { type: "RichTextBlock", inlines: [{ type: "TextRun", text, ...style }] };
+}
+
 function teams(message: Message): unknown {
   const link = linkOf(message);
+  const reason = reasonOf(message);
   const content = {
     $schema: "http://adaptivecards.io/schemas/adaptive-card.json",
     type: "AdaptiveCard",
     version: "1.4",
     body: [
-      { type: "TextBlock", text: message.title, weight: "bolder", wrap: true },
-      ...(reasonOf(message) ? [{ type: "TextBlock", text: reasonOf(message), wrap: true }] : []),
+      plainBlock(message.title, { weight: "bolder" }),
+      ...(reason ? [plainBlock(reason)] : []),
     ],
     ...(link ? { actions: [{ type: "Action.OpenUrl", title: "Open", url: link }] } : {}),
   };

@@ -1,7 +1,8 @@
 /** Sends one message, in bounded time, to an address that is outside, and follows no redirect. */
 
-import { checkAddress, RECEIVER } from "../_shared/addresses.ts";
+import { checkAddress, RECEIVER, type Target } from "../_shared/addresses.ts";
 import { publicUrl, read } from "../_shared/env.ts";
+import { sendTo } from "../_shared/outgoing.ts";
 import { mailText, type Message, payloadOf, signatureOf } from "./messages.ts";
 import { open } from "./sealing.ts";
 
@@ -15,21 +16,17 @@ export interface Result {
 const TIMEOUT_MILLISECONDS = 10_000;
 const MAIL_API = "https://api.resend.com/emails";
 
-/** A receiver that is this project would be told of what it tells. */
-export async function checkReceiver(address: string): Promise<URL> {
-  let url: URL;
-  try {
-    url = await checkAddress(address, undefined, RECEIVER);
-  } catch (error) {
-    throw new Error(error instanceof TypeError ? "That is not an address." : words(error));
+/** Refuses addresses inside, and this project's own: it would receive its own messages. */
+export async function checkReceiver(address: string): Promise<Target> {
+  if (!URL.canParse(address)) throw new Error("That is not an address.");
+  const { username, password, host } = new URL(address);
+  if (username || password) throw new Error("An address has no user name or password in it.");
+  if (host === new URL(publicUrl()).host) {
+    throw new Error("That is this project itself: it would receive its own messages.");
   }
-  if (url.username || url.password) {
-    throw new Error("An address has no user name or password in it.");
-  }
-  if (url.host === new URL(publicUrl()).host) {
-    throw new Error("That is this project itself: it would tell itself what it tells.");
-  }
-  return url;
+  return await checkAddress(address, undefined, RECEIVER).catch((error) => {
+    throw new Error(words(error));
+  });
 }
 
 function words(error: unknown): string {
@@ -51,13 +48,24 @@ async function headersOf(message: Message, body: string): Promise<Record<string,
   return { ...headers, "webhook-signature": signature };
 }
 
+/** The runtime's own text of a failed connection contains the address, which is a secret. */
+function reasonOf(error: unknown): string {
+  const isLate = error instanceof DOMException && error.name === "TimeoutError";
+  return isLate
+    ? `no answer within ${TIMEOUT_MILLISECONDS / 1000} s`
+    : "the receiver cannot be reached";
+}
+
 async function post(
-  url: URL,
+  target: Target,
   headers: Record<string, string>,
   body: string,
 ): Promise<Omit<Result, "took_ms">> {
   const signal = AbortSignal.timeout(TIMEOUT_MILLISECONDS);
-  const response = await fetch(url, { method: "POST", headers, body, redirect: "manual", signal });
+  const response = await sendTo(target, { method: "POST", headers, body, signal })
+    .catch((error) => {
+      throw new Error(reasonOf(error));
+    });
   await response.body?.cancel();
   const { status } = response;
   if (response.ok) return { status: "DELIVERED", http_status: status, note: String(status) };
@@ -72,7 +80,7 @@ async function post(
 async function mail(message: Message, address: string): Promise<Omit<Result, "took_ms">> {
   const key = read("MAIL_API_KEY");
   const from = read("MAIL_FROM");
-  if (!key || !from) return { status: "KEPT", note: "kept in the outbox: nothing sends mail here" };
+  if (!key || !from) return { status: "KEPT", note: "not sent: no mail service is configured" };
   const text = mailText(message);
   const headers = {
     "authorization": `Bearer ${key}`,
@@ -80,7 +88,7 @@ async function mail(message: Message, address: string): Promise<Omit<Result, "to
     "idempotency-key": `${message.id}-${message.event_id}`,
   };
   const body = JSON.stringify({ from, to: [address], subject: message.title, text });
-  return await post(new URL(read("MAIL_API_URL") ?? MAIL_API), headers, body);
+  return await post({ url: new URL(read("MAIL_API_URL") ?? MAIL_API) }, headers, body);
 }
 
 async function attempt(message: Message): Promise<Omit<Result, "took_ms">> {
@@ -91,21 +99,7 @@ async function attempt(message: Message): Promise<Omit<Result, "took_ms">> {
 }
 
 function failure(error: unknown): Omit<Result, "took_ms"> {
-  if (error instanceof Deno.errors.NotCapable || error instanceof Deno.errors.PermissionDenied) {
-    return {
-      status: "FAILED",
-      note:
-        "This installation's functions may not reach that host: add it to RUNYARD_FUNCTIONS_ALLOW_NET.",
-    };
-  }
-  const isLate = error instanceof DOMException && error.name === "TimeoutError";
-  // What the runtime says of a connection has the address in it, and the address is a secret.
-  const note = isLate
-    ? `no answer within ${TIMEOUT_MILLISECONDS / 1000} s`
-    : error instanceof TypeError
-    ? "the receiver cannot be reached"
-    : words(error);
-  return { status: "FAILED", note };
+  return { status: "FAILED", note: words(error) };
 }
 
 /** Sends a message and says how it went, never by an exception. */

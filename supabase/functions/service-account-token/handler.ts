@@ -45,7 +45,8 @@ const REFUSED = {
 const PROVIDER_AWAY = {
   code: "RY503",
   error: "temporarily_unavailable",
-  message: "The identity provider does not answer, so nobody can say whether the identity is right.",
+  message:
+    "The identity provider does not answer, so nobody can say whether the identity is right.",
   hint: "Try again in half a minute.",
 };
 
@@ -139,10 +140,12 @@ async function bySecret(
   body: Extract<TokenRequest, { client_secret: string }>,
 ): Promise<Account | null> {
   const { client_id: name, client_secret: secret } = body;
-  const about = { kind: "account", name, secret, address: addressOf(http) } as const;
+  const address = addressOf(http);
+  const about = { kind: "account", name, secret, address } as const;
   const found = await attempt({ ...about, perAddress: PER_ADDRESS }, async () => {
     const account = await accountFor(body);
-    const match = await findMatch(secret, account?.hashes ?? []);
+    const owner = account?.org_id ?? address;
+    const match = await findMatch(secret, account?.hashes ?? [], { name, owner });
     return match && account ? account : undefined;
   });
   return found ?? null;

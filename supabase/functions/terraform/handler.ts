@@ -4,8 +4,9 @@
  */
 
 import * as jose from "jose";
-import { need, publicUrl, publishableKey } from "../_shared/env.ts";
-import { Answer, bearerOf, json } from "../_shared/http.ts";
+import { callAs } from "../_shared/calling.ts";
+import { publicUrl } from "../_shared/env.ts";
+import { Answer, bearerOf, isStorable, json } from "../_shared/http.ts";
 
 const SERVICES = ["tfe.v2", "tfe.v2.1", "tfe.v2.2", "state.v2"];
 const JSON_API = { "content-type": "application/vnd.api+json", "tfp-api-version": "2.6" };
@@ -40,30 +41,6 @@ async function outputsOf(request: Request, org: string, workspace: string): Prom
   // Clients ask again after a 503, and give up after a 403.
   if (isRefusal(status, said?.code)) refuse(403, message);
   refuse(503, message || "The database does not answer.");
-}
-
-type Said = Record<string, unknown> | undefined;
-
-/** Calls a database function with the caller's token; silence and what is not JSON say nothing. */
-async function callAs(
-  token: string,
-  name: string,
-  args: Record<string, unknown>,
-): Promise<{ status: number; said: Said }> {
-  const headers = {
-    apikey: publishableKey(),
-    authorization: `Bearer ${token}`,
-    "content-type": "application/json",
-  };
-  const url = `${need("SUPABASE_URL")}/rest/v1/rpc/${name}`;
-  try {
-    const response = await fetch(url, { method: "POST", headers, body: JSON.stringify(args) });
-    const said = await response.json().catch(() => undefined);
-    return { status: response.status, said };
-  } catch (error) {
-    console.error(`${name}: ${error instanceof Error ? error.message : error}`);
-    return { status: 503, said: undefined };
-  }
 }
 
 /** Whether the project refused, with a code of its own; 25006 is a database that is read-only for a while. */
@@ -138,6 +115,16 @@ const ROUTES: [RegExp, Route][] = [
   ],
 ];
 
+function decodePart(part: string): string {
+  try {
+    const text = decodeURIComponent(part);
+    if (isStorable(text)) return text;
+  } catch {
+    // Refused below.
+  }
+  refuse(400, "The path is not UTF-8 text.");
+}
+
 async function answer(request: Request): Promise<Response> {
   const url = new URL(request.url);
   const path = url.pathname.replace(/^(\/functions\/v1)?\/terraform/, "");
@@ -145,7 +132,7 @@ async function answer(request: Request): Promise<Response> {
   for (const [pattern, route] of ROUTES) {
     const found = path.match(pattern);
     if (found && request.method === "GET") {
-      return await route(request, base, ...found.slice(1).map(decodeURIComponent));
+      return await route(request, base, ...found.slice(1).map(decodePart));
     }
   }
   refuse(404, "Only outputs are served here, to be read.");

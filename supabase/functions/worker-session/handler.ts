@@ -83,10 +83,14 @@ async function authenticate(
     return { p_service_account: account.sub, p_account_version: account.version };
   }
   const [name, secret] = [body.worker_id.toLowerCase(), body.worker_token ?? ""];
-  const about = { kind: "session", name, secret, address: addressOf(request) } as const;
+  const address = addressOf(request);
+  const about = { kind: "session", name, secret, address } as const;
   const match = await attempt({ ...about, perAddress: PER_ADDRESS }, async () => {
-    const stored = await call<StoredHash[]>("worker_token_hashes", { p_worker: name });
-    return await findMatch(secret, stored ?? []);
+    const [stored, org] = await Promise.all([
+      call<StoredHash[]>("worker_token_hashes", { p_worker: name }),
+      organizationOf(name),
+    ]);
+    return await findMatch(secret, stored ?? [], { name, owner: org ?? address });
   });
   return match ? { p_token: match.token_id } : refuse();
 }

@@ -12,12 +12,13 @@ from stack.realtime.server import make_server
 from stack.realtime.settings import RealtimeSettings
 from stack.realtime.tokens import TokenVerifier
 from stack.secrets import Secrets
+from tests.contract.tokens import ISSUER
 
 
 def create() -> Starlette:
     secrets = Secrets.model_validate_json(os.environ["REALTIME_TEST_SECRETS"])
     addresses = Addresses(*json.loads(os.environ["REALTIME_TEST_ADDRESSES"]))
-    realtime = make_server(addresses, TokenVerifier.of(secrets), RealtimeSettings())
+    realtime = make_server(addresses, TokenVerifier.of(secrets, ISSUER), RealtimeSettings())
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

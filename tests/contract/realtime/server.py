@@ -18,6 +18,7 @@ from joserfc.jwk import ECKey, OctKey
 
 from stack.secrets import Secrets
 from stack.settings import PROJECT
+from tests.contract.tokens import ISSUER
 from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 
@@ -56,7 +57,8 @@ class RealtimeServer:
 
     def token(self, role: str = "authenticated", seconds: float = 3600, **claims: Any) -> str:
         """A token as Auth would sign it."""
-        return sign(self.secrets, {"role": role, "exp": int(time.time() + seconds), **claims})
+        good = {"iss": ISSUER, "aud": "authenticated", "role": role, "exp": int(time.time() + seconds)}
+        return sign(self.secrets, {**good, **claims})
 
 
 def sign(secrets: Secrets, claims: dict[str, Any], *, algorithm: str = "ES256") -> str:

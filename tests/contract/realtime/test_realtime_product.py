@@ -69,7 +69,8 @@ async def test_a_runner_without_a_session_hears_nothing(
     wire: Wire, running_stack: RunningStack, alice: User, organisation: str
 ) -> None:
     worker = register_worker(alice, organisation)
-    claims = {"role": "worker", "sub": worker, "sid": "00000000-0000-0000-0000-000000000000", "exp": 4_000_000_000}
+    origin = {"iss": running_stack.settings.auth_issuer, "aud": "authenticated", "exp": 4_000_000_000}
+    claims = {**origin, "role": "worker", "sub": worker, "sid": "00000000-0000-0000-0000-000000000000"}
     token = sign(running_stack.secrets, claims)
     for topic in (f"queue:{organisation}", f"worker:{worker}", f"org:{organisation}", "queue:shared"):
         answer = await wire.join(topic, {"private": True}, access_token=token)

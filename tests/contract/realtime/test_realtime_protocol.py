@@ -158,6 +158,8 @@ async def test_tokens_that_prove_nothing_open_no_channel(realtime: RealtimeServe
         "abc": "MalformedJWT: The token provided is not a valid JWT",
         unsigned: "JwtSignerError: Failed to generate JWT signer",
         sign(secrets, {"role": "authenticated"}): "InvalidJWTToken: Fields `role` and `exp` are required in JWT",
+        realtime.token(iss="https://other.example"): "InvalidJWTToken: JWT has another issuer",
+        realtime.token(aud="others"): "InvalidJWTToken: JWT not in audience",
         realtime.token(role="postgres"): 'Unauthorized: Role "postgres" is not allowed',
         realtime.token(role="supabase_admin"): 'Unauthorized: Role "supabase_admin" is not allowed',
         realtime.token(role="nobody"): 'Unauthorized: Role "nobody" is not allowed',
@@ -170,7 +172,7 @@ async def test_tokens_that_prove_nothing_open_no_channel(realtime: RealtimeServe
 
 
 async def test_legacy_tokens_are_believed(realtime: RealtimeServer) -> None:
-    token = sign(realtime.secrets, {"role": "anon", "exp": 4_000_000_000}, algorithm="HS256")
+    token = sign(realtime.secrets, {"iss": "supabase", "role": "anon", "exp": 4_000_000_000}, algorithm="HS256")
     async with open_wire(realtime.url, token) as wire:
         assert (await wire.join("room")).payload["status"] == "ok"
 

@@ -139,3 +139,9 @@ async def test_a_session_that_ends_ends_its_private_channels(
         auth.execute("delete from auth.sessions where id = %s", [session])
         assert (await wire.event("system")).payload["message"] == "Your session has ended"
         await wire.event("phx_close")
+        again = await wire.join(topic, {"private": True}, access_token=token)
+        assert again.payload["response"]["reason"] == "Unauthorized: Your session has ended"
+    broadcast = {"messages": [{"topic": topic, "event": "e", "payload": {}, "private": True}]}
+    headers = {"apikey": closed.publishable_key, "authorization": f"Bearer {token}"}
+    async with httpx.AsyncClient(base_url=closed.url, headers=headers) as client:
+        assert (await client.post("/realtime/v1/api/broadcast", json=broadcast)).status_code == 401

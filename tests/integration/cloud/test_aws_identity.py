@@ -3,6 +3,7 @@
 import base64
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ class Sts:
         self.asked = 0
         self.is_moto = False
         self.moto_address = ""
+        self.found = {"Arn": ARN, "Account": "123456789012", "UserId": "AROA:i-0abc"}
 
     def who(self, call: Call) -> tuple[int, Any]:
         self.asked += 1
@@ -44,8 +46,7 @@ class Sts:
         audience = call.headers.get("x-runyard-audience", "")
         if self.signature(call.query, audience) != call.query["X-Amz-Signature"]:
             return 403, {"Error": {"Code": "SignatureDoesNotMatch"}}
-        found = {"Arn": ARN, "Account": "123456789012", "UserId": "AROA:i-0abc"}
-        return 200, {"GetCallerIdentityResponse": {"GetCallerIdentityResult": found}}
+        return 200, {"GetCallerIdentityResponse": {"GetCallerIdentityResult": self.found}}
 
     def moto(self, _: Call) -> tuple[int, Any]:
         """What moto says of the credentials that signed."""
@@ -96,7 +97,7 @@ def helper(*arguments: str) -> str:
 
 def account(person: Person, **claims: Any) -> str:
     trust = {"issuer": "https://sts.amazonaws.com", "audience": "runyard", "bound_claims": claims}
-    spec = {"name": f"aws-{len(claims)}-{next(iter(claims))}", "trusts": [trust]}
+    spec = {"name": f"aws-{uuid.uuid4().hex[:8]}", "trusts": [trust]}
     return str(person.rpc("create_service_account", p_org=person.org_id, p_spec=spec)["client_id"])
 
 
@@ -128,13 +129,35 @@ def test_what_was_signed_for_others_or_changed_is_refused(aws: str, sts: Sts, st
         url.replace(sts.address, "https://sts.amazonaws.com.evil.example"),
         url.replace("X-Amz-Expires=60", "X-Amz-Expires=86400"),
         url.replace("x-runyard-audience", "x-other"),
+        url.replace("X-Amz-Expires=60", "X-Amz-Expires=soon"),
         f"{url}&Extra=1",
+        f"{url}&X-Amz-Expires=60",
+        f"{url}&Action=GetCallerIdentity",
         "nonsense",
     ):
         wrong = "aws-iam." + base64.urlsafe_b64encode(changed.encode()).decode().rstrip("=")
         assert ask(stack, client_id, wrong) == 401, changed
     assert sts.asked == asked, "nobody was asked on a stranger's word"
     assert dict(parse_qsl(urlsplit(url).query))["X-Amz-SignedHeaders"] == "host;x-runyard-audience"
+
+
+def test_names_inside_a_path_are_not_read_as_fields(
+    aws: str, sts: Sts, stack: RunningStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user's path may contain nearly every character: the answer is parsed, not searched."""
+    arn = 'arn:aws:iam::210987654321:user/<UserId>AIDAVICTIM</UserId>"Account":"123456789012"/eve'
+    monkeypatch.setattr(sts, "found", {"Arn": arn, "Account": "210987654321", "UserId": "AIDAEVE"})
+    person, token = Person(stack), helper("--region", REGION, "--endpoint", sts.address)
+    assert ask(stack, account(person, user_id="AIDAVICTIM"), token) == 401
+    assert ask(stack, account(person, account="123456789012"), token) == 401
+    assert ask(stack, account(person, user_id="AIDAEVE", arn=arn), token) == 200
+
+
+def test_a_bound_role_may_be_written_with_its_path(aws: str, sts: Sts, stack: RunningStack) -> None:
+    person, token = Person(stack), helper("--region", REGION, "--endpoint", sts.address)
+    assert ask(stack, account(person, role="arn:aws:iam::123456789012:role/team/eu/runner"), token) == 200
+    assert ask(stack, account(person, role="arn:aws:iam::123456789012:role/runner/eve"), token) == 401
+    assert ask(stack, account(person, role="arn:aws:iam::210987654321:role/team/runner"), token) == 401
 
 
 def test_moto_answers_as_aws_does(aws: str, sts: Sts, stack: RunningStack, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,18 +4,21 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
 
 from stack.functions import find_deno
 from stack.settings import PROJECT
+from tests.support.certificates import self_signed
 from tests.support.receiver import Receiver, run_receiver
 
 FUNCTIONS = PROJECT / "supabase" / "functions"
 DASHBOARD = "https://runyard.example.com"
 ORG = "5b0a7a52-0000-4000-8000-000000000001"
-FAILED = {
+FAILED: dict[str, Any] = {
     "id": 7, "lease": ORG, "org": ORG, "organization": "Example", "event": "job.failed", "event_id": "job_event:1",
     "title": "Plan of a/<b> & c failed", "body": {"job": {"id": 12}, "reason": "no <rights>"}, "at": "2030-01-31T02:00:00Z",
     "attempt": 1, "secret": None,
@@ -83,12 +86,15 @@ def test_slack_gets_text_in_which_nothing_of_a_job_is_markup(receiver: Receiver)
     assert body(receiver) == {"text": "\n".join(lines)}
 
 
-def test_teams_gets_a_card_with_a_button(receiver: Receiver) -> None:
-    assert send(receiver, "teams")["status"] == "DELIVERED"
+def test_teams_gets_a_card_whose_text_is_not_markdown(receiver: Receiver) -> None:
+    reason = "see [the fix](https://evil.example) ![](https://evil.example/pixel) **now**"
+    assert send(receiver, "teams", body={**FAILED["body"], "reason": reason})["status"] == "DELIVERED"
     (attachment,) = body(receiver)["attachments"]
     card = attachment["content"]
     assert (attachment["contentType"], card["type"]) == ("application/vnd.microsoft.card.adaptive", "AdaptiveCard")
-    assert [block["text"] for block in card["body"]] == [FAILED["title"], "no <rights>"]
+    assert {block["type"] for block in card["body"]} == {"RichTextBlock"}
+    runs = [run for block in card["body"] for run in block["inlines"]]
+    assert [(run["type"], run["text"]) for run in runs] == [("TextRun", FAILED["title"]), ("TextRun", reason)]
     assert [action["url"] for action in card["actions"]] == [f"{DASHBOARD}/dashboard/jobs/12"]
 
 
@@ -110,3 +116,45 @@ def test_a_mail_goes_out_by_the_services_api_where_there_is_one(receiver: Receiv
         FAILED["title"],
     )
     assert f"{DASHBOARD}/dashboard/jobs/12" in mail["text"]
+
+
+CONNECT = """
+    import { sendTo } from "@shared/outgoing.ts";
+    const signal = AbortSignal.timeout(60_000);
+    const post = (url, ip) => sendTo({ url: new URL(url), ip }, { method: "POST", body: "hello", signal })
+      .then(async (answer) => `${answer.status} ${await answer.text()}`, (error) => error.message);
+    console.log(JSON.stringify(await Promise.all(%s.map(([url, ip]) => post(url, ip)))));
+"""
+
+
+def test_a_message_goes_to_the_address_that_was_checked(tmp_path: Path) -> None:
+    """The name is used for the certificate alone: nothing resolves it a second time."""
+    certificate, key = self_signed(tmp_path, x509.DNSName("hooks.example.com"))
+    with run_receiver(certificate, key) as receiver:
+        port = receiver.url.rpartition(":")[2]
+        tries = [
+            (f"https://hooks.example.com:{port}/hook", "127.0.0.1"),
+            (f"https://other.example.com:{port}/hook", "127.0.0.1"),
+            (f"https://localhost:{port}/hook", "93.184.216.34"),
+        ]
+        arrived, other_name, other_address = connect(tries, certificate)
+    assert arrived == "200 "
+    assert "does not match certificate" in other_name
+    assert 'Requires net access to "93.184.216.34' in other_address
+    assert [each.path for each in receiver.received] == ["/hook"]
+
+
+def connect(tries: list[tuple[str, str]], certificate: Path) -> Any:
+    """Run the requests in Deno, which may connect to this machine alone."""
+    names = "NODE_USE_SYSTEM_CA,NODE_EXTRA_CA_CERTS,NODE_DEBUG,NODE_TLS_REJECT_UNAUTHORIZED,NODE_OPTIONS"
+    done = subprocess.run(
+        [
+            str(find_deno()), "run", "--quiet", "--no-prompt", f"--config={FUNCTIONS / 'deno.json'}", "--allow-sys=ca",
+            f"--allow-read={FUNCTIONS}", f"--allow-env={names}", "--allow-net=127.0.0.1", "-",
+        ],
+        input=(CONNECT % json.dumps(tries)).replace("@shared", f"file://{FUNCTIONS}/_shared"),
+        env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "NODE_EXTRA_CA_CERTS": str(certificate)},
+        cwd=FUNCTIONS, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)

@@ -1,9 +1,7 @@
 """Releases to update to: real one-file programs of this runner, and an https server that offers them."""
 
-import datetime as dt
 import hashlib
 import http.server
-import ipaddress
 import shutil
 import ssl
 import subprocess
@@ -15,12 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
-
 from stack.settings import PROJECT
+from tests.support.certificates import self_signed
 
 
 def build(folder: Path, version: str, *, damage: tuple[str, str, str] | None = None) -> Path:
@@ -51,7 +45,7 @@ def artifact(file: Path, name: str, origin: str) -> dict[str, Any]:
 @contextmanager
 def offered(folder: Path) -> Iterator[tuple[str, Path]]:
     """Serve a folder over https; yields the origin and the certificate to trust."""
-    certificate, key = _certificate(folder)
+    certificate, key = self_signed(folder)
     handler = partial(_Quiet, directory=str(folder))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -70,29 +64,3 @@ def offered(folder: Path) -> Iterator[tuple[str, Path]]:
 class _Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002 - the base class names it
         """Be quiet."""
-
-
-def _certificate(folder: Path) -> tuple[Path, Path]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "releases")])
-    now = dt.datetime.now(dt.UTC)
-    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    signed = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(address, critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    certificate, private = folder / "certificate.crt", folder / "certificate.key"
-    certificate.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    plain = serialization.NoEncryption()
-    private.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, plain)
-    )
-    return certificate, private

@@ -2,6 +2,8 @@
 
 import ast
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -94,6 +96,29 @@ def test_a_value_is_one_cell_whatever_it_is(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == "1\tx y\t-\n"
     Printer(as_json=True).rows([], ("a",))
     assert json.loads(capsys.readouterr().out) == []
+
+
+LISTED = """
+from cli.commands.jobs import COLUMNS, CUT
+from cli.output import Printer
+job = {"id": 1234567, "type": "DESTROY", "status": "AWAITING_APPROVAL", "module_path": "payments/ledger/database",
+       "worker_name": "payments-eu-central-1a", "created_by_label": "somebody.with.a.name@example.com",
+       "created_at": "2026-11-17T18:29:50.123456+00:00"}
+Printer().rows([job, job, job], COLUMNS, cut=CUT)
+"""
+
+
+def test_a_job_takes_one_line_of_a_terminal() -> None:
+    reader, writer = os.openpty()
+    environment = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1"}
+    subprocess.run([sys.executable, "-c", LISTED], cwd=PROJECT, env=environment, stdout=writer, check=True, timeout=60)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as terminal:
+        text = re.sub(r"\x1b\[[0-9;]*m", "", terminal.read1(65536).decode())
+    lines = [line for line in text.splitlines() if line.strip()]
+    assert len(lines) == 5, "headings, a rule and three jobs"
+    assert lines[0].split() == ["ID", "TYPE", "STATUS", "MODULE", "RUNNER", "REQUESTED", "BY", "CREATED"]
+    assert all("1234567" in line and "2026-11-17 18:29" in line for line in lines[2:])
 
 
 @pytest.mark.parametrize(

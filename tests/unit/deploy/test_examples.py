@@ -25,6 +25,24 @@ def test_the_env_file_is_enough_to_start_with() -> None:
     assert settings.runner.credentials.client_secret is not None
 
 
+def test_the_env_file_has_what_a_runner_of_tharsis_has() -> None:
+    """Each line of the example that people come with, under our name; the helper is one that the image has."""
+    values = dict(ASSIGNMENT.findall((PROJECT / "deploy" / "runner.env.example").read_text()))
+    names = ("API_URL", "SERVICE_ACCOUNT_PATH", "CREDENTIAL_HELPER_CMD_PATH", "CREDENTIAL_HELPER_CMD_ARGS")
+    more = ("SERVICE_DISCOVERY_HOST", "JOB_DISPATCHER_TYPE", "JOB_DISPATCHER_DATA_API_URL")
+    assert {f"RUNYARD_{name}" for name in (*names, *more)} <= set(values)
+    assert values["RUNYARD_JOB_DISPATCHER_TYPE"] == "local"
+    helper = values["RUNYARD_CREDENTIAL_HELPER_CMD_PATH"].removeprefix("/opt/credhelpers/")
+    assert (PROJECT / "deploy" / "credhelpers" / helper).is_file()
+
+
+def test_the_image_is_labelled_with_the_engine_that_it_is_built_with() -> None:
+    sources = (PROJECT / "cli/engines/modules/tofu/go.mod").read_text()
+    (version,) = re.findall(r"^require github.com/opentofu/opentofu v(\S+)$", sources, re.MULTILINE)
+    for file in ("Dockerfile", "helm/runyard-worker/templates/statefulset.yaml"):
+        assert f"tofu={version}" in (PROJECT / "deploy" / file).read_text(), file
+
+
 def test_the_shared_runners_file_is_valid() -> None:
     wanted = read_configuration(PROJECT / "deploy" / "shared-runners.example.toml")
     assert [runner.name for runner in wanted.shared_runners] == ["shared-eu", "shared-plans"]

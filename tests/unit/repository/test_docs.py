@@ -76,7 +76,7 @@ def test_nothing_of_ours_is_installed_by_its_name() -> None:
 
 
 def test_no_wheel_of_ours_asks_for_another_by_its_name() -> None:
-    for file in (PROJECT / "pyproject.toml", *(PROJECT / "packaging").glob("*/pyproject.toml")):
+    for file in (PROJECT / "packaging").glob("*/pyproject.toml"):
         project = tomllib.loads(file.read_text())["project"]
         asked = [project["dependencies"], *project.get("optional-dependencies", {}).values()]
         assert [name for names in asked for name in names if name.startswith("runyard")] == [], file

@@ -1,11 +1,12 @@
 """Secrets are made once, differ between folders, and are shown to nobody."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from stack.errors import StackError
-from stack.secrets import load_secrets
+from stack.secrets import load_identity_keys, load_secrets
 
 
 def test_they_are_made_once_for_their_owner_only(tmp_path: Path) -> None:
@@ -45,3 +46,12 @@ def test_a_broken_file_is_named(tmp_path: Path) -> None:
     path.write_text("{")
     with pytest.raises(StackError, match=r"secrets\.json"):
         load_secrets(path)
+
+
+def test_identity_keys_are_made_once_in_a_file_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "home" / "identity-keys.json"
+    made = load_identity_keys(path)
+    assert load_identity_keys(path) == made
+    assert path.stat().st_mode & 0o777 == 0o600
+    [key] = json.loads(made)["keys"]
+    assert (key["kty"], bool(key["d"]), bool(key["kid"])) == ("RSA", True, True)

@@ -17,7 +17,7 @@ from worker.enums import JobStatus, JobType
 from worker.errors import RunnerUnfit
 from worker.executor import Executor
 from worker.exit_codes import ExitCode
-from worker.logs.redactor import Redactor
+from worker.logs.known_secrets import KnownSecrets
 from worker.running.table import JobHandle
 from worker.settings import load_settings
 
@@ -39,7 +39,7 @@ def executor_of(network: Network, **more: str) -> tuple[Executor, JobControl]:
         **more,
     }
     clock, control = HandClock(), JobControl(1)
-    executor = Executor(load_settings(environ=environ), Redactor(), clock)
+    executor = Executor(load_settings(environ=environ), KnownSecrets(), clock)
     executor._server = network.server()
     executor._handle = JobHandle(ClaimedJob(id=1, attempt=1, type=JobType.APPLY), Lease(clock.time, 60), control)
     return executor, control

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.support.ecs_agent import EcsAgent, ecs_agent
 from worker.task_protection import EXPIRES_MINUTES, TaskProtection
@@ -53,7 +54,9 @@ async def test_a_refusal_is_borne_and_the_next_job_asks_again(
     assert agent.switches == [True, False, True, False]
 
 
-async def test_an_agent_that_is_not_there_is_borne() -> None:
+async def test_a_missing_agent_is_ignored() -> None:
     protection = TaskProtection("http://127.0.0.1:9/api", timeout_seconds=1)
     await protection.hold(1)
-    await protection.release(1)
+    with capture_logs() as logged:
+        await protection.release(1)
+    assert [(entry["log_level"], entry["why"]) for entry in logged] == [("warning", "ConnectError")]

@@ -10,7 +10,7 @@ import stamina
 from tests.unit.worker.fakes import HandClock, Network
 from worker.errors import Retryable
 from worker.exit_codes import ExitCode
-from worker.logs.redactor import Redactor
+from worker.logs.known_secrets import KnownSecrets
 from worker.main import Runner
 from worker.settings import load_settings
 
@@ -26,7 +26,7 @@ async def trial(home: Path, monkeypatch: pytest.MonkeyPatch, network: Network) -
         "RUNYARD__WORKINGDIRECTORY__WORKINGDIRECTORY": str(home),
     }  # fmt: skip
     monkeypatch.setattr("worker.main.Transport", lambda *_, **__: network.transport())
-    runner = Runner(load_settings(environ=environ), Redactor(), HandClock(), is_single=False, is_trial=True)
+    runner = Runner(load_settings(environ=environ), KnownSecrets(), HandClock(), is_single=False, is_trial=True)
     with stamina.set_testing(True, attempts=3):
         return await runner.run()
 

@@ -40,7 +40,7 @@ def test_a_job_s_event_leads_to_the_job_and_the_runner() -> None:
     }  # fmt: skip
     shown = build(row)
     assert (shown["words"], shown["about"], shown["href"]) == (
-        "The runner was lost", "#42 pay/ledger", "/dashboard/jobs/42",
+        "Runner lost", "#42 pay/ledger", "/dashboard/jobs/42",
     )  # fmt: skip
     assert (shown["runner"], shown["runner_href"]) == ("edge-1", f"/dashboard/runners/{RUNNER}")
 

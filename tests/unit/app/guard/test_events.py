@@ -9,13 +9,13 @@ from reflex.istate.data import HeaderData
 from reflex_base.registry import RegisteredEventHandler, RegistrationContext
 
 import app.app  # noqa: F401  every page, and so every state
+from app.frame.session import SessionState
 from app.guard.arguments import BadArguments, check_arguments, hints_of
 from app.guard.events import DenyByDefault, is_public
 from app.http.cookies import NAME
 from app.project.models import BrowserSession
 from app.project.runtime import runtime
 from app.runners.state.runners import RunnersState
-from app.shared.session import SessionState
 
 WRONG: list[Any] = [{"$ne": None}, ["x"], 1.5, None, "text", 7, True]
 

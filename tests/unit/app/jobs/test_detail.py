@@ -106,7 +106,7 @@ def test_events_are_told_newest_first_with_who_and_why() -> None:
     ]
     assert [event["words"] for event in build_events(events)] == [
         "Something new",
-        "The runner was lost: No heartbeat for 60 s",
+        "Runner lost: No heartbeat for 60 s",
         "Requested by ops@example.com",
     ]
 
@@ -176,3 +176,34 @@ def test_a_kill_is_told_from_a_stop_and_is_grave_only_while_things_change() -> N
 )
 def test_what_went_wrong_ends_before_what_to_do_about_it(message: str, said: str) -> None:
     assert view(status="FAILED", error={"message": message, "hint": "Read the log."})["problem"] == said
+
+
+AT = {"created_at": "c", "finished_at": "f"}
+
+
+def test_a_job_that_no_runner_took_waited_and_did_not_run() -> None:
+    assert view(status="CANCELLED", started_at=None, **AT)["time_label"] == "Waited"
+    assert view(status="CANCELLED", **AT)["time_label"] == "Ran for"
+
+
+def test_a_lost_job_ran_until_it_was_lost_and_not_until_somebody_decided() -> None:
+    lost, back = {"event": "attention", "at": "lost"}, {"event": "resumed", "at": "back"}
+    error = {"message": "No heartbeat for 60 s.", "hint": "Look, then decide."}
+    job = {**JOB, **AT, "status": "FAILED", "error": error}
+    decided = build_view(job, {}, [lost, {"event": "resolved", "reason": "mark_failed", "at": "d"}])
+    assert (decided["until"], decided["problem_hint"]) == ("lost", "")
+    returned = build_view(job, {}, [lost, back])
+    assert (returned["until"], returned["lost_at"], returned["problem_hint"]) == ("f", "", "Look, then decide.")
+
+
+def test_decisions_and_returns_are_told_in_words() -> None:
+    events = [
+        {"id": 1, "event": "enqueued", "actor_label": "nora", "reason": "Plan 26 has changes"},
+        {"id": 2, "event": "resumed", "actor_label": "system", "reason": "The runner is in contact again"},
+        {"id": 3, "event": "resolved", "actor_label": "nora", "reason": "mark_failed"},
+    ]
+    assert [event["words"] for event in build_events(events)] == [
+        "Marked as failed by nora",
+        "Runner back in contact",
+        "Created from plan #26",
+    ]

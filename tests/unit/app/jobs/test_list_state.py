@@ -7,8 +7,8 @@ import pytest
 
 from app.jobs.state.jobs import PAGE_SIZE, JobsState
 from app.jobs.view.filters import JobFilter
+from app.live.patches import shown
 from app.project.store import EVERYTHING, Changed, OrgStore
-from app.shared.patches import shown
 
 LIMIT = 6 * 1024
 

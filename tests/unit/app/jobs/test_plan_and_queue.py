@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.jobs.view import plan
-from app.shared.job import queue
+from app.jobs.view import plan, queue
 
 SUMMARY: dict[str, Any] = {
     "create": 2,

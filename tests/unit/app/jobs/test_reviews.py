@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from app.http.records import waterfall
+from app.jobs.record import waterfall
+from app.jobs.state.run import lines, to_apply
 from app.jobs.view import plan as plans
 from app.jobs.view import reviews
 from app.jobs.view.detail import title
-from app.shared.job.run_state import lines, to_apply
 
 SUMMARY = {"create": 2, "update": 1, "resources": [{"address": "a.b", "action": "update"}]}
 

@@ -4,9 +4,9 @@ import pytest
 import reflex as rx
 
 from app.events.state import EventsState
+from app.frame.session import SessionState
 from app.project.errors import Unreachable
 from app.project.store import Link
-from app.shared.session import SessionState
 
 pytestmark = pytest.mark.anyio
 LONG_AGO = "2026-11-01T10:00:00+00:00"

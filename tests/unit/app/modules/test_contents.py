@@ -107,7 +107,7 @@ def test_the_nearest_runner_is_tried_first_and_a_shared_one_last() -> None:
 
 
 def test_a_group_lists_what_is_below_it_with_drift_and_its_last_job() -> None:
-    last = {"id": 7, "status": "FAILED", "finished_at": "2026-11-15T14:00:00Z"}
+    last = {"id": 7, "type": "DESTROY", "status": "FAILED", "finished_at": "2026-11-15T14:00:00Z"}
     rows = [
         {"path": "a/b/c", "name": "c", "last_job": last, "drift_since": "x", "drift_resources": 2},
         {"path": "a/b/d", "name": "d", "last_job": None},
@@ -117,8 +117,8 @@ def test_a_group_lists_what_is_below_it_with_drift_and_its_last_job() -> None:
         (each["path"], each["words"], each["drift"], each["job"], each["ended_at"]) for each in modules("a/b", rows)
     ]
     assert found == [
-        ("a/b/c", "Last run failed", "Drift in 2", "7", "2026-11-15T14:00:00Z"),
-        ("a/b/d", "Never ran", "", "", ""),
+        ("a/b/c", "Last destroy failed", "Drift in 2", "7", "2026-11-15T14:00:00Z"),
+        ("a/b/d", "Never applied", "", "", ""),
     ]
 
 

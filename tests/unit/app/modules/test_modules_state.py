@@ -3,9 +3,9 @@
 import pytest
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.modules.state.modules import ModulesState
 from app.project.store import OrgStore
-from app.shared.session import SessionState
 
 
 @pytest.mark.anyio

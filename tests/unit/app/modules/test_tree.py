@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.modules.view.tree import Node, build, with_last_jobs
+from app.modules.view.tree import Node, build, nearest, result
 
 
 def module(path: str, status: str = "") -> dict[str, Any]:
@@ -58,24 +58,25 @@ def test_a_group_that_is_too_large_to_list_says_how_many_more_there_are() -> Non
 
 def test_the_dot_says_what_the_last_run_came_to() -> None:
     titles = {node.name: node.title for node in tree("platform", "platform/network", "platform/dns")}
-    assert (titles["vpc"], titles["eks"], titles["zones"]) == ("Last run succeeded", "Running", "Never ran")
-
-
-def test_a_module_carries_the_status_of_its_newest_job_and_no_older_one() -> None:
-    modules = with_last_jobs(
-        [module("a"), module("b")], [job(7, "a", "PROCESSING"), job(5, "a", "FAILED"), job(9, "elsewhere", "FAILED")]
+    assert (titles["vpc"], titles["eks"], titles["zones"]) == (
+        "Last apply succeeded",
+        "Apply: processing",
+        "Never applied",
     )
-    assert [row["last_job_status"] for row in modules] == ["PROCESSING", ""]
-    modules = with_last_jobs(modules, [job(7, "a", "SUCCEEDED"), job(8, "b", "QUEUED")])
-    modules = with_last_jobs(modules, [job(6, "a", "CANCELLED")])
-    assert [row["last_job_status"] for row in modules] == ["SUCCEEDED", "QUEUED"]
-
-
-def job(number: int, module_id: str, status: str) -> dict[str, Any]:
-    return {"id": number, "module_id": module_id, "status": status}
 
 
 def test_a_module_with_drift_says_since_when() -> None:
     row = {"id": "d", "name": "db", "path": "a/db", "drift_since": "2030-01-31T02:00:00Z"}
     nodes = build([], {"a": 1}, {"": ([row], 1)}, [], is_search=True)
     assert [(node.path, node.drift) for node in nodes] == [("a", ""), ("a/db", "Drift since 2030-01-31")]
+
+
+def test_a_dot_names_the_job_that_it_stands_for() -> None:
+    assert result("FAILED", "DESTROY") == "Last destroy failed"
+    assert result("SUCCEEDED", "DRIFT") == "Last drift check succeeded"
+
+
+def test_a_path_that_does_not_exist_has_near_ones() -> None:
+    paths = ["team/app/hello", "team/app/help", "other/thing"]
+    assert nearest("team/app/helo", paths)[0] == "team/app/hello"
+    assert nearest("zzz", paths) == []

@@ -20,6 +20,7 @@ from app.project.invitations import hash_of, make_secret
 from app.project.models import BrowserSession, Filter, Query
 from app.project.sessions import IDLE_SECONDS, MemorySessions, new_sid
 from app.project.settings import Settings
+from app.project.two_steps import NeedsCode, complete
 
 URL = "http://project.test"
 pytestmark = pytest.mark.anyio
@@ -114,6 +115,15 @@ async def test_a_refreshed_session_that_lacks_its_second_step_is_over(
         with pytest.raises(SignedOut):
             await authorized.fresh(held)
     assert (await authorized.sessions.get("sid") is not None) is is_kept
+
+
+@respx.mock
+async def test_the_first_request_for_a_code_has_no_error_text(authorized: AuthorizedClient) -> None:
+    respx.post(f"{URL}/auth/v1/token").mock(return_value=httpx.Response(200, json=with_device("aal1")))
+    auth = await authorized.client.sign_in("ops@example.com", "correct-horse-battery")
+    with pytest.raises(NeedsCode) as asked:
+        await complete(authorized.client, auth, "")
+    assert (asked.value.message, asked.value.hint) == ("", "")
 
 
 @respx.mock

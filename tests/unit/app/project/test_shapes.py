@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from app.jobs.view import detail, plan, timeline
+from app.jobs.view.rows import build_row
 from app.project.shapes import shaped
-from app.shared.job.rows import build_row
 
 JOB: dict[str, Any] = {
     "id": 7,

@@ -7,13 +7,13 @@ import pytest
 import reflex as rx
 
 from app.live.page import ALWAYS
+from app.live.patches import MAX_PATCHES, draw, shown
 from app.project.store import EVERYTHING, NOTHING, Changed, OrgStore
 from app.runners.state.add_runner import AddRunnerState
 from app.runners.state.bulk import say_selection
 from app.runners.state.runners import PAGE_SIZE, RunnersState
 from app.runners.view.filters import RunnerFilter, choices, read, say_values
 from app.runners.view.form import NAME_RULE
-from app.shared.patches import MAX_PATCHES, draw, shown
 
 FLEET = 5000
 LIMIT = 6 * 1024

@@ -19,9 +19,9 @@ from app.runners.view.detail import (
     say_revocation,
     sentence,
 )
+from app.runners.view.reach import covers, reach_of, say_reach
 from app.runners.view.tiles import build_tiles
-from app.shared.runner.reach import covers, reach_of, say_reach
-from app.shared.runner.tokens import LENGTH, PREFIX, make_text, make_token
+from app.runners.view.tokens import LENGTH, PREFIX, make_text, make_token
 from worker.cloud.lifecycle import DEPLOY, REMOVE, LifecycleStep
 
 NOW = datetime(2026, 11, 15, 14, 7, tzinfo=UTC)

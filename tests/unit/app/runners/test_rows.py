@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from app.frame.versions import breaking_ahead, is_older, latest, update_kind
 from app.project.store import OrgStore
 from app.runners.view.jobs import active_row, say_counts
 from app.runners.view.rows import build_row, engine_note, likely_action, preparing, read_counts, read_pulses, why
-from app.shared.runner_versions import breaking_ahead, is_older, latest, update_kind
 
 ORG = "11111111-1111-4111-8111-111111111111"
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import bcrypt
 import pytest
 
+from app.runners.view import cloud_identities as identities
 from app.settings.view import accounts, members
-from app.shared import cloud_identities as identities
 
 NOW = datetime(2026, 11, 15, 14, 0, tzinfo=UTC)
 ARN = "arn:aws:iam::123456784410:role/runyard-deploy"

@@ -105,7 +105,7 @@ def as_password(line: Any) -> object:
 
 
 def as_personal(line: Any) -> object:
-    return exchange(line, f"{PERSONAL}x")
+    return exchange(line, PERSONAL + "x" * 43)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,17 @@
 """Where the built page connects to."""
 
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from cli.dashboard.serve import build_fingerprint, dashboard_environment, socket_address
 from cli.dashboard.settings import DashboardSettings
-from stack.settings import Settings
+from cli.errors import ExitCode
+from stack.settings import PROJECT, Settings
 
 
 @pytest.mark.parametrize(
@@ -52,3 +59,22 @@ def test_the_dashboard_reads_its_variables_as_the_stack_does(
     ours, stack = DashboardSettings(), Settings()
     names = ("home", "host", "dashboard_port", "dashboard_url", "dashboard_local_url", "cache_folder")
     assert {name: getattr(ours, name) for name in names} == {name: getattr(stack, name) for name in names}
+
+
+def test_a_taken_port_is_refused_before_anything_is_built(tmp_path: Path) -> None:
+    """The other one shares its port with whoever asks, as the server itself does."""
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        project = {"SUPABASE_URL": "http://127.0.0.1:9", "SUPABASE_PUBLISHABLE_KEY": "sb_publishable_x"}
+        own = {"RUNYARD_HOME": str(tmp_path), "RUNYARD_DASHBOARD_BASE": str(port), "RUNYARD_PORT_OFFSET": "0"}
+        done = subprocess.run(
+            [sys.executable, "-m", "cli", "dashboard"], cwd=PROJECT, env=os.environ | project | own,
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+    assert done.returncode == ExitCode.TAKEN, done.stderr
+    assert f"port {port}: Address already in use" in done.stderr
+    assert "RUNYARD_PORT_OFFSET=100" in done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from cli.errors import NoAnswer
-from cli.jobs.follow import PATIENCE_SECONDS, Follower, describe, shown
+from cli.jobs.follow import PATIENCE_SECONDS, Follower, describe, log_days, shown
 from cli.jobs.plan import plan_lines
 
 JOB: dict[str, Any] = {
     "id": 7, "status": "QUEUED", "attempt": 0, "worker_name": None, "error": None, "plan_summary": None, "approvals_required": 0,
-    "approvals_received": 0,
+    "approvals_received": 0, "created_at": "2026-11-01T23:59:59+00:00", "log_day": "2026-11-02",
 }  # fmt: skip
 
 
@@ -25,6 +25,7 @@ class Project:
     slept: list[float] = field(default_factory=list)
     seconds: float = 0
     explained: int = 0
+    days: list[str] = field(default_factory=list)
 
     def rows(self, table: str, **filters: str) -> list[dict[str, Any]]:
         if table == "provision_jobs":
@@ -33,6 +34,7 @@ class Project:
                 raise answer
             return [answer]
         attempt, after = int(filters["attempt"][3:]), int(filters["seq"][3:])
+        self.days.append(filters["and"])
         return [
             {"seq": seq, "step": "", "body": text} for each, seq, text in self.log if each == attempt and seq > after
         ]
@@ -64,6 +66,16 @@ def test_the_log_is_printed_once_and_an_attempt_s_log_starts_anew(capsys: pytest
     assert printed.out == "first\nsecond\nthird\n"
     said = ["queued. No runner is online.", "running on one", "running on two", "succeeded"]
     assert printed.err.splitlines() == [f"job 7: {each}" for each in said]
+
+
+def test_reads_of_a_log_name_its_days() -> None:
+    project = Project([row(status="SUCCEEDED", attempt=2)], [(2, 1, "line\n")])
+    project.follow()
+    assert project.days == ["(log_day.gte.2026-11-02,log_day.lte.2026-11-02)"]
+    assert log_days(row(attempt=2), attempt=1) == "(log_day.gte.2026-11-01,log_day.lte.2026-11-02)"
+    never_claimed = Project([row(status="CANCELLED", log_day=None)])
+    never_claimed.follow()
+    assert never_claimed.days == []
 
 
 def test_a_program_gets_the_log_beside_its_document(capsys: pytest.CaptureFixture[str]) -> None:

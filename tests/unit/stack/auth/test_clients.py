@@ -17,7 +17,7 @@ def secrets(tmp_path: Path) -> Secrets:
 
 @pytest.fixture
 def access(secrets: Secrets) -> Access:
-    ring = KeyRing(secrets.signing_jwk, secrets.jwt_secret)
+    ring = KeyRing(secrets.signing_jwk, secrets.jwt_secret, "https://issuer")
     return Access(secrets.publishable_key, secrets.secret_key, secrets.forwarding_key, ring)
 
 

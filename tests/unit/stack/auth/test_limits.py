@@ -43,13 +43,13 @@ def test_the_oldest_keys_are_forgotten_first() -> None:
 @pytest.mark.anyio
 async def test_passwords_are_checked_and_nobody_takes_as_long_as_somebody() -> None:
     passwords = Passwords(rounds=4)
-    hashed = await passwords.hash("correct horse")
+    hashed = await passwords.hash("correct horse", owner="a")
     assert hashed.startswith("$2b$04$")
-    assert await passwords.verify("correct horse", hashed)
-    assert not await passwords.verify("wrong horse", hashed)
-    assert not await passwords.verify("nobody", None)
-    assert not await passwords.verify("x" * 80, hashed)
-    assert not await passwords.verify("correct horse", "not a hash")
+    assert await passwords.verify("correct horse", hashed, owner="a")
+    assert not await passwords.verify("wrong horse", hashed, owner="a")
+    assert not await passwords.verify("nobody", None, owner="a")
+    assert not await passwords.verify("x" * 80, hashed, owner="a")
+    assert not await passwords.verify("correct horse", "not a hash", owner="a")
     passwords.close()
 
 

@@ -8,7 +8,7 @@ from joserfc.jwk import ECKey, OctKey
 from stack.auth.access import Access, NoKey, WrongKey, bearer
 from stack.auth.tokens import KeyRing, TokenError
 from stack.secrets import Secrets, load_secrets
-from tests.contract.tokens import claims, signed, tampered, unsigned
+from tests.contract.tokens import ISSUER, claims, signed, tampered, unsigned
 
 
 class Clock:
@@ -33,7 +33,7 @@ def secrets(tmp_path: Path) -> Secrets:
 
 @pytest.fixture
 def ring(secrets: Secrets, clock: Clock) -> KeyRing:
-    return KeyRing(secrets.signing_jwk, secrets.jwt_secret, clock)
+    return KeyRing(secrets.signing_jwk, secrets.jwt_secret, ISSUER, clock)
 
 
 def test_what_is_signed_is_believed_until_it_ends(ring: KeyRing, clock: Clock) -> None:
@@ -71,12 +71,31 @@ def test_forgeries_are_not(ring: KeyRing, secrets: Secrets) -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [{"exp": "soon"}, {"exp": True}, {"nbf": 4_000_000_000}, {"iat": 4_000_000_000}, {"nbf": "x"}]
+    "bad",
+    [
+        {"exp": "soon"},
+        {"exp": None},
+        {"iss": None},
+        {"iss": "https://other"},
+        {"aud": "x"},
+        {"aud": ["x"]},
+        {"exp": True},
+        {"nbf": 4_000_000_000},
+        {"iat": 4_000_000_000},
+        {"nbf": "x"},
+    ],
 )
 def test_claims_that_make_no_sense(ring: KeyRing, bad: dict[str, object]) -> None:
     with pytest.raises(TokenError) as refused:
         ring.verify(ring.sign(claims(**bad)))
     assert refused.value.is_claim
+
+
+def test_a_legacy_key_needs_no_audience(ring: KeyRing, secrets: Secrets) -> None:
+    key = {name: value for name, value in claims(role="anon", iss="supabase").items() if name != "aud"}
+    assert ring.verify(ring.sign(key)).role == "anon"
+    with pytest.raises(TokenError):
+        ring.verify(ring.sign({**key, "role": "authenticated"}))
 
 
 def test_a_token_without_a_role_is_nobodys(ring: KeyRing) -> None:

@@ -8,7 +8,7 @@ from joserfc.jwk import ECKey, OctKey
 from stack.auth.tokens import KeyRing
 from stack.realtime.errors import TokenRefused
 from stack.realtime.tokens import TokenVerifier
-from tests.contract.tokens import hmac_signed
+from tests.contract.tokens import ISSUER, hmac_signed
 
 SECRET = "a secret that is long enough to sign"
 KEY = ECKey.generate_key("P-256", {"kid": "mine", "alg": "ES256", "use": "sig"})
@@ -16,11 +16,12 @@ KEY = ECKey.generate_key("P-256", {"kid": "mine", "alg": "ES256", "use": "sig"})
 
 @pytest.fixture
 def verifier() -> TokenVerifier:
-    return TokenVerifier("sb_publishable_x", "sb_secret_x", KeyRing(dict(KEY.as_dict(private=True)), SECRET))
+    return TokenVerifier("sb_publishable_x", "sb_secret_x", KeyRing(dict(KEY.as_dict(private=True)), SECRET, ISSUER))
 
 
 def token(claims: dict[str, Any], key: ECKey | OctKey = KEY, **header: Any) -> str:
-    return jwt.encode({"alg": "ES256", "typ": "JWT", "kid": "mine"} | header, claims, key)
+    whole = {"iss": ISSUER, "aud": "authenticated", **claims}
+    return jwt.encode({"alg": "ES256", "typ": "JWT", "kid": "mine"} | header, whole, key)
 
 
 def soon() -> int:
@@ -54,6 +55,8 @@ def test_equal_claims_are_one_identity(verifier: TokenVerifier) -> None:
         (lambda: token({"role": "anon", "exp": soon()}, ECKey.generate_key("P-256")), "JwtSignatureError"),
         (lambda: token({"role": "anon", "exp": soon()}, OctKey.import_key("another" * 5), alg="HS256"), "JwtSignatureError"),
         (lambda: token({"role": "anon"}), "InvalidJWTToken"),
+        (lambda: token({"role": "authenticated", "exp": soon(), "iss": "https://other"}), "InvalidJWTToken"),
+        (lambda: token({"role": "authenticated", "exp": soon(), "aud": "other"}), "InvalidJWTToken"),
         (lambda: token({"exp": soon()}), "InvalidJWTToken"),
         (lambda: token({"role": 7, "exp": soon()}), "InvalidJWTToken"),
         (lambda: token({"role": "anon", "exp": "soon"}), "InvalidJWTToken"),

@@ -7,28 +7,27 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import uuid
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from stack.settings import PROJECT
+from tests.support.job_place import SANDBOXES, TOKEN, Collected, Place, place, run, system_python
 from tests.support.waiting import eventually, wait_until
 from worker.attempt.isolating import check_strangers
-from worker.children import keeper
-from worker.children.child import Child, Command, stop_with_grace
-from worker.children.isolation import Isolation, find_isolation
+from worker.children.child import Child, stop_with_grace
+from worker.children.isolation import KEEPER, find_isolation
 from worker.children.orphans import COOKIE_VARIABLE
+from worker.children.sandbox.kernel import CANNOT_START
 from worker.errors import Fatal
-from worker.settings import Settings, SettingsError, load_settings
+from worker.settings import SettingsError, load_settings
 from worker.settings.isolation import IsolationWay
+
+__all__ = ["place"]
 
 pytestmark = pytest.mark.anyio
 
-TOKEN = "ryw_the_runners_own_token"
-SANDBOXES = [IsolationWay.BUBBLEWRAP, IsolationWay.NAMESPACES]
 COUNTS_SIGNALS = """
 import signal, time, pathlib
 seen = []
@@ -42,92 +41,6 @@ while True: time.sleep(0.05)
 """
 
 
-@dataclass
-class Place:
-    """A runner's folders and a job's in them."""
-
-    base: Path
-    variables: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def root(self) -> Path:
-        return self.base / "work/.temp/job-1"
-
-    @property
-    def other(self) -> Path:
-        return self.base / "work/.temp/job-2"
-
-    @property
-    def token(self) -> Path:
-        return self.base / "secrets/WORKER_TOKEN"
-
-    def settings(self, way: str, **more: str) -> Settings:
-        return load_settings(environ={**self.environ(way), **more})
-
-    def environ(self, way: str) -> dict[str, str]:
-        return {
-            "WORKER_ID": str(uuid.UUID(int=1)),
-            "SUPABASE_URL": "http://127.0.0.1:1",
-            "RUNYARD_SECRETS": str(self.token.parent),
-            "RUNYARD__WORKINGDIRECTORY__WORKINGDIRECTORY": str(self.base / "work"),
-            "RUNYARD__ENGINE__ISOLATION__WAYS": way,
-            "PATH": os.environ["PATH"],
-            "HOME": str(self.base / "home"),
-            **self.variables,
-        }
-
-    def isolation(self, way: str, **more: str) -> Isolation:
-        found = find_isolation(self.settings(way, **more), {**self.environ(way), **more})
-        if found.way is None:
-            pytest.skip(found.why)
-        return found
-
-    def command(self, *argv: str, **env: str) -> Command:
-        own = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(self.base / "home"), **env}
-        return Command(argv, self.root, own)
-
-
-@pytest.fixture
-def place() -> Iterator[Place]:
-    """Folders that other users may pass through, as a machine's own are."""
-    base = Path(tempfile.mkdtemp(prefix="runyard-isolation-"))
-    base.chmod(0o755)
-    made = Place(base)
-    for folder in (made.token.parent, base / "home", base / "shared"):
-        folder.mkdir(mode=0o700)
-    for job in (made.root, made.other):
-        for name in ("tmp", "home"):
-            (job / name).mkdir(parents=True, mode=0o700)
-        job.chmod(0o700)
-    made.token.write_text(TOKEN)
-    made.token.chmod(0o600)
-    (base / "home/credentials").write_text("the runner's own cloud")
-    (made.other / "secret.tfvars").write_text("another job's password")
-    yield made
-    shutil.rmtree(base, ignore_errors=True)
-
-
-class Collected:
-    def __init__(self) -> None:
-        self.pieces: list[bytes] = []
-
-    async def __call__(self, data: bytes) -> None:
-        self.pieces.append(data)
-
-    @property
-    def text(self) -> str:
-        return b"".join(self.pieces).decode()
-
-
-async def run(isolation: Isolation, place: Place, script: str, **env: str) -> tuple[int, str]:
-    out = Collected()
-    command = isolation.enclose(place.command("/bin/sh", "-c", script, **env), place.root)
-    async with asyncio.timeout(180):
-        code = await Child.start(command).run(out)
-    isolation.end(place.root)
-    return code, out.text
-
-
 @pytest.mark.parametrize("way", IsolationWay)
 async def test_output_exit_code_and_environment_pass_through(place: Place, way: str) -> None:
     isolation = place.isolation(way)
@@ -135,7 +48,7 @@ async def test_output_exit_code_and_environment_pass_through(place: Place, way: 
     assert code == 3
     assert said == f"out\nerr\na b\n'c'\n{place.root}\n"
     code, said = await run(isolation, place, "exec no-such-program")
-    assert code == keeper.CANNOT_START
+    assert code == CANNOT_START
 
 
 @pytest.mark.parametrize("way", IsolationWay)
@@ -266,7 +179,7 @@ async def test_a_stubborn_child_gets_exactly_one_interrupt_and_is_then_killed_wi
     isolation, out = place.isolation(way), Collected()
     mark = f"3{uuid.uuid4().int % 10**8:08}"
     script = f"import subprocess; subprocess.Popen(['setsid', 'sleep', '{mark}'])\n{COUNTS_SIGNALS}"
-    child = Child.start(isolation.enclose(place.command(_python(), "-c", script), place.root))
+    child = Child.start(isolation.enclose(place.command(system_python(), "-c", script), place.root))
     running = asyncio.ensure_future(child.run(out))
     await eventually(lambda: _truth("ready" in out.text))
     child.interrupt()
@@ -310,7 +223,7 @@ environ = json.loads({json.dumps(json.dumps(place.environ(way)))})
 async def main():
     isolation = find_isolation(load_settings(environ=environ), environ)
     root = pathlib.Path({str(place.root)!r})
-    command = Command(({_python()!r}, "-c", {COUNTS_SIGNALS!r}), root, {{"{COOKIE_VARIABLE}": "{cookie}", "PATH": "/usr/bin:/bin"}})
+    command = Command(({system_python()!r}, "-c", {COUNTS_SIGNALS!r}), root, {{"{COOKIE_VARIABLE}": "{cookie}", "PATH": "/usr/bin:/bin"}})
     async def sink(data): print("ready", flush=True)
     await Child.start(isolation.enclose(command, root)).run(sink)
 asyncio.run(main())
@@ -331,7 +244,7 @@ asyncio.run(main())
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
-@pytest.mark.parametrize("way", SANDBOXES)
+@pytest.mark.parametrize("way", [*SANDBOXES, IsolationWay.LANDLOCK])
 def test_an_ordinary_user_is_shut_in_as_well(place: Place, way: str) -> None:
     place.isolation(way)
     for folder in (place.base, *place.base.rglob("*")):
@@ -342,14 +255,13 @@ def test_an_ordinary_user_is_shut_in_as_well(place: Place, way: str) -> None:
     command = isolation.enclose(
         place.command("/bin/sh", "-c", f"id -u; cat {place.token}; ls {place.other}; exit 7"), place.root
     )
-    script = place.base / "keeper.py"
-    script.write_text(Path(keeper.__file__).read_text())
-    python = _python()
+    shutil.copytree(PROJECT / "worker", place.base / "worker", ignore=shutil.ignore_patterns("__pycache__"))
+    words = [word.replace(str(PROJECT), str(place.base)) for word in KEEPER]
     done = subprocess.run(
-        [python, "-I", "-S", str(script)], input=command.stdin, env={}, cwd="/", capture_output=True, check=False,
+        [system_python(), *words], input=command.stdin, env={}, cwd="/", capture_output=True, check=False,
         user=65534, group=65534, extra_groups=[],
     )  # fmt: skip
-    if done.returncode == keeper.CANNOT_START:
+    if done.returncode == CANNOT_START:
         pytest.skip(done.stderr.decode())
     assert (done.returncode, done.stdout) == (7, b"65534\n")
 
@@ -418,11 +330,6 @@ def test_strangers_share_no_place_that_a_job_can_write_to(place: Place, common: 
 def test_the_whole_machine_cannot_be_named(place: Place, value: str) -> None:
     with pytest.raises(SettingsError):
         place.settings("", RUNYARD__ENGINE__ISOLATION__READONLYPATHS=value)
-
-
-def _python() -> str:
-    """A Python that is part of the system, as an engine would be."""
-    return shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
 
 
 def _running(mark: str) -> list[str]:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from worker.children import keeper
+from worker.children.isolation import KEEPER
+from worker.children.sandbox.kernel import CANNOT_START
 
 
 @pytest.mark.parametrize(
@@ -14,8 +15,8 @@ from worker.children import keeper
     [
         ("/none:{here}/locked:{here}/good", 0, "ran\n"),
         ("{here}/file:{here}/good", 0, "ran\n"),
-        ("/none", keeper.CANNOT_START, "[runyard] hello: No such file or directory\n"),
-        ("{here}/locked:/none", keeper.CANNOT_START, "[runyard] hello: Permission denied\n"),
+        ("/none", CANNOT_START, "[runyard] hello: No such file or directory\n"),
+        ("{here}/locked:/none", CANNOT_START, "[runyard] hello: Permission denied\n"),
     ],
 )
 def test_a_program_is_found_where_python_can_import_nothing_more(
@@ -28,10 +29,21 @@ def test_a_program_is_found_where_python_can_import_nothing_more(
         program.write_text("#!/bin/sh\necho ran\n")
         program.chmod(mode)
     (tmp_path / "file").touch()
-    script = "import runpy, sys; keeper = runpy.run_path(sys.argv[1]); sys.modules.pop('warnings', None); sys.meta_path.clear()\n"
-    script += "keeper['execute'](['hello'], {'PATH': sys.argv[2]})"
-    arguments = [str(keeper.__file__), path.format(here=tmp_path)]
+    calls = "sys.modules.pop('warnings', None); sys.meta_path.clear(); execute(['hello'], {'PATH': sys.argv[1]})"
+    script = KEEPER[-1].replace("keeper import main; main()", f"kernel import execute; {calls}")
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", script, *arguments], capture_output=True, text=True, check=False
+        [sys.executable, *KEEPER[:-1], script, path.format(here=tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, done.stdout + done.stderr) == (code, said)
+
+
+def test_keeper_loads_nothing_of_the_runner_beside_its_sandboxes() -> None:
+    script = KEEPER[-1].replace("main()", "print(*sys.modules)")
+    done = subprocess.run([sys.executable, *KEEPER[:-1], script], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    ours = {name for name in loaded if name.startswith("worker") and not name.startswith("worker.children.sandbox")}
+    assert ours == {"worker", "worker.children"}
+    assert loaded & {"json", "signal", "typing", "pathlib", "subprocess"} == set()

@@ -21,6 +21,7 @@ class DockerApi:
         self.boxes: dict[str, Box] = {}
         self.removed: list[str] = []
         self.out_of_memory: set[str] = set()
+        self.labels: dict[str, dict[str, str]] = {}
         self.start_problem = ""
         self.delete_problem = ""
 
@@ -51,7 +52,8 @@ class DockerApi:
     def inspect(self, call: Call) -> Answer:
         name = call.parts[0]
         is_there = not name.startswith("absent")
-        return (200, {"Id": name}) if is_there else (404, {"message": f"No such image: {name}"})
+        about = {"Id": name, "Config": {"Labels": self.labels.get(name)}}
+        return (200, about) if is_there else (404, {"message": f"No such image: {name}"})
 
     def create(self, call: Call) -> Answer:
         name = call.query["name"]

@@ -280,3 +280,26 @@ def test_memory_is_read_as_people_write_it(text: str, amount: int) -> None:
 def test_memory_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not an amount"):
         parse_bytes(text)
+
+
+@pytest.mark.parametrize(
+    ("image", "engines"),
+    [
+        ("labelled:1", {"tofu": "1.12.6", "terraform": "1.9.8"}),
+        ("plain:1", None),
+        ("absent:1", None),
+    ],
+)
+async def test_the_engines_of_an_image_are_read_off_its_label(
+    docker: DockerApi, address: str, make_settings: MakeSettings, image: str, engines: dict[str, str] | None
+) -> None:
+    docker.labels["labelled:1"] = {"runyard.dev/engines": "tofu=1.12.6,terraform=1.9.8"}
+    dispatcher = DockerDispatcher(make_settings(TYPE="docker", DATA_HOST=f"tcp://{address}", DATA_IMAGE=image))
+    assert await dispatcher.engines() == engines
+    await dispatcher.close()
+
+
+async def test_a_docker_that_is_away_tells_of_no_engines(make_settings: MakeSettings) -> None:
+    dispatcher = DockerDispatcher(make_settings(TYPE="docker", DATA_HOST="tcp://127.0.0.1:9", DATA_IMAGE="x"))
+    assert await dispatcher.engines() is None
+    await dispatcher.close()

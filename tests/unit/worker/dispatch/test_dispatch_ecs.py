@@ -1,11 +1,13 @@
 """Executors in ECS, against moto's server."""
 
 import json
+import re
 from typing import Any
 
 import boto3
 import pytest
 
+from stack.settings import PROJECT
 from tests.unit.worker.dispatch.conftest import REGION, RUNNER_TOKEN, MakeSettings
 from tests.unit.worker.fakes import HandClock
 from worker.clock import SystemClock
@@ -180,3 +182,20 @@ async def test_a_request_repeated_for_an_attempt_carries_the_same_token(settings
 def test_the_settings_choose_the_dispatcher(make_settings: MakeSettings, settings: Settings) -> None:
     assert dispatcher_for(make_settings()) is None
     assert isinstance(dispatcher_for(settings), EcsDispatcher)
+
+
+async def test_the_documented_rights_are_those_of_the_calls(settings: Settings, order: Order) -> None:
+    dispatcher = EcsDispatcher(settings, clock=QuickClock())
+    made: set[str] = set()
+    dispatcher.client.meta.events.register("before-call", lambda model, **_: made.add(f"ecs:{model.name}"))
+    await dispatcher.probe()
+    execution = await dispatcher.start(order)
+    assert await dispatcher.find(order.name) is not None
+    await execution.stop()
+    await execution.wait()
+    await dispatcher.close()
+    page = (PROJECT / "docs/runner/dispatchers.md").read_text()
+    (sentence,) = re.findall(r"The runner's role\s+needs (.*?) for the definition's roles", page, re.DOTALL)
+    # Not calls of ours: what AWS asks for beside them.
+    implied = {"ecs:TagResource", "iam:PassRole"}
+    assert set(re.findall(r"`(\w+:\w+)`", sentence)) == made | implied

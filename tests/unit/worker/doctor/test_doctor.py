@@ -9,10 +9,8 @@ import pytest
 
 from worker.doctor.check import Check, Verdict
 from worker.doctor.host import directory, disk, engines
-from worker.doctor.isolation import isolation
 from worker.doctor.network import clock, remedy_for
 from worker.doctor.render import summary
-from worker.settings import Settings, load_settings
 
 NOW = 1_800_000_000.0
 
@@ -88,43 +86,3 @@ def test_the_last_word_counts() -> None:
     good, bad = Check("a", Verdict.OK, ""), Check("b", Verdict.FAIL, "", "x")
     assert summary([good]) == "The runner is ready to work."
     assert "1 to put right" in summary([good, bad])
-
-
-def settings_for(folder: Path, **variables: str) -> Settings:
-    environ = {
-        "WORKER_ID": "00000000-0000-0000-0000-000000000001",
-        "SUPABASE_URL": "http://127.0.0.1:1",
-        "RUNYARD__WORKINGDIRECTORY__WORKINGDIRECTORY": str(folder),
-        **variables,
-    }
-    return load_settings(environ=environ)
-
-
-def test_the_doctor_tries_to_get_out_and_says_what_a_job_could_read(tmp_path: Path) -> None:
-    secret = tmp_path / "secrets" / "WORKER_TOKEN"
-    secret.parent.mkdir()
-    secret.write_text("ryw_secret")
-    environ = {"RUNYARD_SECRETS": str(secret.parent), "PATH": os.environ["PATH"]}
-    own = {"RUNYARD_SECRETS": str(secret.parent)}
-    none = {"RUNYARD__ENGINE__ISOLATION__WAYS": "[]", **own}
-    way, reach = isolation(settings_for(tmp_path, **none), environ)
-    assert (way.verdict, reach.verdict) == (Verdict.WARN, Verdict.WARN)
-    assert "bubblewrap" in way.remedy
-    for prize in (f"the secrets in {secret.parent}", "another job's files", "the runner's process, to end it"):
-        assert prize in reach.seen
-    required = isolation(settings_for(tmp_path, RUNYARD__ENGINE__ISOLATION__MODE="required", **none), environ)
-    assert {check.verdict for check in required} == {Verdict.FAIL}
-
-
-@pytest.mark.parametrize(("ways", "verdict"), [("bubblewrap,namespaces", Verdict.OK), ("landlock", Verdict.WARN)])
-def test_the_doctor_shows_that_a_child_reaches_nothing_but_its_own(tmp_path: Path, ways: str, verdict: Verdict) -> None:
-    secret = tmp_path / "secrets" / "WORKER_TOKEN"
-    secret.parent.mkdir()
-    secret.write_text("ryw_secret")
-    environ = {"RUNYARD_SECRETS": str(secret.parent), "PATH": os.environ["PATH"]}
-    settings = settings_for(tmp_path, RUNYARD__ENGINE__ISOLATION__WAYS=ways, RUNYARD_SECRETS=str(secret.parent))
-    way, reach = isolation(settings, environ)
-    if "not shut in" in way.seen:
-        pytest.skip(way.seen)
-    assert way.verdict is verdict
-    assert reach.verdict is Verdict.OK, reach.seen

@@ -95,10 +95,17 @@ def test_a_refresh_only_plan_is_read_by_its_drift_and_nothing_is_listed_without_
 
 
 @pytest.mark.parametrize(
-    "odd", [None, {}, {"change": None}, {"change": {"actions": ["update"], "before": 1, "after": [1]}}]
+    ("odd", "actions"),
+    [
+        (None, []),
+        ({}, []),
+        ({"change": None}, []),
+        ({"change": {"actions": ["update"], "before": 1, "after": [1]}}, ["update"]),
+    ],
 )
-def test_odd_plans_are_read_without_falling_over(odd: Any) -> None:
-    changes_of({"resource_changes": [odd] if odd is not None else None}, as_is)
+def test_malformed_changes_are_read_as_far_as_they_go(odd: Any, actions: list[str]) -> None:
+    found = changes_of({"resource_changes": [odd] if odd is not None else None}, as_is)
+    assert [change["action"] for change in found["resources"]] == actions
 
 
 def test_pulumi_is_read_from_its_events_with_secrets_left_out() -> None:

@@ -167,6 +167,22 @@ def test_base64_that_is_wrapped_is_masked(before: bytes, width: int, end: str, s
     assert kept[-40:-8] not in encoded
 
 
+@pytest.mark.parametrize("before", [b"", b"a", b"ab", b"abc", b"abcd"])
+@pytest.mark.parametrize("is_lower", [False, True])
+def test_base32_is_masked_wherever_the_secret_begins(before: bytes, is_lower: bool) -> None:
+    encoded = base64.b32encode(before + SECRET.encode() + b"tail").decode()
+    shown = Redactor([SECRET]).redact(encoded.lower() if is_lower else encoded)
+    left = shown.replace(MASK, "").rstrip("=")
+    # What is left belongs to the neighbours, and to the characters that they share with the secret.
+    assert MASK in shown
+    assert len(left) <= len(base64.b32encode(before).rstrip(b"=")) + len(base64.b32encode(b"tail").rstrip(b"=")) + 1
+
+
+@pytest.mark.parametrize("spelling", [SECRET.upper(), SECRET.lower()])
+def test_another_case_is_masked(spelling: str) -> None:
+    assert Redactor([SECRET]).redact(f"value={spelling};") == f"value={MASK};"
+
+
 @pytest.mark.parametrize(
     "spelling",
     [

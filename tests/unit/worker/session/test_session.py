@@ -13,6 +13,7 @@ from tests.unit.worker.fakes import HandClock, Network
 from worker.api.transport import Transport
 from worker.errors import Fatal, Retryable
 from worker.exit_codes import ExitCode
+from worker.logs.known_secrets import KnownSecrets
 from worker.session.credentials import Credentials
 from worker.session.identity import RunnerIdentity, take_identity
 from worker.session.session import CONFLICT_WAIT_SECONDS, RunnerSession
@@ -33,11 +34,13 @@ def settings(**more: str) -> Settings:
     return load_settings(environ={name: value for name, value in environ.items() if value})
 
 
-def session(network: Network, clock: HandClock, **more: str) -> tuple[RunnerSession, Transport]:
+def session(
+    network: Network, clock: HandClock, known: KnownSecrets | None = None, **more: str
+) -> tuple[RunnerSession, Transport]:
     transport = network.transport()
     identity = RunnerIdentity(WORKER, "one", "b00b1e50-0000-4000-8000-000000000000", Path("/nowhere"))
     return RunnerSession(
-        transport, Credentials(settings(**more), transport), identity, {"hostname": "h"}, clock
+        transport, Credentials(settings(**more), transport, known or KnownSecrets()), identity, {"hostname": "h"}, clock
     ), transport
 
 

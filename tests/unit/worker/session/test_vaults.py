@@ -9,6 +9,7 @@ import pytest
 from tests.unit.worker.dispatch.serving import Call, serve
 from tests.unit.worker.session.test_session import GRANT, HandClock, Network, session
 from worker.errors import Retryable
+from worker.logs.known_secrets import KnownSecrets
 from worker.session.vaults import read_secret
 from worker.settings import load_settings
 
@@ -119,3 +120,43 @@ def test_where_a_secret_is_from_is_read_off_the_settings(tmp_path: Path) -> None
 async def test_a_place_that_is_none_is_said(source: str) -> None:
     with pytest.raises(Retryable, match="is no place for a secret"):
         await read_secret(source, {"VAULT_TOKEN": "x"})
+
+
+@pytest.mark.parametrize("kind", ["vault", "command", "file", "helper", "identity"])
+async def test_a_secret_is_masked_in_every_log_before_it_is_used(
+    vault: Vault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setenv("VAULT_TOKEN", "s.right")
+    known, file = KnownSecrets(), tmp_path / "secret"
+    of_the_process, of_a_running_job = known.redactor(), known.redactor()
+    secret = f"plain words of a {kind}"
+    file.write_text(secret)
+    vault.fields = {"secret": secret}
+    (tmp_path / "helper").write_text(f"#!/bin/sh\ncat {file}\n")
+    (tmp_path / "helper").chmod(0o755)
+    variables = {
+        "vault": {"WORKER_CLIENT_SECRET_FROM": f"{vault.address}/kv/runyard#secret"},
+        "command": {"WORKER_CLIENT_SECRET_FROM": f"command:cat {file}"},
+        "file": {"WORKER_CLIENT_SECRET_FROM": f"file:{file}"},
+        "helper": {"RUNYARD_CREDENTIAL_HELPER_CMD_PATH": str(tmp_path / "helper")},
+        "identity": {"WORKER_IDENTITY_TOKEN_FILE": str(file)},
+    }[kind]
+    sent: list[str] = []
+
+    def answer(name: str, body: dict[str, Any]) -> Any:
+        if name == "service-account-token":
+            sent.append(of_a_running_job.redact(body.get("client_secret") or body["subject_token"]))
+            return {"access_token": "an account's token"}
+        return GRANT
+
+    opened, _ = session(Network(answer), HandClock(), known, WORKER_TOKEN="", WORKER_CLIENT_ID="ci", **variables)
+    await opened.open(give_up_after=1)
+    assert sent == ["***"]
+    for redactor in (of_the_process, of_a_running_job, known.redactor()):
+        assert redactor.redact(f"{secret}, an account's token") == "***, ***"
+
+
+async def test_the_token_for_vault_is_masked_as_well(vault: Vault) -> None:
+    known = KnownSecrets()
+    await read_secret(f"{vault.address}/secret/data/runyard#token", {"VAULT_TOKEN": "s.right"}, known.add)
+    assert known.redactor().redact("s.right and ryw_first") == "*** and ***"

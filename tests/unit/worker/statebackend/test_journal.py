@@ -1,8 +1,11 @@
 """State on the runner's disk: durable before it is acknowledged, delivered in order, never thrown away."""
 
 import asyncio
+import contextlib
 import json
 import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -343,3 +346,40 @@ async def test_a_lock_does_not_overtake_the_unlock_before_it(disk: Disk) -> None
     await locking
     running.cancel()
     await eventually(lambda: truth([name for name, _ in network.calls] == ["worker_state_unlock", "worker_state_lock"]))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Disk]:
+    place = tmp_path / "small"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(place)], capture_output=True, text=True, check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"a filesystem cannot be mounted here: {mounted.stderr.strip()}")
+    try:
+        yield Disk(place)
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@pytest.mark.parametrize("is_reserved", [True, False])
+def test_a_state_has_room_that_was_reserved_before_the_disk_was_full(small_disk: Disk, is_reserved: bool) -> None:
+    kept = small_disk.journal()
+    if is_reserved:
+        kept.reserve(1 << 20)
+    with (small_disk.root / "ballast").open("wb", buffering=0) as ballast, contextlib.suppress(OSError):
+        while True:
+            ballast.write(b"\0" * 4096)
+    state = json.dumps({"serial": 1, "text": "x" * 500_000})
+    if not is_reserved:
+        with pytest.raises(OSError, match="No space left"):
+            kept.append(Kind.PUT, "lock", state)
+        return
+    kept.append(Kind.PUT, "lock", state)
+    assert [each.body for each in small_disk.journal()._waiting] == [state]
+
+
+def test_what_cannot_be_reserved_is_said_before_anything_begins(small_disk: Disk) -> None:
+    with pytest.raises(OSError, match="No space left"):
+        small_disk.journal().reserve(64 << 20)

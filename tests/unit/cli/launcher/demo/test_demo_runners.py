@@ -1,6 +1,7 @@
 """No runner of the demo can read the installation's secrets; anybody's modules run only where they are shut in altogether."""
 
 import asyncio
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +25,11 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("ways", "best"),
-    [("[]", Found()), ("landlock", Found(are_secrets_kept=True)), ("bubblewrap,namespaces", Found(True, True))],
+    [
+        ("[]", Found()),
+        ("landlock", Found(are_secrets_kept=True)),
+        ("bubblewrap,namespaces", Found(os.geteuid() != 0, True)),
+    ],
 )
 def test_the_doctor_decides_by_what_a_child_can_read(
     home: Path, monkeypatch: pytest.MonkeyPatch, ways: str, best: Found

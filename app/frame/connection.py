@@ -1,0 +1,72 @@
+"""The connection mark, which is true, and the banner that explains it when it is not 'Live'.
+
+Two lines can break: the browser's to the dashboard, which only the browser knows of
+(assets/connection.js), and the dashboard's to the project, which the feed tells of.
+"""
+
+import reflex as rx
+
+from app.frame.session import SessionState
+from app.ui.elements import clock_seconds
+from app.ui.icons import icon
+
+KEPT = "Applies go on at their runners as far as we know, and their state is kept there."
+
+
+def _mark(word: str, kind: str, title: str) -> rx.Component:
+    classes = f"ry-live {kind}".strip()
+    custom = {"data-link": kind or "live"}
+    return rx.el.span(rx.el.i(), rx.el.span(word), class_name=classes, title=title, custom_attrs=custom)
+
+
+def connection_mark() -> rx.Component:
+    """Say how changes arrive: live, by asking, or not at all."""
+    link_words = rx.match(
+        SessionState.link,
+        ("live", _mark("Live", "", "Changes arrive as they happen.")),
+        ("polling", _mark("Polling, every 10 s", "poll", "Live updates paused. Refreshing every 10 s.")),
+        _mark("Offline", "off", "The database does not answer. What you see may be old."),
+    )
+    cut_off = _mark("Offline", "off", "The dashboard does not answer. What you see may be old.")
+    return rx.el.span(
+        rx.el.span(link_words, class_name="ry-told"), rx.el.span(cut_off, class_name="ry-cut"), role="status"
+    )
+
+
+def _banner(icon_name: str, text: rx.Component, color: str, *acts: rx.Component, class_name: str = "") -> rx.Component:
+    return rx.el.div(
+        icon(icon_name),
+        text,
+        *acts,
+        class_name=f"ry-banner {class_name}".strip(),
+        custom_attrs={"data-accent-color": color, "data-testid": "connection-banner"},
+    )
+
+
+def _words(*parts: rx.Component | str) -> rx.Component:
+    return rx.el.span(*parts, class_name="grow")
+
+
+def _since() -> rx.Component:
+    at = SessionState.link_since
+    return rx.cond(at != "", rx.fragment(" since ", clock_seconds(at)), rx.fragment())
+
+
+def connection_banner() -> rx.Component:
+    """Say what is broken and since when, what becomes of running work, and offer to try now."""
+    again = rx.button("Try now", on_click=SessionState.try_now, variant="ghost", color_scheme="gray", size="1")
+    paused = _words("Live updates paused. Refreshing every 10 s. Jobs are not affected.")
+    away = _words("Out of contact with the database", _since(), ". What you see may be old. ", KEPT)
+    link_words = rx.match(
+        SessionState.link,
+        ("live", rx.fragment()),
+        ("polling", _banner("refresh-cw", paused, "amber", again, class_name="late")),
+        _banner("wifi-off", away, "red", again),
+    )
+    since = rx.el.span(custom_attrs={"data-cut-since": ""})
+    alone = _words(
+        "No connection to the dashboard", since, ". Reconnecting… What you see may be old, and nothing is sent."
+    )
+    return rx.fragment(
+        rx.el.div(link_words, class_name="ry-told"), rx.el.div(_banner("wifi-off", alone, "red"), class_name="ry-cut")
+    )

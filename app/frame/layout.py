@@ -1,0 +1,111 @@
+"""The frame of every page behind the sign-in: sidebar, top bar, connection mark, page."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import reflex as rx
+
+from app.frame.connection import connection_banner, connection_mark
+from app.frame.keyboard import keyboard_help
+from app.frame.palette.dialog import palette, palette_button
+from app.frame.session import SessionState
+from app.frame.sidebar import bottom_tabs, sidebar, small_menu
+from app.ui.icons import icon
+
+
+def _crumb(label: rx.Var[str] | str, href: str) -> rx.Component:
+    # A link without a name, until the name is known, would be one that nobody can read.
+    link = rx.fragment(rx.el.a(label, href=href, class_name="hide-s"), rx.el.span("/", class_name="sep hide-s"))
+    return rx.cond(label != "", link, rx.fragment()) if isinstance(label, rx.Var) else link
+
+
+def _top(title: rx.Var[str] | str, crumbs: Sequence[tuple[rx.Var[str] | str, str]]) -> rx.Component:
+    return rx.el.header(
+        rx.el.span(small_menu(), class_name="only-s"),
+        rx.el.nav(
+            _crumb(SessionState.org_name, "/dashboard/runners"),
+            *[_crumb(label, href) for label, href in crumbs],
+            rx.el.b(title),
+            class_name="ry-crumb",
+            aria_label="Breadcrumb",
+        ),
+        palette_button(),
+        connection_mark(),
+        rx.icon_button(
+            rx.color_mode_cond(icon("moon"), icon("sun")),
+            on_click=rx.toggle_color_mode,
+            variant="ghost",
+            color_scheme="gray",
+            size="1",
+            aria_label="Switch between light and dark",
+            title="Switch between light and dark",
+            custom_attrs={"data-local": ""},
+        ),
+        class_name="ry-top",
+    )
+
+
+def page(
+    *children: rx.Component,
+    title: rx.Var[str] | str,
+    active: str,
+    crumbs: Sequence[tuple[rx.Var[str] | str, str]] = (),
+    dialogs: Sequence[rx.Component] = (),
+    foot: rx.Component | None = None,
+) -> rx.Component:
+    """Put a page into the frame.
+
+    `active` is the menu entry: runners, jobs, modules or settings. `crumbs` are the
+    (label, href) between the organisation and the title. `dialogs` stand outside the
+    page's flow: sheets, confirmations. `foot` stays in sight below the page: a decision.
+    """
+    return rx.el.div(
+        rx.el.a("Skip to the page", href="#main", class_name="ry-skip"),
+        sidebar(active),
+        rx.el.div(
+            _top(title, crumbs),
+            connection_banner(),
+            rx.el.main(*children, class_name="ry-page", id="main", tab_index=-1),
+            *([foot] if foot is not None else []),
+            class_name="ry-main",
+        ),
+        bottom_tabs(active),
+        keyboard_help(),
+        palette(),
+        *dialogs,
+        class_name="ry-shell",
+    )
+
+
+def new_button(icon_name: str, label: str, event: Any) -> rx.Component:
+    """What a page is there to begin; the key `n` presses it."""
+    return rx.button(
+        icon(icon_name),
+        label,
+        on_click=event,
+        color_scheme="gray",
+        high_contrast=True,
+        custom_attrs={"data-key": "n"},
+    )
+
+
+def admin_button(label: str, icon_name: str, event: Any) -> rx.Component:
+    """A panel's action, for those who may."""
+    button = rx.button(icon(icon_name), label, on_click=event, variant="surface", color_scheme="gray")
+    return rx.cond(SessionState.can_admin, button, rx.fragment())
+
+
+def head(
+    title: rx.Var[str] | rx.Component | str, text: rx.Component | rx.Var[str] | str, *actions: rx.Component
+) -> rx.Component:
+    """Write a page's title, its one sentence, and its actions."""
+    return rx.el.div(
+        rx.el.div(rx.el.h1(title), rx.el.p(text)),
+        rx.el.div(*actions, class_name="ry-acts"),
+        class_name="ry-head",
+    )
+
+
+def panel(*children: rx.Component, **props: object) -> rx.Component:
+    """A white panel."""
+    return rx.el.section(*children, class_name="ry-panel", **props)

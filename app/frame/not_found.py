@@ -1,0 +1,24 @@
+"""The page of addresses that lead nowhere."""
+
+import reflex as rx
+
+from app.frame.card import card
+from app.frame.layout import head, page
+from app.frame.route import Route
+from app.frame.session import SessionState
+
+TITLE, TEXT = "Page not found", "The link may be wrong, or the item was removed."
+
+
+def _back(**props: object) -> rx.Component:
+    button = rx.button("Go to the runners", color_scheme="gray", high_contrast=True, tab_index=-1, **props)
+    return rx.el.a(button, href="/dashboard/runners")
+
+
+def not_found() -> rx.Component:
+    """Say so, and lead back to the fleet; a tab that knows who looks keeps its menu."""
+    framed = page(head(TITLE, TEXT, _back()), title=TITLE, active="")
+    return rx.cond(SessionState.org_id != "", framed, card(TITLE, TEXT, _back(width="100%")))
+
+
+ROUTES = (Route("404", TITLE, not_found),)

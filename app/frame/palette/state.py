@@ -1,0 +1,71 @@
+"""The palette, open or not, and what it found."""
+
+import asyncio
+
+import reflex as rx
+
+from app.frame.palette import view
+from app.frame.palette.recent import RecentState
+from app.frame.palette.view import Group
+from app.frame.session import AppState
+from app.project.errors import AppError
+
+
+class PaletteState(AppState, rx.State):
+    """What was typed, and what there is of it."""
+
+    is_open: bool = False
+    text: str = ""
+    groups: list[Group] = []
+    problem: str = ""
+    _opened_by: str = ""
+
+    @rx.event
+    async def show(self) -> None:
+        """Open it, with what was looked at last and the actions."""
+        self.is_open, self._opened_by = True, self.router.session.session_id
+        await self._find("")
+
+    @rx.event
+    def leave(self) -> None:
+        """Close it when the page that opened it is gone: states outlive a reload, and each load has a socket of its own."""
+        if self._opened_by != self.router.session.session_id:
+            self.is_open = False
+
+    @rx.event
+    def set_open(self, is_open: bool) -> None:
+        """Close it."""
+        self.is_open = is_open and self.is_open
+
+    @rx.event
+    async def search_for(self, text: str) -> None:
+        """Search modules, runners, jobs and actions."""
+        if self.is_open:
+            await self._find(text[:100].strip())
+
+    async def _find(self, text: str) -> None:
+        self.text, self.problem = text, ""
+        who = await self._who()
+        wanted = text.removeprefix(view.ACTIONS_ONLY).strip()
+        acts = view.actions(wanted, can_operate=who.can_operate, can_admin=who.can_admin)
+        self._assign("groups", [*await self._found(text), *view.group("Actions", acts, len(acts))])
+
+    async def _found(self, text: str) -> list[Group]:
+        if not text:
+            seen = (await self.get_state(RecentState))._of(await self._who())
+            return view.group("Recent", seen, len(seen))
+        return [] if text.startswith(view.ACTIONS_ONLY) else await self._search(text)
+
+    async def _search(self, text: str) -> list[Group]:
+        """Ask the three lists at once; what is not answered is said, and the actions stay."""
+        some = {"p_org": await self._org_id(), "p_search": text, "p_limit": view.FEW}
+        try:
+            answers = await asyncio.gather(*(self._rpc(name, some) for _, name, _ in view.LISTS))
+        except AppError as error:
+            self.problem = error.message
+            return []
+        return [
+            shown
+            for (title, _, item), answer in zip(view.LISTS, answers, strict=True)
+            for shown in view.group(title, [item(row) for row in answer["rows"]], answer["total"])
+        ]

@@ -1,0 +1,100 @@
+"""What the palette offers for what was typed: from the answers of the lists, and the few actions that lead somewhere."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypedDict
+from urllib.parse import quote
+
+from app.ui.words import STATUS_WORDS, TYPE_WORDS
+
+Row = Mapping[str, Any]
+# Typed first, it leaves only actions.
+ACTIONS_ONLY = ">"
+FEW = 4
+
+
+class Item(TypedDict):
+    """One line: where it leads, and what stands beside it. `key` is pressed on the page once it is there."""
+
+    id: str
+    icon: str
+    text: str
+    aside: str
+    href: str
+    key: str
+
+
+class Group(TypedDict):
+    """Lines of one kind, with how many there are in all."""
+
+    title: str
+    said: str
+    items: list[Item]
+
+
+ACTIONS: tuple[tuple[str, str, str, str, str, str], ...] = (
+    # id, icon, text, where, key to press there, least role
+    ("runners", "server", "Go to runners", "/dashboard/runners", "", ""),
+    ("jobs", "list-checks", "Go to jobs", "/dashboard/jobs", "", ""),
+    ("needs", "hand", "Jobs that need you", "/dashboard/jobs?view=needs", "", ""),
+    ("modules", "boxes", "Go to modules", "/dashboard/modules", "", ""),
+    ("figures", "chart-line", "Go to figures", "/dashboard/figures", "", ""),
+    ("events", "history", "Go to events", "/dashboard/events", "", ""),
+    ("settings", "settings-2", "Go to settings", "/dashboard/settings", "", ""),
+    ("degraded", "circle-alert", "Degraded runners", "/dashboard/runners?health=degraded", "", ""),
+    ("outdated", "circle-arrow-up", "Outdated runners", "/dashboard/runners?health=outdated", "", ""),
+    ("new-job", "play", "New job…", "/dashboard/jobs", "n", "operate"),
+    ("add-runner", "plus", "Add runner…", "/dashboard/runners", "n", "admin"),
+    ("members", "user-plus", "Invite a member…", "/dashboard/settings/members", "", "admin"),
+)
+
+
+def actions(text: str, *, can_operate: bool, can_admin: bool) -> list[Item]:
+    """The actions that this person may take and whose words have all that was typed."""
+    allowed = {"": True, "operate": can_operate, "admin": can_admin}
+    words = text.casefold().split()
+    return [
+        _item(f"action-{key}", icon, said, "", href, press)
+        for key, icon, said, href, press, role in ACTIONS
+        if allowed[role] and all(word in said.casefold() for word in words)
+    ]
+
+
+def _item(key: str, icon: str, text: str, aside: str, href: str, press: str = "") -> Item:
+    return {"id": key, "icon": icon, "text": text, "aside": aside, "href": href, "key": press}
+
+
+def module(row: Row) -> Item:
+    """A module, with how its last job ended."""
+    path, last = str(row["path"]), row.get("last_job") or {}
+    said = STATUS_WORDS.get(str(last.get("status")), "")
+    return _item(f"module-{row['id']}", "box", path, said, f"/dashboard/modules?path={quote(path)}")
+
+
+def runner(row: Row) -> Item:
+    """A runner, with its status and load."""
+    said = f"{str(row['status']).capitalize()}  {row.get('used') or 0}/{row.get('slots') or 0}"
+    return _item(f"runner-{row['id']}", "server", str(row["name"]), said, f"/dashboard/runners/{row['id']}")
+
+
+def job(row: Row) -> Item:
+    """A job, by its number and what it acts on."""
+    acts_on = row.get("module_path") or row.get("target_name") or "a runner"
+    text = f"#{row['id']} {TYPE_WORDS.get(str(row['type']), '')}, {acts_on}"
+    said = STATUS_WORDS.get(str(row["status"]), "")
+    return _item(f"job-{row['id']}", "list-checks", text, said, f"/dashboard/jobs/{row['id']}")
+
+
+# Each list that is searched: its title, its function, and how a row of it is shown.
+LISTS: tuple[tuple[str, str, Callable[[Row], Item]], ...] = (
+    ("Modules", "list_modules", module),
+    ("Runners", "list_runners", runner),
+    ("Jobs", "list_jobs", job),
+)
+
+
+def group(title: str, items: Sequence[Item], total: int) -> list[Group]:
+    """A group of lines; none where nothing was found."""
+    if not items:
+        return []
+    said = f"{len(items)} of {total:,}" if total > len(items) else str(total)
+    return [{"title": title, "said": said, "items": list(items)}]

@@ -1,0 +1,1 @@
+"""The runner's published versions: their notes and files."""

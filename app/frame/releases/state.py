@@ -1,0 +1,114 @@
+"""The release notes dialog: every published version, what changed, how many runners have it."""
+
+from typing import TypedDict
+
+import reflex as rx
+
+from app.frame.releases.files import RunnerFile, files_of
+from app.frame.session import AppState, say_error
+from app.frame.versions import latest, published
+from app.project.errors import AppError
+from app.project.runtime import runtime
+from app.project.store import OrgStore
+
+
+class ReleaseItem(TypedDict):
+    """One version in the dialog's list."""
+
+    version: str
+    runner_count: str
+    published_at: str
+    is_latest: bool
+    is_breaking: bool
+    channel: str
+    notes: str
+    files: list[RunnerFile]
+
+
+TOPICS = ("worker_releases", "facets")
+NO_RELEASE: ReleaseItem = {
+    "version": "",
+    "runner_count": "",
+    "published_at": "",
+    "is_latest": False,
+    "is_breaking": False,
+    "channel": "",
+    "notes": "",
+    "files": [],
+}
+
+
+def build_releases(store: OrgStore) -> list[ReleaseItem]:
+    """List the releases, newest first, with how many runners report each."""
+    rows = store.rows("worker_releases")
+    newest = latest(rows)
+    counts = (store.facets.get("counts") or {}).get("version") or {}
+    return [
+        {
+            "version": str(row["version"]),
+            "runner_count": str(counts.get(str(row["version"])) or ""),
+            "published_at": str(row.get("published_at") or ""),
+            "is_latest": row["version"] == newest,
+            "is_breaking": bool(row.get("is_breaking")),
+            "channel": str(row.get("channel") or "stable"),
+            "notes": str(row.get("notes") or "No notes were written for this version."),
+            "files": files_of(row),
+        }
+        for row in published(rows)
+    ]
+
+
+def releases_of(store: OrgStore) -> list[ReleaseItem]:
+    """List them, or take the list that was made since the last change."""
+    return store.derive("releases", TOPICS, build_releases)
+
+
+def choose(releases: list[ReleaseItem], version: str) -> ReleaseItem:
+    """Find a version's notes; the newest stable one's when it is not there, or was withdrawn."""
+    named = [item for item in releases if item["version"] == version]
+    newest = [item for item in releases if item["is_latest"]]
+    return (named or newest or releases or [NO_RELEASE])[0]
+
+
+class ReleaseNotesState(AppState, rx.State):
+    """The dialog, open or not."""
+
+    is_open: bool = False
+    releases: list[ReleaseItem] = []
+    chosen: ReleaseItem = NO_RELEASE
+
+    @rx.event
+    async def show(self, version: str) -> rx.event.EventSpec | None:
+        """Open the notes of a version; the newest when none is named."""
+        who = await self._who()
+        try:
+            store = await runtime().hub.open(who.org_id, await who._must_session())
+        except AppError as error:
+            return say_error(error)
+        releases = releases_of(store)
+        if not releases:
+            return rx.toast.info("No release has been published yet.")
+        self._tell(releases, version)
+        self.is_open = True
+        return None
+
+    def _tell(self, releases: list[ReleaseItem], version: str) -> None:
+        self._assign("releases", releases)
+        self._assign("chosen", choose(releases, version))
+
+    def _watch(self, store: OrgStore) -> None:
+        """Show in the open dialog what was published or withdrawn meanwhile; what is being read stays."""
+        if self.is_open:
+            releases = releases_of(store)
+            self._tell(releases, self.chosen["version"])
+            self._assign("is_open", bool(releases))
+
+    @rx.event
+    def choose(self, version: str) -> None:
+        """Read another version's notes."""
+        self._tell(self.get_value("releases"), version)
+
+    @rx.event
+    def set_open(self, is_open: bool) -> None:
+        """Close the dialog, or open it again."""
+        self.is_open = is_open and bool(self.releases)

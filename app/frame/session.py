@@ -1,0 +1,198 @@
+"""Who looks, at which organisation, and what they may do there."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, TypedDict
+
+import reflex as rx
+
+from app.frame.versions import latest
+from app.http.cookies import read_sid
+from app.project.errors import AppError, NotThere, SignedOut
+from app.project.models import BrowserSession, Filter, Organisation, Page, Query, Row
+from app.project.runtime import runtime
+from app.project.store import Link, OrgStore
+from app.ui.words import initials
+
+OPERATORS = frozenset({"owner", "admin", "operator"})
+ADMINS = frozenset({"owner", "admin"})
+NEEDS_ME = ("AWAITING_APPROVAL", "NEEDS_ATTENTION")
+# What the mark of the connection and the counts beside the menu are made of.
+LINK_TOPICS = ("link", "counts", "worker_releases", "facets")
+# The most that REST answers at once.
+REST_ROWS = 1000
+
+
+class OrgItem(TypedDict):
+    """An entry of the organisation menu."""
+
+    id: str
+    name: str
+    initials: str
+    role: str
+
+
+class Sparing(rx.State, mixin=True):
+    """A state that sends only what differs: whatever is assigned is sent, and sent whole."""
+
+    def __init_subclass__(cls, mixin: bool = False, **kwargs: Any) -> None:
+        """Have no event kept while there is no connection: a click of minutes ago is not what somebody wants now."""
+        super().__init_subclass__(mixin=mixin, **kwargs)
+        for handler in cls.event_handlers.values():
+            handler.event_actions.setdefault("temporal", True)
+
+    def _assign(self, name: str, value: object) -> None:
+        """Assign unless it is so already; compared without Reflex's proxy, which costs ten times as much."""
+        held = self.get_value(name)
+        if held is not value and held != value:
+            setattr(self, name, value)
+
+
+class SessionState(Sparing, rx.State):
+    """The signed-in person of this tab; every other state asks it."""
+
+    email: str = ""
+    user_id: str = ""
+    orgs: list[OrgItem] = []
+    org_id: str = ""
+    org_name: str = ""
+    org_initials: str = ""
+    role: str = ""
+    can_operate: bool = False
+    can_admin: bool = False
+    link: str = Link.POLLING.value
+    link_since: str = ""
+    runner_count: int = 0
+    needs_me_count: int = 0
+    module_count: int = 0
+    is_counted: bool = False
+    outdated_count: int = 0
+    outdated_by_job: int = 0
+    latest_version: str = ""
+
+    def _sid(self) -> str:
+        """Whose cookie the tab's connection carries."""
+        return read_sid(self.router.headers.cookie or "")
+
+    async def _session(self) -> BrowserSession | None:
+        sid = self._sid()
+        return await runtime().authorized.sessions.get(sid) if sid else None
+
+    async def _must_session(self) -> BrowserSession:
+        session = await self._session()
+        if session is None:
+            raise SignedOut
+        return session
+
+    async def _begin(self) -> BrowserSession:
+        """Learn who looks and choose the organisation; raises when there is nobody or none."""
+        session = await self._must_session()
+        rows = await runtime().authorized.rpc(session, "my_organizations")
+        organisations = [Organisation.from_row(row) for row in rows or []]
+        runtime().hub.members.note(session, frozenset(org.id for org in organisations))
+        self.email, self.user_id = session.email, session.user_id
+        self.orgs = [{"id": o.id, "name": o.name, "initials": initials(o.name), "role": o.role} for o in organisations]
+        chosen = next((o for o in organisations if o.id == session.org_id), None)
+        chosen = chosen or next(iter(organisations), None)
+        if chosen is None:
+            self._clear_org()
+            raise NotThere("You belong to no organisation yet.", "Create one, or ask for an invitation.")
+        await self._choose(session, chosen)
+        return session
+
+    async def _choose(self, session: BrowserSession, org: Organisation) -> None:
+        self.org_id, self.org_name, self.org_initials = org.id, org.name, initials(org.name)
+        self.role = org.role
+        self.can_operate, self.can_admin = org.role in OPERATORS, org.role in ADMINS
+        if session.org_id != org.id:
+            session.org_id = org.id
+            await runtime().authorized.sessions.put(session)
+
+    def _clear_org(self) -> None:
+        self.org_id = self.org_name = self.org_initials = self.role = ""
+        self.can_operate = self.can_admin = False
+
+    def _show_link(self, store: OrgStore) -> None:
+        """Tell how changes arrive, and the counts beside the menu entries."""
+        jobs = store.counts("jobs")
+        self._assign("is_counted", True)
+        self._assign("link", store.link.value)
+        self._assign("link_since", store.link_since)
+        self._assign("runner_count", int(store.counts("workers").get("total") or 0))
+        self._assign("latest_version", latest(store.rows("worker_releases")))
+        self._assign("outdated_by_job", int(store.facets.get("updated_by_job") or 0))
+        self._assign("outdated_count", int(store.facets.get("outdated") or 0))
+        self._assign("needs_me_count", sum(int(jobs.get(status) or 0) for status in NEEDS_ME))
+
+    def _lose_link(self) -> None:
+        """Say that the database does not answer, and since when."""
+        if self.link != Link.OFFLINE.value:
+            self.link, self.link_since = Link.OFFLINE.value, datetime.now(UTC).isoformat()
+
+    async def _count_modules(self, session: BrowserSession) -> None:
+        filters = (Filter("org_id", "eq", self.org_id), Filter("deleted_at", "is", "null"))
+        query = Query(columns="id", filters=filters, limit=1, is_counted=True)
+        self.module_count = (await runtime().authorized.select(session, "modules", query)).total
+
+    @rx.event
+    def try_now(self) -> rx.event.EventSpec | None:
+        """Try to go live again at once; a page that was never loaded is loaded again."""
+        if not self.org_id:
+            return rx.call_script("window.location.reload()")
+        runtime().hub.nudge(self.org_id)
+        return None
+
+    @rx.event
+    async def switch_organisation(self, org_id: str) -> rx.event.EventSpec | None:
+        """Look at another organisation of mine."""
+        if org_id not in {org["id"] for org in self.orgs}:
+            return None
+        session = await self._must_session()
+        session.org_id = org_id
+        await runtime().authorized.sessions.put(session)
+        # A full load: nothing of the other organisation may stay in this tab's states.
+        return rx.call_script("window.location.assign('/dashboard/runners')")
+
+
+class AppState(Sparing, mixin=True):
+    """What every page's state can do: call the project as the person who looks."""
+
+    async def _who(self) -> SessionState:
+        return await self.get_state(SessionState)
+
+    async def _org_id(self) -> str:
+        return (await self._who()).org_id
+
+    async def _rpc(self, name: str, args: dict[str, Any] | None = None) -> Any:
+        session = await (await self._who())._must_session()
+        return await runtime().authorized.rpc(session, name, args)
+
+    async def _invoke(self, name: str, body: dict[str, Any]) -> Any:
+        session = await (await self._who())._must_session()
+        return await runtime().authorized.invoke(session, name, body)
+
+    async def _select(self, table: str, query: Query | None = None) -> Page:
+        session = await (await self._who())._must_session()
+        return await runtime().authorized.select(session, table, query)
+
+    async def _select_all(self, table: str, query: Query) -> list[Row]:
+        """Read every row, however many answers it takes; the query has an order."""
+        rows: list[Row] = []
+        while True:
+            page = await self._select(table, replace(query, limit=REST_ROWS, offset=len(rows)))
+            rows += page.rows
+            if len(page.rows) < REST_ROWS:
+                return rows
+
+
+def connection_of(root: rx.State) -> tuple[str, str]:
+    """Name the socket that a tab is connected by and the session of its cookie; `router` makes all of its parts anew for each look."""
+    session, headers = (root.get_value(f"rx_router_{part}") for part in ("session", "headers"))
+    return session.session_id, read_sid(headers.cookie or "")
+
+
+def say_error(error: AppError) -> rx.event.EventSpec:
+    """Tell what happened and what next, as a toast for something I did."""
+    if isinstance(error, SignedOut):
+        return rx.redirect("/login")
+    return rx.toast.error(error.message, description=error.hint, duration=8000)

@@ -1,1 +1,0 @@
-"""A job's log over HTTP."""

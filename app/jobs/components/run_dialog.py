@@ -1,0 +1,248 @@
+"""The dialog that asks what to run; destroying asks for the module's name."""
+
+import reflex as rx
+
+from app.jobs.state.run import PRIORITIES, TYPES, ModuleChoice, RunnerChoice, RunState
+from app.ui.dialog import act_button, cancel, dialog_acts
+from app.ui.icons import icon
+from app.ui.words import TYPE_WORDS
+
+# So many modules are found without a filter.
+FEW = 10
+
+
+def _field(label: str, control: rx.Component, hint: rx.Component | rx.Var[str] | str = "") -> rx.Component:
+    return rx.el.div(rx.el.span(label, class_name="ry-lab"), control, rx.el.small(hint), class_name="ry-f")
+
+
+def _module_item(module: rx.Var[ModuleChoice]) -> rx.Component:
+    return rx.select.item(module["path"], value=module["id"])
+
+
+def _module() -> rx.Component:
+    search = rx.input(
+        placeholder="Filter modules",
+        on_change=RunState.search_for.debounce(200),
+        aria_label="Filter modules",
+        auto_complete="off",
+        custom_attrs={"spellCheck": "false"},
+    )
+    choice = rx.select.root(
+        rx.select.trigger(aria_label="Module", class_name="ry-mono"),
+        rx.select.content(rx.foreach(RunState.modules, _module_item)),
+        value=RunState.module_id,
+        on_change=RunState.set_module,
+    )
+    none = rx.el.span("No modules match.", class_name="mut")
+    return _field(
+        "Module",
+        rx.fragment(
+            rx.cond(RunState.total > FEW, search, rx.fragment()),
+            rx.cond(RunState.modules.length() > 0, choice, none),
+        ),
+    )
+
+
+def _type() -> rx.Component:
+    return _field(
+        "Operation",
+        rx.select.root(
+            rx.select.trigger(aria_label="Operation"),
+            rx.select.content(*[rx.select.item(TYPE_WORDS[name], value=name) for name in TYPES]),
+            value=RunState.type,
+            on_change=RunState.set_type,
+        ),
+        RunState.effect,
+    )
+
+
+def _typed() -> rx.Component:
+    return rx.el.div(
+        rx.el.label("Type ", rx.el.span(RunState.name, class_name="ry-mono"), " to confirm", html_for="run-name"),
+        rx.input(
+            id="run-name",
+            name="confirmed",
+            value=RunState.typed,
+            on_change=RunState.set_typed,
+            auto_complete="off",
+            custom_attrs={"spellCheck": "false"},
+        ),
+        class_name="ry-f",
+    )
+
+
+def _approvals() -> rx.Component:
+    is_asked = (RunState.approvals > 0) & ((RunState.type == "APPLY") | (RunState.type == "DESTROY"))
+    words = rx.cond(RunState.approvals == 1, "1 approval", RunState.approvals.to_string() + " approvals")
+    return rx.cond(
+        is_asked,
+        rx.el.p(icon("hand"), rx.el.span("Its plan waits for ", words, "."), class_name="ry-row c6"),
+        rx.fragment(),
+    )
+
+
+def _lock() -> rx.Component:
+    note = rx.el.div(
+        icon("lock", ""),
+        rx.el.p(RunState.lock, " ", rx.el.span("Nothing can be applied until it is unlocked.")),
+        class_name="ry-note",
+        custom_attrs={"data-accent-color": "amber", "data-testid": "run-locked"},
+    )
+    return rx.cond(RunState.lock != "", note, rx.fragment())
+
+
+def _goes() -> rx.Component:
+    """How much a destroy removes, in numbers."""
+    many = RunState.resources.to_string() + " resources are destroyed"
+    number = rx.cond(RunState.resources == 1, "1 resource is destroyed", many)
+    none = "The state has no resources: there is nothing to destroy."
+    words = rx.cond(RunState.resources > 0, number + ", as far as the state knows.", none)
+    return rx.cond(
+        RunState.type == "DESTROY",
+        rx.el.p(icon("flame"), rx.el.span(words), class_name="ry-row c6", custom_attrs={"data-testid": "goes"}),
+        rx.fragment(),
+    )
+
+
+def _text(name: str, label: str, hint: str, *, is_long: bool = True) -> rx.Component:
+    make = rx.text_area if is_long else rx.input
+    attributes = {"rows": "2", "class_name": "ry-mono"} if is_long else {"auto_complete": "off"}
+    return rx.el.div(
+        rx.el.label(label, html_for=f"run-{name}"),
+        make(id=f"run-{name}", name=name, custom_attrs={"spellCheck": "false"}, **attributes),
+        rx.el.small(hint),
+        class_name="ry-f",
+    )
+
+
+def _runner_item(runner: rx.Var[RunnerChoice]) -> rx.Component:
+    return rx.select.item(runner["name"], value=runner["id"])
+
+
+def _choices() -> rx.Component:
+    priority = rx.select.root(
+        rx.select.trigger(aria_label="Priority"),
+        rx.select.content(*[rx.select.item(word, value=value) for value, word in PRIORITIES.items()]),
+        value=RunState.priority,
+        on_change=RunState.set_priority,
+    )
+    pin = rx.select.root(
+        rx.select.trigger(aria_label="Runner"),
+        rx.select.content(rx.select.item("Not pinned", value="any"), rx.foreach(RunState.runners, _runner_item)),
+        value=RunState.pin,
+        on_change=RunState.set_pin,
+    )
+    refresh = rx.el.label(
+        rx.checkbox(checked=RunState.is_refresh_only, on_change=RunState.set_refresh_only, aria_label="Refresh only"),
+        "Refresh only: bring the state up to date, plan no change",
+        class_name="ry-row c6",
+    )
+    return rx.fragment(
+        rx.el.div(_field("Priority", priority), _field("Runner", pin), class_name="ry-grid2"),
+        rx.cond(RunState.type == "PLAN", refresh, rx.fragment()),
+    )
+
+
+def _options() -> rx.Component:
+    """What a job may be asked for besides its type; folded until somebody wants it."""
+    is_planned = (RunState.type != "OUTPUT") & (RunState.type != "DRIFT")
+    fold = rx.button(
+        rx.cond(RunState.has_options, icon("chevron-down"), icon("chevron-right")),
+        "Options",
+        on_click=RunState.show_options,
+        type="button",
+        variant="ghost",
+        color_scheme="gray",
+        size="1",
+        aria_expanded=RunState.has_options,
+        custom_attrs={"data-testid": "run-options"},
+    )
+    fields = rx.fragment(
+        rx.cond(
+            is_planned,
+            rx.fragment(
+                _text("targets", "Targets", "Only these resources, one address per line."),
+                _text("replace", "Replace", "Recreated even if nothing changed, one address per line."),
+            ),
+            rx.fragment(),
+        ),
+        _choices(),
+    )
+    return rx.fragment(
+        _text("reason", "Message", "Why you run it. Shown with the job.", is_long=False),
+        rx.el.div(fold),
+        rx.cond(RunState.has_options, fields, rx.fragment()),
+    )
+
+
+def _title() -> rx.Component:
+    words = [(name, TYPE_WORDS[name]) for name in TYPES]
+    return rx.cond(
+        RunState.has_choice,
+        rx.el.span("New job"),
+        rx.el.span(rx.match(RunState.type, *words, "Run"), " ", RunState.path, "?"),
+    )
+
+
+def _acts() -> rx.Component:
+    is_destroy = RunState.type == "DESTROY"
+    go = rx.button(
+        icon("play"),
+        rx.match(
+            RunState.type, ("APPLY", "Plan and review"), *[(name, TYPE_WORDS[name]) for name in TYPES[2:]], "Plan"
+        ),
+        color_scheme="gray",
+        high_contrast=True,
+        type="submit",
+        disabled=(RunState.module_id == "") | (RunState.lock != "") | (RunState.modules.length() == 0),
+        custom_attrs={"data-testid": "run"},
+    )
+    destroy = rx.button(
+        "Plan the destroy",
+        color_scheme="red",
+        type="submit",
+        disabled=(RunState.typed != RunState.name) | (RunState.lock != ""),
+        custom_attrs={"data-testid": "run"},
+    )
+    return dialog_acts(cancel(RunState.close), rx.cond(is_destroy, destroy, go))
+
+
+def _body() -> rx.Component:
+    return rx.el.div(
+        rx.cond(RunState.has_choice, rx.fragment(_module(), _type()), rx.el.p(RunState.effect)),
+        _lock(),
+        _goes(),
+        _approvals(),
+        rx.cond(RunState.type == "DESTROY", _typed(), rx.fragment()),
+        _options(),
+        class_name="ry-dialog-body",
+    )
+
+
+def _no_modules() -> rx.Component:
+    return rx.el.div(
+        rx.el.p("A job runs a module, and there is none yet."),
+        dialog_acts(
+            cancel(RunState.close),
+            rx.link(act_button("New module", on_click=RunState.close), href="/dashboard/modules?new=1"),
+        ),
+        class_name="mut",
+    )
+
+
+def run_dialog() -> rx.Component:
+    """Ask what to run, with what it would do."""
+    return rx.alert_dialog.root(
+        rx.alert_dialog.content(
+            rx.alert_dialog.title(_title(), size="4", margin_bottom="6px"),
+            rx.alert_dialog.description("What a job would do, before it is queued.", class_name="sr"),
+            rx.cond(
+                RunState.total > 0,
+                rx.form(_body(), _acts(), on_submit=RunState.confirm, reset_on_submit=False),
+                _no_modules(),
+            ),
+            max_width="480px",
+            on_escape_key_down=RunState.close,
+        ),
+        open=RunState.is_open,
+    )

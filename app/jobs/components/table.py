@@ -1,0 +1,41 @@
+"""A job as a row of a table: number and type, status with its reason, plan counts."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.ui.badges import job_badge, tag
+
+
+def job_link(job: Any) -> rx.Component:
+    """Number and type."""
+    number = job["id"].to_string()
+    link = rx.link("#" + number, href="/dashboard/jobs/" + number, class_name="num", custom_attrs={"data-open": ""})
+    return rx.el.div(link, tag(job["type"], is_mono=True), class_name="ry-row")
+
+
+def plan_counts(job: Any) -> rx.Component:
+    """What a plan adds, changes and destroys; zeros are quiet."""
+    added, changed, removed = (job[name].to(int) for name in ("added", "changed", "removed"))
+    return rx.el.span(
+        rx.el.span("+", added, class_name=rx.cond(added > 0, "p-c", "mut")),
+        "\u2002",
+        rx.el.span("~", changed, class_name=rx.cond(changed > 0, "p-u", "mut")),
+        "\u2002",
+        rx.el.span("−", removed, class_name=rx.cond(removed > 0, "p-d", "mut")),
+        class_name="num",
+    )
+
+
+def job_status(job: Any) -> rx.Component:
+    """The badge and, beside it, why."""
+    said = rx.cond(
+        job["has_plan"],
+        rx.el.span(plan_counts(job), class_name="ry-why hide-s"),
+        rx.cond(
+            (job["status"] == "QUEUED") & (job["reason"] == ""),
+            rx.link("Why waiting?", href="/dashboard/jobs/" + job["id"].to_string(), class_name="ry-why mut hide-s"),
+            rx.el.span(job["reason"], class_name="ry-why hide-s ry-el", title=job["reason"]),
+        ),
+    )
+    return rx.el.div(job_badge(job["status"].to(str)), said, class_name="ry-row")

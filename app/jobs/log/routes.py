@@ -1,0 +1,110 @@
+"""A job's log in pieces. Row level security decides who reads it; the parser decides what is left of it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
+
+from app.http.guard import BadQuery, guarded, number
+from app.jobs.log import pages
+from app.jobs.log.find import pattern
+from app.project.errors import NotThere
+from app.project.models import BrowserSession, Filter, Query, Row
+from app.project.runtime import Runtime
+
+INDEX_ROWS = 1000
+MAX_CHUNKS = 200
+DOWNLOAD_CHUNKS = 100
+FIND_CHUNKS = 500
+MAX_WORDS = 200
+_INDEX_COLUMNS = "seq,step,line_count,bytes,created_at"
+
+
+def build_routes(runtime: Runtime) -> list[BaseRoute]:
+    """Name the log's routes."""
+    return [
+        Route("/api/jobs/{job}/log/index", guarded(runtime, index)),
+        Route("/api/jobs/{job}/log/lines", guarded(runtime, lines)),
+        Route("/api/jobs/{job}/log/find", guarded(runtime, find)),
+        Route("/api/jobs/{job}/log.txt", guarded(runtime, download)),
+    ]
+
+
+async def _filters(runtime: Runtime, session: BrowserSession, request: Request) -> tuple[Filter, ...]:
+    job, attempt = number(request, "job"), number(request, "attempt")
+    query = Query(columns="attempt,created_at,log_day", filters=(Filter("id", "eq", str(job)),), limit=1)
+    rows = (await runtime.authorized.select(session, "provision_jobs", query)).rows
+    return (Filter("job_id", "eq", str(job)), Filter("attempt", "eq", str(attempt)), *_days(rows, attempt))
+
+
+def _days(rows: list[Row], attempt: int) -> tuple[Filter, ...]:
+    """Name the days of the log: without them the database locks and reads the partition of every day."""
+    last = rows[0]["log_day"] if rows else None
+    if not last:
+        return (Filter("log_day", "is", "null"),)
+    first = last if attempt == rows[0]["attempt"] else str(rows[0]["created_at"])[:10]
+    return (Filter("log_day", "gte", first), Filter("log_day", "lte", last))
+
+
+async def index(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
+    """Say which chunks there are after one."""
+    after = Filter("seq", "gt", str(number(request, "after")))
+    filters = (*await _filters(runtime, session, request), after)
+    query = Query(columns=_INDEX_COLUMNS, filters=filters, order="seq", limit=INDEX_ROWS)
+    rows = (await runtime.authorized.select(session, "job_log_chunks", query)).rows
+    return JSONResponse({**pages.index(rows), "more": len(rows) == INDEX_ROWS})
+
+
+async def lines(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
+    """Return the lines of some chunks that lie together."""
+    first, last = number(request, "from"), number(request, "to")
+    if not 1 <= first <= last or last - first >= MAX_CHUNKS:
+        raise BadQuery
+    # The chunk before is read as well: it may leave a colour switched on.
+    rows = await _read(runtime, session, await _filters(runtime, session, request), first - 1, last)
+    before = rows.pop(0) if rows and rows[0]["seq"] < first else None
+    # Parsing takes milliseconds that everybody else's events would wait for.
+    return JSONResponse({"chunks": await asyncio.to_thread(pages.page, rows, before)})
+
+
+async def _read(
+    runtime: Runtime, session: BrowserSession, filters: tuple[Filter, ...], first: int, last: int
+) -> list[Row]:
+    span = (Filter("seq", "gte", str(first)), Filter("seq", "lte", str(last)))
+    query = Query(columns="seq,step,body", filters=(*filters, *span), order="seq", limit=MAX_CHUNKS + 1)
+    return (await runtime.authorized.select(session, "job_log_chunks", query)).rows
+
+
+async def find(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
+    """Say which chunks of a span have these words in them; the browser then reads only those."""
+    first, last, words = number(request, "from"), number(request, "to"), request.query_params.get("q", "")
+    if not 1 <= first <= last or last - first >= FIND_CHUNKS or not 1 <= len(words) <= MAX_WORDS:
+        raise BadQuery
+    span = (Filter("seq", "gte", str(first)), Filter("seq", "lte", str(last)))
+    filters = (*await _filters(runtime, session, request), *span, Filter("body", "imatch", pattern(words)))
+    query = Query(columns="seq", filters=filters, order="seq", limit=FIND_CHUNKS)
+    rows = (await runtime.authorized.select(session, "job_log_chunks", query)).rows
+    return JSONResponse({"seqs": [int(row["seq"]) for row in rows]})
+
+
+async def download(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
+    """Return the whole log as plain text, read while it is sent."""
+    filters = await _filters(runtime, session, request)
+    newest = Query(columns="seq", filters=filters, order="seq", is_descending=True, limit=1)
+    rows = (await runtime.authorized.select(session, "job_log_chunks", newest)).rows
+    if not rows:
+        raise NotThere("This job has no log.", "It may be past its retention period.")
+    name = f"job-{number(request, 'job')}-attempt-{number(request, 'attempt')}.log"
+    body = _texts(runtime, session, filters, int(rows[0]["seq"]))
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return StreamingResponse(body, media_type="text/plain; charset=utf-8", headers=headers)
+
+
+async def _texts(
+    runtime: Runtime, session: BrowserSession, filters: tuple[Filter, ...], last: int
+) -> AsyncIterator[str]:
+    for first in range(1, last + 1, DOWNLOAD_CHUNKS):
+        rows = await _read(runtime, session, filters, first, min(last, first + DOWNLOAD_CHUNKS - 1))
+        yield await asyncio.to_thread(pages.text, rows)

@@ -1,0 +1,38 @@
+"""An icon and a word for each event of a job that the database records."""
+
+JOB_EVENTS: dict[str, tuple[str, str]] = {
+    "enqueued": ("plus", "Requested"),
+    "approved": ("hand", "Approved"),
+    "confirmed": ("hand", "Confirmed"),
+    "outdated": ("ban", "Out of date"),
+    "approval": ("hand", "Approved"),
+    "rejected": ("ban", "Rejected"),
+    "approval_expired": ("ban", "Approval expired"),
+    "claimed": ("circle-dot", "Claimed"),
+    "started": ("play", "Started"),
+    "returned": ("undo-2", "Returned to the queue before it started"),
+    "lost": ("unplug", "Runner lost"),
+    "attention": ("triangle-alert", "Runner lost during the change"),
+    "exhausted": ("circle-x", "Runner lost, and no attempt is left"),
+    "quarantined": ("circle-x", "Quarantined: two runners were lost with it"),
+    "succeeded": ("circle-check", "Succeeded"),
+    "failed": ("circle-x", "Failed"),
+    "cancelled": ("ban", "Cancelled"),
+    "cancel_requested": ("square", "Stop requested"),
+    "log_mismatch": ("triangle-alert", "Log incomplete"),
+    "late_report": ("inbox", "Late report recorded, not applied"),
+    "retried": ("rotate-cw", "Run again"),
+    "retried_as": ("rotate-cw", "Run again as a new job"),
+    "marked_failed": ("circle-x", "Marked as failed"),
+    "resolved": ("check", "Decided"),
+    "lock_released": ("lock-open", "State lock released"),
+    "state_kept": ("history", "A state was not stored"),
+    "resumed": ("play", "Runner back in contact"),
+}
+# What a person decided about a job that was lost.
+DECISIONS = {
+    "refresh_plan": "Check requested",
+    "retry": "Run again",
+    "mark_failed": "Marked as failed",
+    "release_lock": "State lock released",
+}

@@ -1,0 +1,79 @@
+"""The rows of the jobs table."""
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+from app.jobs.view import words
+
+Row = Mapping[str, Any]
+
+
+class JobRow(TypedDict):
+    """One job as the list shows it; times are the database's, the browser makes words of them."""
+
+    id: int
+    type: str
+    path: str
+    module_id: str
+    status: str
+    reason: str
+    has_plan: bool
+    added: int
+    changed: int
+    removed: int
+    runner: str
+    worker_id: str
+    attempt: str
+    since: str
+    until: str
+    by: str
+    created_at: str
+
+
+def build_row(job: Row) -> JobRow:
+    """Read a job's row; a listed one names the runner that a lifecycle job acts on."""
+    plan = words.changes(job.get("plan_summary")) if job.get("status") == "SUCCEEDED" else None
+    added, changed, removed = plan or (0, 0, 0)
+    said = words.reason(job)
+    since, until = span(job)
+    return {
+        "id": int(job["id"]),
+        "type": str(job["type"]),
+        "path": target(job),
+        "module_id": str(job.get("module_id") or ""),
+        "status": str(job["status"]),
+        "reason": said,
+        "has_plan": plan is not None and not said,
+        "added": added,
+        "changed": changed,
+        "removed": removed,
+        "runner": str(job.get("worker_name") or ""),
+        "worker_id": str(job.get("worker_id") or ""),
+        "attempt": words.attempt(job),
+        "since": since,
+        "until": until,
+        "by": str(job.get("created_by_label") or ""),
+        "created_at": str(job.get("created_at") or ""),
+    }
+
+
+def target(job: Row) -> str:
+    """Say what a job acts on: a module's path, a runner's name, or an identity."""
+    if job.get("target_identity_id"):
+        # Only the job's own page has the payload with the name in it.
+        lifecycle = (job.get("payload") or {}).get("lifecycle") or {}
+        return str((lifecycle.get("identity") or {}).get("name") or "a cloud identity")
+    return str(job.get("module_path") or job.get("target_name") or "a runner")
+
+
+def span(job: Row) -> tuple[str, str]:
+    """Say from when and until when the time beside a job runs: its wait, then its run, then both ends of its run."""
+    created, started = str(job.get("created_at") or ""), str(job.get("started_at") or job.get("claimed_at") or "")
+    status = job.get("status")
+    if status == "AWAITING_APPROVAL":
+        return created, ""
+    if status == "QUEUED":
+        return str(job.get("queued_at") or created), ""
+    if status in words.RUNNING:
+        return started or created, ""
+    return started or created, str(job.get("finished_at") or job.get("updated_at") or "")

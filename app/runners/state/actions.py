@@ -1,0 +1,282 @@
+"""What can be done to a runner: asked with its effect in numbers, then done by the database."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.frame.releases.files import newest_files
+from app.frame.session import AppState, say_error
+from app.frame.versions import breaking_ahead, latest, update_kind
+from app.project.errors import AppError
+from app.project.models import Filter, Query, Row
+from app.project.runtime import runtime
+from app.project.store import OrgStore
+from app.runners.view import commands
+from app.runners.view.reach import reach_of, say_reach
+from app.runners.view.tokens import make_token
+from app.ui.words import count
+
+KINDS = ("drain", "disable", "remove", "rotate", "update", "update_all", "update_by_hand", "deploy")
+UPDATES = ("update", "update_all", "update_by_hand")
+FLEET_WIDE = ("update_all", "update_by_hand")
+OVERLAPS = {"0": "now", "3600": "in 1 hour", "86400": "in 24 hours", "604800": "in 7 days"}
+
+
+class RunnerActionState(AppState, rx.State):
+    """The confirmation that is open, if any."""
+
+    kind: str = ""
+    worker_id: str = ""
+    worker_name: str = ""
+    effect: str = ""
+    reason: str = ""
+    typed: str = ""
+    overlap: str = "86400"
+    is_busy: bool = False
+    rotated_id: str = ""
+    update_commands: dict[str, str] = {}
+    update_way: str = "systemd"
+    breaking: list[str] = []
+    has_read: bool = False
+    _asked_on: tuple[str, str] = ("", "")
+
+    async def _store(self) -> OrgStore:
+        who = await self._who()
+        return await runtime().hub.open(who.org_id, await who._must_session())
+
+    async def _worker(self, worker_id: str) -> Row | None:
+        """Read a runner as it is now: its record, its load, and whether it updates itself."""
+        answer = await self._rpc("list_runners", {"p_org": await self._org_id(), "p_filters": {"id": [worker_id]}})
+        rows: list[Row] = answer["rows"]
+        return rows[0] if rows else None
+
+    async def _effect(self, worker: Row) -> str:
+        jobs = int(worker.get("used") or 0)
+        finishes = f"It finishes its {count(jobs, 'job')}" if jobs else "It has no jobs now"
+        if self.kind in ("drain", "disable"):
+            return f"{finishes} and takes no new ones. {await self._reach()}"
+        if self.kind == "remove":
+            return await self._removal(worker, jobs)
+        if self.kind == "update" and worker["type"] == "self-hosted":
+            return f"It updates itself. {finishes}, then tries the new version, and keeps it if it can work there."
+        if self.kind == "update":
+            return f"{finishes}, then updates from {worker.get('version') or 'an unknown version'}. Nothing is interrupted."
+        if self.kind == "update_by_hand":
+            return "It runs on a machine of yours, so it is updated there. On the first signal it drains: nothing is interrupted."
+        if self.kind == "rotate":
+            return "A new token is created and shown once. The old one goes on working until it ends."
+        return "A job starts it in its region again. It appears online in about two minutes."
+
+    async def _reach(self) -> str:
+        org_id = await self._org_id()
+        mine, is_kept = Filter("org_id", "eq", org_id), Filter("deleted_at", "is", "null")
+        assigned = Query(columns="id,worker_id,path", filters=(mine,), order="id")
+        is_there = Filter("removed_at", "is", "null")
+        columns = "id,labels,is_shared,is_assigned_to_all_modules,is_disabled,is_draining,removed_at"
+        serving = f"org_id.eq.{org_id},is_shared.eq.true"
+        workers = Query(columns=columns, filters=(is_there,), or_filter=serving, order="id")
+        modules = Query(columns="path,labels,pinned_worker_id", filters=(mine, is_kept), order="path")
+        reach = reach_of(
+            self.worker_id,
+            await self._select_all("workers", workers),
+            await self._select_all("worker_assignments", assigned),
+            await self._select_all("modules", modules),
+        )
+        return say_reach(reach)
+
+    async def _removal(self, worker: Row, job_count: int) -> str:
+        if worker["type"] == "cloud-hosted":
+            return "A job takes down what was created in the cloud. Jobs and logs stay. This cannot be undone."
+        query = Query(columns="id", filters=(Filter("worker_id", "eq", self.worker_id),))
+        assigned = len((await self._select("worker_assignments", query)).rows)
+        gone = f", and {count(assigned, 'assignment')} {'ends' if assigned == 1 else 'end'}" if assigned else ""
+        running = f" It still runs {count(job_count, 'job')}." if job_count else ""
+        return f"Its token stops working at once{gone}.{running} Jobs and logs stay. This cannot be undone."
+
+    @rx.event
+    async def ask(self, kind: str, worker_id: str) -> rx.event.EventSpec | None:
+        """Open the confirmation of an action, with what it would do."""
+        if kind not in KINDS:
+            return None
+        self._close()
+        try:
+            store = await self._store()
+            worker = None if kind in FLEET_WIDE else await self._worker(worker_id)
+            if kind not in FLEET_WIDE and worker is None:
+                return rx.toast.error("This runner no longer exists.")
+            if kind == "update" and worker is not None:
+                kind = update_kind(worker)
+            self.worker_id, self.kind, self._asked_on = worker_id, kind, self._here()
+            self.worker_name = str(worker["name"]) if worker else ""
+            self.effect = await self._effect(worker) if worker else ""
+            self.breaking = breaking_ahead(store, worker) if kind in UPDATES else []
+            self.update_commands = commands.update(
+                latest(store.rows("worker_releases")),
+                newest_files(store.rows("worker_releases")),
+                runtime().settings.runner_image,
+            )
+        except AppError as error:
+            self._close()
+            return say_error(error)
+        return None
+
+    def _close(self) -> None:
+        self.kind = self.worker_id = self.worker_name = self.effect = ""
+        self.reason = self.typed = ""
+        self.overlap, self.is_busy = "86400", False
+        self.breaking, self.has_read = [], False
+
+    def _here(self) -> tuple[str, str]:
+        """Name the page, and its load: each has a socket of its own."""
+        return self.router.url.path, self.router.session.session_id
+
+    @rx.event
+    def leave(self) -> rx.event.EventSpec | None:
+        """Close what was asked on another page or before a reload; what was opened here, before the page was loaded, stays."""
+        if self.kind and self._asked_on != self._here():
+            self._close()
+        if not self.rotated_id:
+            return None
+        # A reload loses a new token, a new connection does not: the browser knows.
+        asked = f"window.runyard.hasSecret('{self.rotated_id}')"
+        return rx.call_script(asked, callback=RunnerActionState.forget_unless)
+
+    @rx.event
+    def forget_unless(self, has_token: bool) -> None:
+        """Close a dialog that could only show where its token was."""
+        if not has_token:
+            self.rotated_id = ""
+
+    @rx.event
+    def close(self) -> None:
+        """Keep things as they are."""
+        self._close()
+
+    @rx.event
+    def forget_token(self) -> rx.event.EventSpec:
+        """Close the dialog that shows a new token; the page forgets it."""
+        gone, self.rotated_id = self.rotated_id, ""
+        return rx.call_script(f"window.runyard.forget('{gone}')") if gone else rx.noop()
+
+    @rx.event
+    def set_reason(self, text: str) -> None:
+        """Take the reason for draining."""
+        self.reason = text[:200]
+
+    @rx.event
+    def set_typed(self, text: str) -> None:
+        """Take the name typed to confirm."""
+        self.typed = text[:200]
+
+    @rx.event
+    def set_read(self, is_on: bool) -> None:
+        """Note that the notes of a breaking release were read."""
+        self.has_read = is_on
+
+    @rx.event
+    def set_update_way(self, way: str | list[str]) -> None:
+        """Show the commands of another way to update it."""
+        if isinstance(way, str) and way in self.update_commands:
+            self.update_way = way
+
+    @rx.event
+    def set_overlap(self, value: str) -> None:
+        """Choose how long the old token goes on working."""
+        if value in OVERLAPS:
+            self.overlap = value
+
+    @rx.event
+    async def confirm(self) -> Any:
+        """Do what was asked."""
+        doers = {
+            "drain": self._drain,
+            "disable": self._disable,
+            "remove": self._remove,
+            "rotate": self._rotate,
+            "update": self._update,
+            "update_all": self._update_all,
+            "deploy": self._deploy,
+        }
+        doer = doers.get(self.kind)
+        if doer is None or (self.breaking and not self.has_read):
+            return None
+        try:
+            said = await doer()
+        except AppError as error:
+            return say_error(error)
+        self._close()
+        return said
+
+    async def _drain(self) -> rx.event.EventSpec:
+        await self._rpc("drain_worker", {"p_worker": self.worker_id, "p_reason": self.reason or "Drained by hand"})
+        return rx.toast.success(f"Draining {self.worker_name}", description="It stays in the list.")
+
+    async def _disable(self) -> rx.event.EventSpec:
+        await self._rpc("set_worker_disabled", {"p_worker": self.worker_id, "p_disabled": True})
+        return rx.toast.success(f"{self.worker_name} is disabled", description="Running jobs finish.")
+
+    async def _remove(self) -> rx.event.EventSpec:
+        if self.typed != self.worker_name:
+            return rx.toast.error("The name does not match.", description="Nothing was removed.")
+        worker = await self._worker(self.worker_id) or {}
+        name = "remove_cloud_worker" if worker.get("type") == "cloud-hosted" else "remove_worker"
+        answer = await self._rpc(name, {"p_worker": self.worker_id})
+        if name == "remove_cloud_worker":
+            # Only a job was queued; it may fail, and the runner goes when it has succeeded.
+            return rx.toast.success(
+                f"{self.worker_name} is being removed", description=f"Job #{answer['id']} takes down what it runs on."
+            )
+        return rx.toast.success(f"{self.worker_name} is removed", description="Its jobs and logs stay.")
+
+    async def _rotate(self) -> list[rx.event.EventSpec]:
+        token = await make_token()
+        await self._rpc(
+            "rotate_worker_token",
+            {
+                "p_worker": self.worker_id,
+                "p_token_hash": token.hash,
+                "p_token_hint": token.hint,
+                "p_overlap_seconds": int(self.overlap),
+            },
+        )
+        self.rotated_id = self.worker_id
+        # Tokens and events are no live rows: anyone who looks at this runner is shown them again.
+        (await self._store()).notify("workers", self.worker_id)
+        return [rx.call_script(f"window.runyard.secret('{self.worker_id}', '{token.text}')")]
+
+    async def _update(self) -> rx.event.EventSpec:
+        await self._rpc("update_one_worker", {"p_worker": self.worker_id})
+        return rx.toast.success(f"Updating {self.worker_name}", description="It first finishes its jobs.")
+
+    async def _update_all(self) -> rx.event.EventSpec:
+        await self._rpc("update_outdated_workers", {"p_org": await self._org_id()})
+        return rx.toast.success("Updating the outdated runners", description="Each one first finishes its jobs.")
+
+    async def _deploy(self) -> rx.event.EventSpec:
+        worker = await self._worker(self.worker_id) or {}
+        args: dict[str, Any] = {
+            "p_org": await self._org_id(),
+            "p_name": worker.get("name"),
+            "p_cloud_identity": worker.get("cloud_identity_id"),
+            "p_region": worker.get("region"),
+            "p_options": {},
+        }
+        await self._rpc("deploy_worker", args)
+        return rx.toast.success(f"Deploying {self.worker_name}", description="It takes about two minutes.")
+
+    @rx.event
+    async def enable(self, worker_id: str) -> rx.event.EventSpec:
+        """Let a disabled runner take jobs again; nothing to confirm."""
+        return await self._do_now("set_worker_disabled", {"p_worker": worker_id, "p_disabled": False}, "Enabled")
+
+    @rx.event
+    async def resume(self, worker_id: str) -> rx.event.EventSpec:
+        """Let a draining runner take jobs again; nothing to confirm."""
+        return await self._do_now("resume_worker", {"p_worker": worker_id}, "Takes new jobs again")
+
+    async def _do_now(self, name: str, args: dict[str, Any], said: str) -> rx.event.EventSpec:
+        try:
+            await self._rpc(name, args)
+        except AppError as error:
+            return say_error(error)
+        return rx.toast.success(said)

@@ -1,0 +1,52 @@
+"""What a runner must be told to start, and how each place names the image and the project."""
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+# The image's own user: nobody else, root aside, may read the token's file.
+IMAGE_USER = 10001
+LOCAL_IMAGE = "runyard-worker"
+# An address of this machine is another machine's own, and a container's own, there.
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+CONTAINER_HOST = "host.docker.internal"
+# Who a workload's identity token is meant for.
+AUDIENCE = "runyard"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What a runner must be told; `image` is the installation's own repository, if it has one.
+
+    `proof` is "token", or how its service account signs in: "secret" or "identity".
+    """
+
+    url: str
+    worker_id: str
+    token: str
+    name: str
+    version: str
+    image: str = ""
+    client_id: str = ""
+    proof: str = "token"
+
+
+def build_note(image: str) -> str:
+    """Say how the image comes to be: no public registry has it."""
+    return f"# Build the image first, in a clone of Runyard:\n# docker build --file deploy/Dockerfile --tag {image} .\n"
+
+
+def image_here(launch: Launch) -> tuple[str, str]:
+    """Name the image for this machine, and what must be done before."""
+    if launch.image:
+        return f"{launch.image}:{launch.version}", ""
+    image = f"{LOCAL_IMAGE}:{launch.version}"
+    return image, build_note(image)
+
+
+def in_container(url: str) -> tuple[str, bool]:
+    """Say how a container reaches the project, and whether it must be told which machine it is on."""
+    parts = urlsplit(url)
+    if parts.hostname not in LOOPBACK:
+        return url, False
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{CONTAINER_HOST}{port}", True

@@ -1,1 +1,0 @@
-"""What every page uses: the frame around it, elements, badges, feedback, and who looks."""

@@ -1,1 +1,0 @@
-"""A job wherever it is shown: words, rows, why it waits, and the dialog that queues one."""

@@ -1,1 +1,0 @@
-"""A runner wherever it is shown: versions, commands, actions, and the release notes."""

@@ -1,0 +1,198 @@
+"""Sign-in and its neighbours as plain routes: only they can set a cookie that scripts cannot read."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import structlog
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+from supabase_auth.types import Session as AuthSession
+
+from app.http.cookies import NAME, clear_sid, set_sid
+from app.http.origins import is_same_origin
+from app.project.client import Client
+from app.project.errors import AppError, Refused, SignedOut, Unreachable
+from app.project.invitations import hash_of
+from app.project.models import BrowserSession
+from app.project.runtime import Runtime
+from app.project.two_steps import NeedsCode, complete
+
+MAX_BODY = 16 * 1024
+MAX_FIELD = 1024
+
+log = structlog.get_logger(__name__)
+
+Action = Callable[[Runtime, Request, dict[str, str]], Awaitable[Response]]
+
+
+async def _read(request: Request) -> dict[str, str]:
+    if request.headers.get("content-type", "").split(";")[0] != "application/json":
+        raise Refused("Only JSON is understood here.")
+    body = await request.body()
+    if len(body) > MAX_BODY:
+        raise Refused("That is too long.")
+    try:
+        fields = await request.json()
+    except ValueError as error:
+        raise Refused("That is not JSON.") from error
+    if not isinstance(fields, dict):
+        raise Refused("An object is expected.")
+    return {str(key): value for key, value in fields.items() if isinstance(value, str) and len(value) <= MAX_FIELD}
+
+
+def _answer(runtime: Runtime, action: Action) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        if not is_same_origin(request, runtime.settings.origins):
+            return _problem(Refused("This request came from another site."), 403)
+        try:
+            return await action(runtime, request, await _read(request))
+        except Unreachable as error:
+            return _problem(error, 503)
+        except SignedOut as error:
+            return _problem(error, 401)
+        except NeedsCode as error:
+            return await _ask_code(runtime, error)
+        except AppError as error:
+            return _problem(error, 400)
+
+    return endpoint
+
+
+async def _ask_code(runtime: Runtime, error: NeedsCode) -> Response:
+    """Have the page ask for the code. What the password gave is given up: it is sent again, with the code."""
+    await runtime.authorized.client.sign_out_token(error.auth.access_token)
+    return JSONResponse({"message": error.message, "hint": error.hint, "needs_code": True}, status_code=400)
+
+
+def _problem(error: AppError, status: int) -> JSONResponse:
+    return JSONResponse({"message": error.message, "hint": error.hint}, status_code=status)
+
+
+async def _welcome(runtime: Runtime, request: Request, auth: AuthSession) -> Response:
+    return _signed_in(runtime, await _open(runtime, request, auth))
+
+
+async def _open(runtime: Runtime, request: Request, auth: AuthSession) -> BrowserSession:
+    return await runtime.authorized.open(auth, request.headers.get("user-agent", ""), _address(runtime, request))
+
+
+def _signed_in(runtime: Runtime, session: BrowserSession) -> Response:
+    response = JSONResponse({"ok": True})
+    set_sid(response, session.sid, is_secure=runtime.settings.is_cookie_secure)
+    return response
+
+
+def browser_address(request: Request, header: str) -> str:
+    """Who is connected, or with a proxy in front of us what it says in the header that the operator named."""
+    if header:
+        # What is left of the last comma the browser may have invented.
+        return request.headers.get(header, "").rpartition(",")[2].strip()
+    return request.client.host if request.client else ""
+
+
+def _address(runtime: Runtime, request: Request) -> str:
+    return browser_address(request, runtime.settings.address_header)
+
+
+async def sign_in(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
+    """Sign in with e-mail and password."""
+    address = _address(runtime, request)
+    try:
+        auth = await runtime.authorized.client.sign_in(fields.get("email", ""), fields.get("password", ""), address)
+    except Refused as error:
+        # One sentence for every refusal, so that nobody learns which addresses exist.
+        raise Refused("Incorrect email or password.", "Check both and try again.") from error
+    auth = await complete(runtime.authorized.client, auth, fields.get("code", ""), address)
+    return await _welcome(runtime, request, auth)
+
+
+async def sign_up(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
+    """Create an account and sign in, unless the e-mail must be confirmed first."""
+    back = f"{request.headers.get('origin', '')}/login"
+    email, password = fields.get("email", ""), fields.get("password", "")
+    try:
+        auth = await runtime.authorized.client.sign_up(email, password, back, _address(runtime, request))
+    except Refused as error:
+        if error.code != "signup_disabled":
+            raise
+        raise Refused("Accounts are by invitation here.", "Ask an admin to invite this address.") from error
+    if auth is None:
+        return JSONResponse({"ok": True, "confirm": True})
+    return await _welcome(runtime, request, auth)
+
+
+async def sign_out(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
+    """End the session, here at once and at the project if it answers."""
+    response = JSONResponse({"ok": True})
+    clear_sid(response)
+    try:
+        await runtime.authorized.close(request.cookies.get(NAME, ""))
+    except Unreachable:
+        log.info("sign_out_without_project")
+    return response
+
+
+async def forgotten(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
+    """Send a recovery link; the answer is the same whether the address is known or not."""
+    redirect_to = f"{request.headers.get('origin', '')}/reset-password"
+    try:
+        await runtime.authorized.client.send_recovery(fields.get("email", ""), redirect_to)
+    except Refused:
+        log.info("recovery_refused")
+    return JSONResponse({"ok": True})
+
+
+async def _follow(client: Client, fields: dict[str, str], address: str) -> AuthSession:
+    """Redeem a link: it has the hash of a code, or the session that Auth gave to those who came by there."""
+    try:
+        if fields.get("refresh_token"):
+            # Exchanged at once: what stood in the address is worth nothing afterwards.
+            return await client.refresh(fields["refresh_token"], address)
+        return await client.verify_recovery(fields.get("token_hash", ""), address)
+    except Refused as error:
+        raise Refused("This link is no longer valid.", "Ask for a new one.") from error
+
+
+async def reset(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
+    """Set a new password with a recovery link, sign in, and end every other session: one of them may be a thief's."""
+    client, address = runtime.authorized.client, _address(runtime, request)
+    auth = await _follow(client, fields, address)
+    try:
+        auth = await complete(client, auth, fields.get("code", ""), address)
+    except NeedsCode as error:
+        # A link is good once: the page goes on with what it was worth.
+        left = {"refresh_token": error.auth.refresh_token, "needs_code": True}
+        return JSONResponse({"message": error.message, "hint": error.hint, **left}, status_code=400)
+    await client.set_password(auth.access_token, fields.get("password", ""))
+    session = await _open(runtime, request, auth)
+    await runtime.authorized.end_others(session)
+    return _signed_in(runtime, session)
+
+
+async def accept(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
+    """Accept an invitation with the secret of its link; the database has only its hash."""
+    session = await runtime.authorized.sessions.get(request.cookies.get(NAME, ""))
+    if session is None:
+        raise SignedOut
+    token_hash = hash_of(fields.get("token", ""))
+    args: dict[str, Any] = {"p_invitation": fields.get("invitation", ""), "p_token_hash": token_hash}
+    membership = await runtime.authorized.rpc(session, "accept_invitation", args)
+    session.org_id = str((membership or {}).get("org_id", session.org_id))
+    await runtime.authorized.sessions.put(session)
+    return JSONResponse({"ok": True})
+
+
+ACTIONS: dict[str, Action] = {
+    "login": sign_in,
+    "signup": sign_up,
+    "logout": sign_out,
+    "forgotten": forgotten,
+    "reset": reset,
+    "accept": accept,
+}
+
+
+def build_routes(runtime: Runtime) -> list[BaseRoute]:
+    """Name the routes of signing in and out."""
+    return [Route(f"/auth/{name}", _answer(runtime, action), methods=["POST"]) for name, action in ACTIONS.items()]

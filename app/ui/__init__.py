@@ -1,0 +1,1 @@
+"""The kit that every page is built from: badges, tables, panels, dialogs, forms. It knows no session and no feature."""

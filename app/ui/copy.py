@@ -1,0 +1,70 @@
+"""Copy buttons that say that they copied."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.ui.elements import secret
+from app.ui.icons import icon
+
+
+def _what(text: rx.Var[str] | str, owner: rx.Var[str] | str) -> dict[str, Any]:
+    return {"data-copy": text, "data-owner": owner}
+
+
+def copy_button(
+    text: rx.Var[str] | str,
+    label: str,
+    on_copy: rx.event.EventType[()] | None = None,
+    owner: rx.Var[str] | str = "",
+) -> rx.Component:
+    """Copy a text to the clipboard; runyard.js does it and shows 'Copied' for a moment.
+
+    `owner` names the runner whose token stands for %TOKEN% in the text.
+    """
+    handlers: dict[str, Any] = {"on_click": on_copy} if on_copy is not None else {}
+    return rx.button(
+        icon("copy"),
+        rx.el.span("Copy"),
+        variant="ghost",
+        color_scheme="gray",
+        size="1",
+        aria_label=label,
+        custom_attrs=_what(text, owner),
+        **handlers,
+    )
+
+
+def copy_icon(
+    text: rx.Var[str] | str,
+    label: rx.Var[str] | str,
+    on_copy: rx.event.EventType[()] | None = None,
+    owner: rx.Var[str] | str = "",
+) -> rx.Component:
+    """Copy a text with a button that is only an icon."""
+    handlers: dict[str, Any] = {"on_click": on_copy} if on_copy is not None else {}
+    return rx.icon_button(
+        icon("copy"),
+        variant="ghost",
+        color_scheme="gray",
+        size="1",
+        aria_label=label,
+        title=label,
+        custom_attrs=_what(text, owner),
+        **handlers,
+    )
+
+
+def code_block(
+    text: rx.Var[str] | str,
+    label: str,
+    on_copy: rx.event.EventType[()] | None = None,
+    owner: rx.Var[str] | str = "",
+) -> rx.Component:
+    """Show a command as plain text with a copy button; `owner` as for copy_button."""
+    shown = secret(owner, text) if isinstance(owner, rx.Var) else text
+    return rx.el.div(
+        rx.el.pre(shown, tab_index=0),
+        rx.el.span(copy_icon(text, label, on_copy, owner), class_name="cp"),
+        class_name="ry-code",
+    )

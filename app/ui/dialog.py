@@ -1,0 +1,72 @@
+"""Dialogs that ask before something is done: one look, whatever they ask."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import reflex as rx
+
+from app.ui.icons import icon
+
+
+def cancel(on_cancel: Any, label: str = "Cancel") -> rx.Component:
+    """The button that keeps things as they are."""
+    return rx.button(label, type="button", on_click=on_cancel, variant="surface", color_scheme="gray")
+
+
+def act_button(*label: Any, is_danger: bool = False, **props: Any) -> rx.Component:
+    """The button that does it; what cannot be undone is red."""
+    color: dict[str, Any] = {"color_scheme": "red"} if is_danger else {"color_scheme": "gray", "high_contrast": True}
+    return rx.button(*label, **color, **props)
+
+
+def dialog_acts(*buttons: rx.Component) -> rx.Component:
+    """The last line of a dialog."""
+    return rx.el.div(*buttons, class_name="ry-acts ry-dialog-acts")
+
+
+def alert(
+    title: Any, text: Any, *inside: rx.Component, is_open: Any, on_escape: Any = None, width: str = "440px"
+) -> rx.Component:
+    """A dialog that waits for an answer: a click beside it does not close it, nor Escape where nothing is given for it."""
+    return rx.alert_dialog.root(
+        rx.alert_dialog.content(
+            rx.alert_dialog.title(title, size="4", margin_bottom="6px"),
+            rx.alert_dialog.description(text, size="2", class_name="mut"),
+            *inside,
+            max_width=width,
+            **({"on_escape_key_down": on_escape} if on_escape is not None else {}),
+        ),
+        open=is_open,
+    )
+
+
+def question(
+    *inside: rx.Component,
+    is_open: Any,
+    title: Any,
+    text: Any,
+    act: Any,
+    on_act: Any,
+    on_keep: Any,
+    is_danger: bool = True,
+    is_disabled: Any = False,
+    keep: str = "Cancel",
+) -> rx.Component:
+    """Ask before something is done."""
+    go = act_button(act, is_danger=is_danger, on_click=on_act, disabled=is_disabled)
+    return alert(title, text, *inside, dialog_acts(cancel(on_keep, keep), go), is_open=is_open, on_escape=on_keep)
+
+
+def secret_dialog(
+    *more: rx.Component, owner: Any, title: str, text: Any, lines: Sequence[rx.Component], on_close: Any
+) -> rx.Component:
+    """Show something once; it closes by its own button only."""
+    return alert(
+        title,
+        text,
+        rx.el.div(*lines, class_name="ry-code ry-dialog-field"),
+        *more,
+        dialog_acts(act_button(icon("check"), "Done", on_click=on_close)),
+        is_open=owner != "",
+        width="560px",
+    )

@@ -1,0 +1,51 @@
+"""Empty, error and loading: what would be here, what happened, and what to do."""
+
+from collections.abc import Sequence
+
+import reflex as rx
+
+from app.ui.icons import icon
+
+
+def empty(
+    icon_name: str, title: rx.Var[str] | str, text: rx.Var[str] | str, *actions: rx.Component, test_id: str = "empty"
+) -> rx.Component:
+    """Say what would be here, then the one thing to do."""
+    return rx.el.div(
+        rx.el.span(icon(icon_name, "l"), class_name="ic"),
+        rx.el.b(title),
+        rx.el.p(text),
+        rx.cond(bool(actions), rx.el.div(*actions, class_name="ry-acts"), rx.fragment()),
+        class_name="ry-empty",
+        custom_attrs={"data-testid": test_id},
+    )
+
+
+def failed(
+    title: rx.Var[str] | str,
+    problem: rx.Var[str],
+    hint: rx.Var[str],
+    on_retry: rx.event.EventType[()],
+) -> rx.Component:
+    """Say what happened, what was not harmed, and offer to try again."""
+    return rx.el.div(
+        rx.el.span(icon("cloud-off", "l"), class_name="ic"),
+        rx.el.b(title),
+        rx.el.p(problem, " ", hint),
+        rx.el.div(
+            rx.button(icon("refresh-cw"), "Try again", on_click=on_retry, variant="surface", color_scheme="gray"),
+            class_name="ry-acts",
+        ),
+        class_name="ry-empty",
+        role="alert",
+    )
+
+
+def skeleton_rows(labels: Sequence[tuple[str, str]], rows: int = 6) -> rx.Component:
+    """Stand in for a table's rows at their real height, under the heads that are shown and no others."""
+    widths = ("120px", "80px", "64px", "96px", "56px", "72px")
+    cells = [
+        rx.el.td(rx.el.span(class_name="ry-skel", style={"width": widths[i % len(widths)]}), class_name=side)
+        for i, (_, side) in enumerate(labels)
+    ]
+    return rx.fragment(*[rx.el.tr(*cells, aria_hidden="true") for _ in range(rows)])

@@ -1,0 +1,69 @@
+"""The fields of forms, and forms in dialogs."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import reflex as rx
+
+from app.ui.dialog import act_button, cancel, dialog_acts
+from app.ui.icons import icon
+
+
+def problem_line(key: Any, words: Any) -> rx.Component:
+    """What is wrong with a field, read out as it appears."""
+    return rx.el.small(
+        icon("circle-alert"), words, class_name="err", role="alert", custom_attrs={"data-testid": f"error-{key}"}
+    )
+
+
+def field(key: str, label: str, control: rx.Component, errors: Any, hint: Any = "") -> rx.Component:
+    """A field with its hint, or with what is wrong."""
+    problem = problem_line(key, errors[key])
+    return rx.el.div(
+        rx.el.label(label, html_for=f"s-{key}"),
+        control,
+        rx.cond(errors.contains(key), problem, rx.el.small(hint, custom_attrs={"data-testid": f"hint-{key}"})),
+        class_name="ry-f",
+    )
+
+
+def text_field(key: str, label: str, value: Any, errors: Any, hint: Any = "", **props: Any) -> rx.Component:
+    """A line of text."""
+    control = rx.input(
+        id=f"s-{key}",
+        name=key,
+        default_value=value,
+        auto_complete="off",
+        color_scheme=rx.cond(errors.contains(key), "red", "indigo"),
+        custom_attrs={"spellCheck": "false"},
+        **props,
+    )
+    return field(key, label, control, errors, hint)
+
+
+def form_dialog(state: Any, what: str, text: Any, fields: Sequence[rx.Component]) -> rx.Component:
+    """The form of an ItemForm in a dialog; Escape and Cancel close it without saving."""
+    title = rx.cond(state.is_new, f"Add a {what}", "Edit " + state.chosen["name"].to(str))
+    save = act_button(rx.cond(state.is_new, "Add", "Save"), type="submit")
+    form = rx.form(
+        *fields,
+        dialog_acts(cancel(state.set_open(False)), save),
+        on_submit=state.save,
+        class_name="ry-dialog-form",
+        key=state.revision.to_string(),
+    )
+    return rx.dialog.root(
+        rx.dialog.content(
+            rx.dialog.title(title, size="4", margin_bottom="6px"),
+            rx.dialog.description(text, size="2", class_name="mut"),
+            form,
+            max_width="520px",
+        ),
+        open=state.is_open,
+        on_open_change=state.set_open,
+    )
+
+
+def check_field(label: str, **props: Any) -> rx.Component:
+    """A checkbox and its words, which are its name for a screen reader, too: a label around a button is not."""
+    return rx.el.label(rx.checkbox(aria_label=label, **props), label, class_name="ry-row c6 ry-check")

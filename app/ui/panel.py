@@ -1,0 +1,77 @@
+"""Panels with items: title, one sentence, what can be done, the table, and each row's menu."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import reflex as rx
+
+from app.ui.feedback import failed, skeleton_rows
+from app.ui.icons import icon
+from app.ui.table import heads, table
+
+
+def settings_panel(title: str, text: str, aside: rx.Component, *children: rx.Component) -> rx.Component:
+    """A panel with its title, one sentence and what can be done."""
+    return rx.el.section(
+        rx.el.div(
+            rx.el.div(rx.el.h2(title), rx.el.p(text, class_name="sm"), class_name="grow"), aside, class_name="ry-ph"
+        ),
+        *children,
+        class_name="ry-panel",
+        aria_label=title,
+    )
+
+
+def titled_panel(title: str, aside: Any, *children: Any, **props: Any) -> rx.Component:
+    """A panel with its title, and what stands beside it."""
+    head = rx.el.div(rx.el.h2(title), aside, class_name="ry-ph")
+    return rx.el.section(head, *children, class_name="ry-panel", aria_label=title, **props)
+
+
+def item_table(state: Any, title: str, labels: Sequence[tuple[str, str]], row: Any, none: rx.Component) -> rx.Component:
+    """The table of a page's items, or what stands for it while it loads, is empty or failed."""
+    waiting = state.is_loading & (state.rows.length() == 0)
+    rows = rx.cond(waiting, skeleton_rows(labels, 3), rx.foreach(state.rows, row))
+    shown = rx.cond(waiting | (state.rows.length() > 0), table(title, heads(*labels), rows, aria_busy=waiting), none)
+    return or_problem(state, title, shown)
+
+
+def or_problem(state: Any, what: str, body: rx.Component) -> rx.Component:
+    """The body, or what went wrong while it was loaded."""
+    return rx.cond(
+        state.problem != "",
+        failed(f"{what} could not be loaded", state.problem, state.problem_hint, state.load),
+        body,
+    )
+
+
+def link_button(*children: Any, href: Any, size: str, attrs: Mapping[str, Any]) -> rx.Component:
+    """A link that looks like a plain button."""
+    return rx.el.a(
+        *children,
+        href=href,
+        class_name=f"rt-reset rt-BaseButton rt-Button rt-r-size-{size} rt-variant-surface",
+        custom_attrs={"data-accent-color": "gray", **attrs},
+    )
+
+
+def menu(label: Any, *items: rx.Component) -> rx.Component:
+    """A row's menu."""
+    trigger = rx.icon_button(
+        icon("ellipsis"),
+        variant="ghost",
+        color_scheme="gray",
+        size="1",
+        aria_label=label,
+        title="More actions",
+        custom_attrs={"data-menu": ""},
+    )
+    return rx.dropdown_menu.root(
+        rx.dropdown_menu.trigger(trigger),
+        rx.dropdown_menu.content(*items, align="end", variant="soft", color_scheme="gray"),
+    )
+
+
+def menu_item(icon_name: str, label: Any, event: Any, **props: Any) -> rx.Component:
+    """An entry of a row's menu."""
+    return rx.dropdown_menu.item(icon(icon_name), rx.el.span(label, class_name="grow"), on_select=event, **props)

@@ -1,0 +1,73 @@
+"""The words that several pages use: of a job's type and status, of numbers, times and names."""
+
+from datetime import UTC, datetime
+
+TYPE_WORDS = {
+    "PLAN": "Plan",
+    "APPLY": "Apply",
+    "DESTROY": "Destroy",
+    "OUTPUT": "Output",
+    "DRIFT": "Drift check",
+    "DEPLOY_WORKER": "Deploy runner",
+    "UPDATE_WORKER": "Update runner",
+    "REMOVE_WORKER": "Remove runner",
+    "VERIFY_IDENTITY": "Test identity",
+}
+STATUS_WORDS = {
+    "AWAITING_APPROVAL": "Awaiting approval",
+    "QUEUED": "Queued",
+    "CLAIMED": "Claimed",
+    "PROCESSING": "Processing",
+    "SUCCEEDED": "Succeeded",
+    "FAILED": "Failed",
+    "CANCELLED": "Cancelled",
+    "NEEDS_ATTENTION": "Needs attention",
+}
+
+
+def initials(name: str) -> str:
+    """Make the two letters of an organisation's mark."""
+    words = [word for word in name.replace("-", " ").split() if word]
+    if not words:
+        return ""
+    letters = words[0][0] + (words[1][0] if len(words) > 1 else words[0][1:2])
+    return letters.upper()
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """Say a number with its noun: 1 job, 2 jobs."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def capitalised(text: str) -> str:
+    """Begin with a capital letter, and leave the rest as it is."""
+    return text[:1].upper() + text[1:]
+
+
+def as_sentence(text: str) -> str:
+    """End a sentence that has no end: another one follows, and an engine's own words often stop without."""
+    return text if not text or text.endswith((".", "!", "?", "…")) else f"{text}."
+
+
+def parse_time(value: str | None) -> datetime | None:
+    """Read a timestamp of the database."""
+    return datetime.fromisoformat(value) if value else None
+
+
+def duration(seconds: float) -> str:
+    """Say how long: 12 s, 3 min 41 s, 2 h 05 min, 3 d 4 h."""
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    if whole < 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"
+
+
+def ago(moment: datetime | None, now: datetime | None = None) -> str:
+    """Say how long ago, for sentences that do not tick."""
+    if moment is None:
+        return "never"
+    return f"{duration(((now or datetime.now(UTC)) - moment).total_seconds())} ago"

@@ -1,0 +1,112 @@
+"""`runyard identities`: who jobs are in a cloud, without a stored key."""
+
+from typing import Annotated, Any
+
+import typer
+
+from cli.client.issuer import aws_policy, check_served, project_documents, subject
+from cli.command import Here, command, new_app
+from cli.errors import CommandError, NotFound, Usage
+
+app = new_app("Who jobs are in a cloud, without a stored key.")
+Target = Annotated[str, typer.Argument(metavar="PATH", help='A module or group; "" is the whole organisation.')]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="aws, gcp, azure, vault, kubernetes, or a custom one's own.")]
+Phase = Annotated[str, typer.Option("--phase", help="plan or apply.")]
+COLUMNS = ("path", "name", "kind", "audience", "settings")
+
+
+@command(app, "list")
+def list_identities(here: Here) -> None:
+    """List the identities and the modules or groups that they are attached to."""
+    rows = here.api.all_rows("job_identities", org_id=f"eq.{here.org.id}", order="path,name")
+    here.printer.rows(rows, COLUMNS, "No identities.")
+
+
+@command(app, "attach", calls=("attach_identity",))
+def attach(
+    here: Here,
+    path: Target,
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="aws, gcp, azure, vault, kubernetes or custom.")],
+    name: Annotated[str | None, typer.Option("--name", help="The name of a custom one.")] = None,
+    audience: Annotated[str | None, typer.Option("--audience", help="Another audience than the usual one.")] = None,
+    role: Annotated[str | None, typer.Option("--role", help="One role for plan and apply.")] = None,
+    plan_role: Annotated[str | None, typer.Option("--plan-role", help="The role of plans.")] = None,
+    apply_role: Annotated[str | None, typer.Option("--apply-role", help="The role of applies.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Such as region=eu-west-1.")
+    ] = None,
+) -> None:
+    """Attach an identity to a module or group, or change the one of that name there."""
+    roles = {"plan_role": plan_role or role, "apply_role": apply_role or role}
+    given = {field: value for field, value in roles.items() if value} | _fields(settings)
+    spec = {"kind": kind, "name": name, "audience": audience, "settings": given}
+    known = {field: value for field, value in spec.items() if value is not None}
+    made = here.api.call("attach_identity", org=here.org.id, path=path.strip("/"), spec=known)
+    here.printer.result(made, lambda row: f"{row['name']}  {row['path'] or 'all modules'}  audience {row['audience']}")
+
+
+@command(app, "detach", calls=("detach_identity",))
+def detach(
+    here: Here, path: Target, name: Name, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
+) -> None:
+    """Detach an identity: running jobs get no further token for it."""
+    row = _find(here, path.strip("/"), name)
+    here.confirm(f"Detach {name} from {row['path'] or 'all modules'}?", yes)
+    done = here.api.call("detach_identity", job_identity=row["id"])
+    here.printer.result(done, lambda gone: f"Detached {gone['name']} from {gone['path'] or 'all modules'}")
+
+
+@command(app, "policy")
+def policy(here: Here, path: Target, phase: Phase = "apply") -> None:
+    """Print the trust policy of the AWS role that is attached to a module or group."""
+    path = path.strip("/")
+    row = _find(here, path, "aws")
+    is_group = not here.api.rows("modules", org_id=f"eq.{here.org.id}", path=f"eq.{path}", deleted_at="is.null")
+    wanted = subject(here.org.slug, path, _phase(phase), is_group=is_group)
+    issuer = project_documents(here.api).issuer
+    here.printer.document(aws_policy(issuer, row["settings"][f"{phase}_role"], row["audience"], wanted))
+
+
+@command(app, "test", calls=("preview_identities",))
+def check(
+    here: Here,
+    module: Annotated[str, typer.Argument(metavar="MODULE", help="A module's path or id.")],
+    phase: Phase = "plan",
+) -> None:
+    """Show the token that a module's next job would get, and check that clouds can read the issuer's keys."""
+    found = here.org.module(module)["id"]
+    shown = here.api.call("preview_identities", module=found, type=_phase(phase).upper())
+    documents = project_documents(here.api)
+    problems = check_served(documents)
+    shown = {"issuer": documents.issuer, **shown, "problems": problems}
+    here.printer.result(shown, _describe)
+    if problems or not shown["identities"]:
+        why = problems[0] if problems else f"{module} has no identity."
+        raise CommandError(why, "docs/identity.md describes what a cloud must be able to read.")
+
+
+def _describe(shown: dict[str, Any]) -> str:
+    identities = [f"{each['name']} from {each['path'] or 'the organisation'}" for each in shown["identities"]]
+    claims = [f"{name}  {value}" for name, value in sorted(shown["claims"].items())]
+    lines = [f"issuer  {shown['issuer']}", f"identities  {', '.join(identities) or 'none'}", *claims]
+    return "\n".join([*lines, *(f"problem  {each}" for each in shown["problems"])])
+
+
+def _find(here: Here, path: str, name: str) -> dict[str, Any]:
+    found = here.api.rows("job_identities", org_id=f"eq.{here.org.id}", path=f"eq.{path}", name=f"eq.{name}")
+    if not found:
+        raise NotFound(f'There is no identity {name} at "{path}".', "`runyard identities list` shows all of them.")
+    return found[0]
+
+
+def _phase(text: str) -> str:
+    if text not in ("plan", "apply"):
+        raise Usage(f'"{text}" is no phase.', "Write plan or apply.")
+    return text
+
+
+def _fields(texts: list[str] | None) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts or ()]
+    if wrong := [name for name, is_pair, _ in pairs if not is_pair]:
+        raise Usage(f'"{wrong[0]}" is not FIELD=VALUE.', "Write --set region=eu-west-1.")
+    return {name: value for name, _, value in pairs}

@@ -1,0 +1,27 @@
+/** The database's functions, called with the caller's own token: the database decides, not the edge function. */
+
+import { need, publishableKey } from "./env.ts";
+
+export type Said = Record<string, unknown> | undefined;
+
+/** Calls a database function with the caller's token; silence and what is not JSON say nothing. */
+export async function callAs(
+  token: string,
+  name: string,
+  args: Record<string, unknown>,
+): Promise<{ status: number; said: Said }> {
+  const headers = {
+    apikey: publishableKey(),
+    authorization: `Bearer ${token}`,
+    "content-type": "application/json",
+  };
+  const url = `${need("SUPABASE_URL")}/rest/v1/rpc/${name}`;
+  try {
+    const response = await fetch(url, { method: "POST", headers, body: JSON.stringify(args) });
+    const said = await response.json().catch(() => undefined);
+    return { status: response.status, said };
+  } catch (error) {
+    console.error(`${name}: ${error instanceof Error ? error.message : error}`);
+    return { status: 503, said: undefined };
+  }
+}

@@ -1,0 +1,109 @@
+/**
+ * Runyard as an OIDC issuer. The attempt that holds a job's lease gets a token for each of its identities; the database
+ * checks the lease with the runner's own token and writes the claims, this function signs them.
+ */
+
+import { z } from "zod";
+import { callAs } from "../_shared/calling.ts";
+import { publicUrl, read } from "../_shared/env.ts";
+import { Answer, bearerOf, json, parse, readBody, serveWith } from "../_shared/http.ts";
+import { ALGORITHM, publicKeys, signClaims } from "./keys.ts";
+
+/** Clocks differ; a cloud whose clock is behind must not refuse a token that is new. */
+const SKEW_SECONDS = 30;
+const DOCUMENTS = { "cache-control": "public, max-age=300", "access-control-allow-origin": "*" };
+const STANDARD_CLAIMS = ["iss", "aud", "sub", "iat", "nbf", "exp", "jti"];
+
+const tokenRequest = z.strictObject({
+  job: z.strictObject({ id: z.int().positive(), attempt: z.int().positive() }),
+});
+
+interface Identity {
+  name: string;
+  kind: string;
+  audience: string;
+  settings: Record<string, string>;
+}
+
+interface Given {
+  phase: string;
+  seconds: number;
+  claims: Record<string, unknown>;
+  identities: Identity[];
+}
+
+/** The address that clouds know the installation by; it need not be the project's own. */
+function issuer(): string {
+  const own = `${publicUrl()}/functions/v1/job-identity`;
+  return (read("RUNYARD_IDENTITY_ISSUER") ?? own).replace(/\/+$/, "");
+}
+
+function discovery(): Response {
+  return json(200, {
+    issuer: issuer(),
+    jwks_uri: `${issuer()}/.well-known/jwks`,
+    response_types_supported: ["id_token"],
+    subject_types_supported: ["public"],
+    id_token_signing_alg_values_supported: [ALGORITHM],
+    scopes_supported: ["openid"],
+    claims_supported: STANDARD_CLAIMS,
+  }, DOCUMENTS);
+}
+
+async function keySet(): Promise<Response> {
+  return json(200, { keys: await publicKeys() }, DOCUMENTS);
+}
+
+/** Asks the database with the caller's token; its refusals are passed on as they are. */
+async function givenTo(token: string, job: { id: number; attempt: number }): Promise<Given> {
+  const args = { p_job: job.id, p_attempt: job.attempt };
+  const { status, said } = await callAs(token, "worker_identities", args);
+  if (status < 300 && said) return said as unknown as Given;
+  throw new Answer(
+    status < 400 ? 503 : status,
+    said ?? { code: "RY503", message: "The database does not answer." },
+  );
+}
+
+async function sign(given: Given, identity: Identity): Promise<Record<string, unknown>> {
+  const now = Math.floor(Date.now() / 1000);
+  const token = await signClaims({
+    ...given.claims,
+    iss: issuer(),
+    aud: identity.audience,
+    iat: now,
+    nbf: now - SKEW_SECONDS,
+    exp: now + given.seconds,
+    jti: crypto.randomUUID(),
+  });
+  return { ...identity, token };
+}
+
+const issue = serveWith(async (request) => {
+  const { job } = parse(tokenRequest, await readBody(request));
+  const token = bearerOf(request);
+  if (token === undefined) {
+    throw new Answer(401, {
+      code: "RY401",
+      message: "A token is issued to the runner that has the job.",
+      hint: "Send the session's token.",
+    });
+  }
+  const given = await givenTo(token, job);
+  const tokens = await Promise.all(given.identities.map((identity) => sign(given, identity)));
+  return json(200, { phase: given.phase, expires_in: given.seconds, tokens });
+});
+
+export const handler = async (request: Request): Promise<Response> => {
+  const path = new URL(request.url).pathname;
+  const isRead = request.method === "GET" || request.method === "HEAD";
+  if (isRead && path.endsWith("/.well-known/openid-configuration")) return discovery();
+  if (!isRead || !path.endsWith("/.well-known/jwks")) return await issue(request);
+  try {
+    return await keySet();
+  } catch (error) {
+    if (error instanceof Answer) return json(error.status, error.body);
+    console.error(error instanceof Error ? error.message : "unknown error");
+    return json(500, { code: "RY500", message: "The function failed; its log says why." });
+  }
+};

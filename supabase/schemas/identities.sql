@@ -1,0 +1,248 @@
+-- Job identities: who a job is in a cloud, without a stored key. Runyard signs a token for the attempt that holds the
+-- lease, and a cloud that trusts the issuer exchanges it for a credential. An identity is attached to a path; of two
+-- with the same name the nearest to the module counts. The claims are built here, behind the fence that every call of
+-- a runner passes, and the edge function job-identity signs only what worker_identities returns. No row is a secret.
+
+-- Whether settings have the fields that a kind of identity needs.
+create function private.is_identity_complete(p_kind text, p_settings jsonb) returns boolean
+language sql immutable set search_path = '' as $$
+  select coalesce(case p_kind
+    when 'aws' then p_settings ->> 'plan_role' ~ '^arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+$'
+      and p_settings ->> 'apply_role' ~ '^arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+$'
+    when 'gcp' then p_settings ->> 'provider'
+      ~ '^projects/\d+/locations/global/workloadIdentityPools/[a-z0-9-]+/providers/[a-z0-9-]+$'
+    when 'azure' then p_settings ?& array['tenant_id', 'plan_client_id', 'apply_client_id']
+    when 'vault' then p_settings ->> 'address' ~ '^https?://' and p_settings ?& array['plan_role', 'apply_role']
+    when 'kubernetes' then p_settings ->> 'server' ~ '^https?://'
+    when 'custom' then p_settings = '{}' end, false)
+$$;
+
+create table public.job_identities (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  path text not null check (path = '' or private.is_path(path)),
+  name text not null check (name ~ '^[a-z0-9][a-z0-9-]{0,62}$'),
+  kind text not null check (kind in ('aws', 'gcp', 'azure', 'vault', 'kubernetes', 'custom')),
+  audience text not null check (length(audience) between 1 and 500 and audience = trim(audience)),
+  settings jsonb not null default '{}' check (octet_length(settings::text) <= 8192),
+  created_by uuid,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  unique (org_id, path, name),
+  -- A provider reads one set of variables, so a job has one identity of each kind; custom ones are files of their own.
+  constraint job_identities_one_of_kind check (
+    case kind when 'custom' then name not in ('aws', 'gcp', 'azure', 'vault', 'kubernetes') else name = kind end),
+  constraint job_identities_complete check (private.is_identity_complete(kind, settings))
+);
+alter table public.job_identities enable row level security;
+grant select on public.job_identities to authenticated, service_role;
+create policy "Members see their organisation's job identities" on public.job_identities
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.job_identities is
+  'What jobs are in a cloud: the audience of their tokens, and the roles that they assume. No secrets.';
+comment on column public.job_identities.path is 'The module or group whose jobs have it; "" is the whole organisation.';
+comment on column public.job_identities.name is 'Its kind; a custom one has a name of its own.';
+comment on column public.job_identities.kind is 'aws, gcp, azure, vault, kubernetes, or custom for any other audience.';
+comment on column public.job_identities.audience is 'The aud claim of its tokens.';
+comment on column public.job_identities.settings is 'Fields of its kind, such as plan_role and apply_role.';
+create trigger touch before update on public.job_identities for each row execute function private.touch_updated_at();
+
+-- ## attaching
+
+-- Refuses fields that the kind does not have, and values that are not texts.
+create function private.check_identity_settings(p_kind text, p_settings jsonb) returns void
+language plpgsql immutable set search_path = '' as $$
+begin
+  perform private.refuse_unknown_keys(p_settings, case p_kind
+    when 'aws' then array['plan_role', 'apply_role', 'region']
+    when 'gcp' then array['provider', 'plan_account', 'apply_account']
+    when 'azure' then array['tenant_id', 'subscription_id', 'plan_client_id', 'apply_client_id']
+    when 'vault' then array['address', 'namespace', 'mount', 'plan_role', 'apply_role']
+    when 'kubernetes' then array['server', 'certificate_authority'] else '{}' end);
+  if exists (select from jsonb_each(p_settings) as s where jsonb_typeof(s.value) <> 'string'
+    or s.value #>> '{}' ~ '[[:cntrl:]]') then
+    perform private.fail('RY422', 'The settings of an identity are texts of one line.');
+  end if;
+end;
+$$;
+
+-- The audience that a provider's own documentation uses.
+create function private.usual_audience(p_kind text, p_settings jsonb) returns text
+language sql immutable set search_path = '' as $$
+  select case p_kind when 'aws' then 'aws.workload.identity'
+    when 'gcp' then '//iam.googleapis.com/' || (p_settings ->> 'provider')
+    when 'azure' then 'api://AzureADTokenExchange'
+    when 'vault' then p_settings ->> 'address' when 'kubernetes' then p_settings ->> 'server' end
+$$;
+
+create function private.attach_identity(p_org uuid, p_path text, p_spec jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_kind pg_catalog.text := p_spec ->> 'kind';
+  v_settings pg_catalog.jsonb := coalesce(p_spec -> 'settings', '{}');
+  v_identity public.job_identities;
+begin
+  perform private.need('identity.manage', p_org, p_path);
+  perform private.need_target(p_org, p_path);
+  perform private.refuse_unknown_keys(p_spec, array['kind', 'name', 'audience', 'settings']);
+  perform private.check_identity_settings(v_kind, v_settings);
+  insert into public.job_identities as i (org_id, path, name, kind, audience, settings, created_by)
+  values (p_org, p_path, coalesce(p_spec ->> 'name', v_kind), v_kind,
+    coalesce(p_spec ->> 'audience', private.usual_audience(v_kind, v_settings)), v_settings, private.caller_id())
+  on conflict (org_id, path, name) do update set kind = excluded.kind, audience = excluded.audience,
+    settings = excluded.settings
+  returning * into v_identity;
+  perform private.audit(p_org, 'job_identity.attached', 'job_identity', v_identity.id::pg_catalog.text,
+    concat_ws(' ', v_identity.name, nullif(p_path, '')), p_spec);
+  return to_jsonb(v_identity);
+exception
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'A field of the identity is missing or not valid.',
+      'aws needs plan_role and apply_role (ARNs); gcp a provider; azure tenant_id, plan_client_id and apply_client_id; '
+      'vault address, plan_role and apply_role; kubernetes a server; custom a name of lower-case letters, digits and '
+      'hyphens, and an audience.');
+end;
+$$;
+comment on function private.attach_identity is
+  'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, settings}. '
+  'Admins.';
+grant execute on function private.attach_identity to authenticated;
+
+create function private.detach_identity(p_job_identity uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_identity public.job_identities;
+begin
+  select * into v_identity from public.job_identities
+  where id = p_job_identity and org_id in (select private.my_org_ids());
+  if v_identity.id is null then
+    perform private.fail('RY404', 'There is no such identity of jobs.');
+  end if;
+  perform private.need('identity.manage', v_identity.org_id, v_identity.path);
+  delete from public.job_identities where id = p_job_identity;
+  perform private.audit(v_identity.org_id, 'job_identity.detached', 'job_identity', p_job_identity::pg_catalog.text,
+    concat_ws(' ', v_identity.name, nullif(v_identity.path, '')));
+  return to_jsonb(v_identity);
+end;
+$$;
+comment on function private.detach_identity is
+  'Detaches an identity. Jobs that run get no further token for it. Admins.';
+grant execute on function private.detach_identity to authenticated;
+
+-- Detaches the identities of a removed group or module: a later one with the same path must not inherit them.
+create function private.detach_from_removed() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  delete from public.job_identities where org_id = old.org_id and path = old.path;
+  return null;
+end;
+$$;
+create trigger detach_identities after delete on public.groups
+  for each row execute function private.detach_from_removed();
+create trigger detach_identities after update of deleted_at on public.modules
+  for each row when (old.deleted_at is null and new.deleted_at is not null)
+  execute function private.detach_from_removed();
+
+-- ## what a job is given
+
+-- The identities of a module: of each name the nearest at or above its path.
+create function private.effective_identities(p_org uuid, p_path text) returns setof public.job_identities
+language sql stable set search_path = '' as $$
+  select distinct on (i.name) i.* from public.job_identities as i
+  where i.org_id = p_org and i.path = any (private.path_prefixes(p_path))
+  order by i.name, length(i.path) desc
+$$;
+
+-- The phase that a type of job has in its tokens. Null for jobs without a module.
+create function private.identity_phase(p_type public.job_type) returns text
+language sql immutable set search_path = '' as $$
+  select case when p_type in ('APPLY', 'DESTROY') then 'apply'
+    when p_type in ('PLAN', 'DRIFT', 'OUTPUT') then 'plan' end
+$$;
+
+-- The claims of a job without those of the audience and the clock. It repeats them under HCP Terraform's names, so that
+-- trust policies written for those fit; workspaces have no slashes in their names.
+create function private.identity_claims(p_job public.provision_jobs) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_strip_nulls(jsonb_build_object(
+    'sub', format('organization:%s:module:%s:phase:%s', o.slug, p_job.module_path, f.phase),
+    'runyard_organization', o.slug, 'runyard_organization_id', o.id, 'runyard_group', p_job.group_path,
+    'runyard_module', p_job.module_path, 'runyard_module_id', p_job.module_id, 'runyard_phase', f.phase,
+    'runyard_operation', lower(p_job.type::pg_catalog.text), 'runyard_trust', f.trust,
+    'runyard_ref', case f.trust when 'branch' then p_job.payload #>> '{module,source,ref}' end,
+    'runyard_job', p_job.id, 'runyard_attempt', p_job.attempt, 'runyard_plan_job', p_job.plan_job_id,
+    'runyard_runner', p_job.worker_name, 'runyard_approvals', p_job.approvals_received,
+    'terraform_organization_id', o.id, 'terraform_organization_name', o.slug,
+    'terraform_project_name', p_job.group_path, 'terraform_workspace_id', p_job.module_id,
+    'terraform_workspace_name', f.workspace, 'terraform_full_workspace',
+    format('organization:%s:project:%s:workspace:%s', o.slug, p_job.group_path, f.workspace),
+    'terraform_run_id', 'run-' || p_job.id, 'terraform_run_phase', f.phase))
+  from public.organizations as o cross join lateral (
+    select private.identity_phase(p_job.type) as phase, replace(p_job.module_path, '/', '.') as workspace,
+      case p_job.payload #>> '{module,source_kind}' when 'git' then 'branch' when 'upload' then 'upload'
+        else 'settings' end as trust
+  ) as f
+  where o.id = p_job.org_id
+$$;
+
+-- How long a token lives: as long as the lease, at most 15 minutes. During a change no other runner gets the job but by
+-- a person's decision, so the 15 minutes bridge a short outage of the project. 0 when the lease has run out.
+create function private.identity_seconds(p_live private.live_jobs) returns integer
+language sql stable set search_path = '' as $$
+  select case when l.seconds <= 0 then 0 when p_live.has_touched then 900 else least(l.seconds, 900) end
+  from (
+    select floor(extract(epoch from greatest(p_live.lease_until, (
+      select h.last_seen_at + interval '60 seconds' from private.heartbeats as h
+      where h.instance_id = p_live.instance_id and h.session_id = p_live.session_id)) - now()))::integer as seconds
+  ) as l
+$$;
+
+create function private.worker_identities(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_live private.live_jobs := private.fenced_job(private.this_runner(), p_job, p_attempt);
+  v_seconds integer := private.identity_seconds(v_live);
+  v_job public.provision_jobs;
+begin
+  if v_live.stage <> 'RUNNING' or v_seconds <= 0 then
+    perform private.fail('RY410', format('The lease of attempt %s of job %s has run out.', p_attempt, p_job),
+      'A token is for the attempt that holds its lease.');
+  end if;
+  select * into v_job from public.provision_jobs where id = p_job;
+  return jsonb_build_object('phase', private.identity_phase(v_job.type), 'seconds', v_seconds,
+    'claims', private.identity_claims(v_job), 'identities', coalesce((
+      select jsonb_agg(jsonb_build_object('name', i.name, 'kind', i.kind, 'audience', i.audience,
+        'settings', i.settings) order by i.name)
+      from private.effective_identities(v_job.org_id, v_job.module_path) as i), '[]'));
+end;
+$$;
+comment on function private.worker_identities is
+  'The identities of a running job, and the claims of its tokens: for the attempt that holds the lease alone, and for '
+  'its own phase. The edge function job-identity signs what this returns.';
+grant execute on function private.worker_identities to worker, executor;
+
+create function private.preview_identities(p_module uuid, p_type public.job_type default 'PLAN') returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'module.read');
+  v_job public.provision_jobs;
+begin
+  if private.identity_phase(p_type) is null then
+    perform private.fail('RY422', 'That is not a job of a module.', 'Send PLAN, APPLY, DESTROY, DRIFT or OUTPUT.');
+  end if;
+  v_job.org_id := v_module.org_id;
+  v_job.type := p_type;
+  v_job.module_id := v_module.id;
+  v_job.module_path := v_module.path;
+  v_job.group_path := v_module.group_path;
+  v_job.payload := jsonb_build_object('module', jsonb_build_object('source_kind', v_module.source_kind, 'source',
+    v_module.source));
+  return jsonb_build_object('phase', private.identity_phase(p_type), 'claims', private.identity_claims(v_job) - array[
+    'terraform_run_id'], 'identities', coalesce((
+      select jsonb_agg(to_jsonb(i) order by i.name)
+      from private.effective_identities(v_module.org_id, v_module.path) as i), '[]'));
+end;
+$$;
+comment on function private.preview_identities is
+  'The identities that a module''s next job would have, and the claims of their tokens. Members.';
+grant execute on function private.preview_identities to authenticated;

@@ -1,0 +1,213 @@
+"""Job identities: which one counts, what the claims of a token are, and who gets them."""
+
+from typing import Any
+
+import pytest
+
+from tests.db.world import Organization, Runner, World, refused, this
+
+PLAN_ROLE = "arn:aws:iam::123456789012:role/plan"
+APPLY_ROLE = "arn:aws:iam::123456789012:role/apply"
+AWS = {"kind": "aws", "settings": {"plan_role": PLAN_ROLE, "apply_role": APPLY_ROLE}}
+
+
+@pytest.fixture
+def org(world: World) -> Organization:
+    return world.organization()
+
+
+@pytest.fixture
+def runner(org: Organization) -> Runner:
+    return org.runner("holder", is_assigned_to_all_modules=True, capacity=3)
+
+
+def attach(org: Organization, path: str, **spec: Any) -> dict[str, Any]:
+    made: dict[str, Any] = org.owner.call("attach_identity", p_org=org.id, p_path=path, p_spec=spec)
+    return made
+
+
+def given(runner: Runner, job: dict[str, Any]) -> dict[str, Any]:
+    answer: dict[str, Any] = runner.call("worker_identities", **this(job))
+    return answer
+
+
+def audiences(answer: dict[str, Any]) -> dict[str, str]:
+    return {each["name"]: each["audience"] for each in answer["identities"]}
+
+
+def test_nearest_identity_of_a_name_counts_and_others_are_inherited(org: Organization, runner: Runner) -> None:
+    org.module("platform/network/vpc")
+    org.module("platform2/vpc")
+    attach(org, "", kind="custom", name="registry", audience="everywhere")
+    attach(org, "platform", **AWS, audience="far")
+    attach(org, "platform", kind="custom", name="registry", audience="near")
+    attach(org, "platform/network/vpc", **AWS, audience="own")
+    org.enqueue("platform/network/vpc")
+    assert audiences(given(runner, runner.claim_one())) == {"aws": "own", "registry": "near"}
+    org.enqueue("platform2/vpc")
+    assert audiences(given(runner, runner.claim_one())) == {"registry": "everywhere"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "phase"),
+    [("PLAN", "plan"), ("DRIFT", "plan"), ("OUTPUT", "plan"), ("APPLY", "apply"), ("DESTROY", "apply")],
+)
+def test_phase_follows_the_type_of_the_job(org: Organization, runner: Runner, kind: str, phase: str) -> None:
+    org.enqueue("a/b", kind)
+    answer = given(runner, runner.claim_one())
+    claims = answer["claims"]
+    assert (answer["phase"], claims["runyard_phase"], claims["terraform_run_phase"]) == (phase,) * 3
+    assert claims["sub"].endswith(f":module:a/b:phase:{phase}")
+
+
+def test_claims_name_organisation_module_job_and_runner(world: World, org: Organization, runner: Runner) -> None:
+    source = {"url": "https://git.example.org/x.git", "ref": "main"}
+    module = org.module("apps/web/api", source_kind="git", source=source, approvals_required=1)
+    job_id = org.enqueue("apps/web/api", "APPLY")
+    assert runner.claim(1) == [], "an apply that waits for approval is nobody's, so that nobody gets its token"
+    org.member("operator").call("approve_job", p_job=job_id, p_decision="approve")
+    job = runner.claim_one()
+    slug = world.owner.one("select slug from public.organizations where id = %s", org.id)
+    assert given(runner, job)["claims"] == {
+        "sub": f"organization:{slug}:module:apps/web/api:phase:apply",
+        "runyard_organization": slug,
+        "runyard_organization_id": org.id,
+        "runyard_group": "apps/web",
+        "runyard_module": "apps/web/api",
+        "runyard_module_id": module,
+        "runyard_phase": "apply",
+        "runyard_operation": "apply",
+        "runyard_trust": "branch",
+        "runyard_ref": "main",
+        "runyard_job": job["id"],
+        "runyard_attempt": 1,
+        "runyard_runner": "holder",
+        "runyard_approvals": 1,
+        "terraform_organization_id": org.id,
+        "terraform_organization_name": slug,
+        "terraform_project_name": "apps/web",
+        "terraform_workspace_id": module,
+        "terraform_workspace_name": "apps.web.api",
+        "terraform_full_workspace": f"organization:{slug}:project:apps/web:workspace:apps.web.api",
+        "terraform_run_id": f"run-{job['id']}",
+        "terraform_run_phase": "apply",
+    }
+
+
+def test_life_of_a_token_is_the_lease_and_15_minutes_during_a_change(org: Organization, runner: Runner) -> None:
+    org.enqueue("a/b", "APPLY")
+    job = runner.claim_one()
+    assert 1 <= given(runner, job)["seconds"] <= 60
+    runner.report(job, "APPLY")
+    assert given(runner, job)["seconds"] == 900
+
+
+def test_attempt_that_lost_its_lease_gets_no_claims(world: World, org: Organization, runner: Runner) -> None:
+    org.enqueue("a/b")
+    job = runner.claim_one()
+    world.silence(runner)
+    with refused("RY410", "The lease of attempt 1"):
+        given(runner, job)
+    world.up_for_long()
+    world.sweep()
+    with refused("RY410"):
+        given(runner, job)
+
+
+def test_held_attempt_gets_no_claims_until_its_runner_is_back(world: World, org: Organization, runner: Runner) -> None:
+    org.enqueue("a/b", "APPLY")
+    job = runner.claim_one()
+    runner.report(job, "APPLY")
+    world.lose(runner)
+    assert world.status(job["id"]) == "NEEDS_ATTENTION"
+    with refused("RY410"):
+        given(runner, job)
+    runner.heartbeat(running=[{"job": job["id"], "attempt": 1}])
+    assert given(runner, job)["phase"] == "apply"
+
+
+def test_ended_job_and_other_runner_get_no_claims(org: Organization, runner: Runner) -> None:
+    other = org.runner("other")
+    org.enqueue("a/b")
+    job = runner.claim_one()
+    with refused("RY410"):
+        given(other, job)
+    runner.finish(job, "FAILED")
+    with refused("RY410"):
+        given(runner, job)
+
+
+def test_removed_group_or_module_leaves_no_identity_to_its_successor(org: Organization, runner: Runner) -> None:
+    org.module("a/b")
+    group = org.group("empty")["id"]
+    for path in ("a/b", "empty"):
+        attach(org, path, kind="custom", name="x", audience=path)
+    org.owner.call("delete_module", p_module=org.modules.pop("a/b"), p_confirm_name="b")
+    org.owner.call("delete_group", p_group=group)
+    org.module("empty/b")
+    for path in ("a/b", "empty/b"):
+        org.enqueue(path)
+        assert given(runner, runner.claim_one())["identities"] == []
+
+
+def test_attaching_again_changes_it_and_detaching_ends_it(org: Organization, runner: Runner) -> None:
+    org.module("a/b")
+    first = attach(org, "a", **AWS)
+    assert first["audience"] == "aws.workload.identity"
+    assert attach(org, "a", **AWS, audience="other")["id"] == first["id"]
+    org.enqueue("a/b")
+    job = runner.claim_one()
+    assert audiences(given(runner, job)) == {"aws": "other"}
+    org.owner.call("detach_identity", p_job_identity=first["id"])
+    assert given(runner, job)["identities"] == []
+    with refused("RY404"):
+        org.owner.call("detach_identity", p_job_identity=first["id"])
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        {"kind": "ibm"},
+        {"kind": "aws", "settings": {"plan_role": PLAN_ROLE}},
+        {"kind": "aws", "settings": {"plan_role": PLAN_ROLE, "apply_role": "admin"}},
+        {"kind": "aws", "settings": {"plan_role": PLAN_ROLE, "apply_role": APPLY_ROLE, "secret": "x"}},
+        {"kind": "aws", "settings": {"plan_role": PLAN_ROLE, "apply_role": APPLY_ROLE, "region": 1}},
+        {"kind": "aws", "settings": {"plan_role": PLAN_ROLE, "apply_role": APPLY_ROLE, "region": "a\nb"}},
+        {**AWS, "name": "production"},
+        {**AWS, "audience": ""},
+        {"kind": "gcp", "settings": {"provider": "runyard"}},
+        {"kind": "azure", "settings": {"tenant_id": "x"}},
+        {"kind": "vault", "settings": {"address": "vault.example", "plan_role": "a", "apply_role": "b"}},
+        {"kind": "kubernetes", "settings": {}},
+        {"kind": "custom", "name": "aws", "audience": "x"},
+        {"kind": "custom", "name": "Up", "audience": "x"},
+        {"kind": "custom", "name": "x"},
+        {"kind": "custom", "audience": "x", "name": "x", "settings": {"a": "b"}},
+        {"kind": "custom", "name": "x", "audience": "x", "settings": []},
+        {"kind": "custom", "name": "x", "audience": "x", "role": "y"},
+    ],
+)
+def test_identity_that_no_job_could_use_is_refused(org: Organization, spec: dict[str, Any]) -> None:
+    with refused("RY422"):
+        attach(org, "", **spec)
+
+
+def test_identity_needs_a_module_or_group_that_exists(org: Organization) -> None:
+    with refused("RY404"):
+        attach(org, "nowhere", **AWS)
+
+
+def test_preview_shows_what_the_next_job_would_get(org: Organization, runner: Runner) -> None:
+    module = org.module("a/b")
+    attach(org, "a", **AWS)
+    preview = org.member("viewer").call("preview_identities", p_module=module, p_type="APPLY")
+    org.enqueue("a/b", "APPLY")
+    claims = given(runner, runner.claim_one())["claims"]
+    assert preview["claims"].items() <= claims.items()
+    assert claims.keys() - preview["claims"].keys() == {
+        "runyard_job", "runyard_attempt", "runyard_runner", "runyard_approvals", "terraform_run_id",
+    }  # fmt: skip
+    assert [each["name"] for each in preview["identities"]] == ["aws"]
+    with refused("RY422"):
+        org.owner.call("preview_identities", p_module=module, p_type="DEPLOY_WORKER")

@@ -1,0 +1,101 @@
+"""The modules page in a real browser: links, locks, badges, and organisations with many modules."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e.product import Person, Product
+from tests.e2e.runner import ScriptedRunner
+from tests.e2e.test_work_pages import enqueue, make_module, open_as, owner, runner
+
+__all__ = ["open_as", "owner", "runner"]
+pytestmark = pytest.mark.timeout(900)
+MANY = """
+  insert into public.modules (org_id, group_id, group_path, name, path)
+  select org_id, group_id, group_path, 'm' || to_char(n, 'FM0000'), group_path || '/m' || to_char(n, 'FM0000')
+  from public.modules, generate_series(1, 1005) as n where id = %s
+"""
+
+
+def test_a_link_to_a_missing_module_names_near_ones_and_shows_no_other(
+    product: Product, owner: Person, open_as: Callable[[Person], Page]
+) -> None:
+    make_module(product, owner, "links/gateway")
+    page = open_as(owner)
+    page.goto("/dashboard/modules?path=links/gatewy")
+    missing = page.get_by_test_id("no-such-module")
+    expect(missing).to_contain_text("No module at links/gatewy")
+    expect(page.get_by_role("button", name="Apply")).to_have_count(0)
+    missing.get_by_role("link", name="links/gateway").click()
+    expect(page.get_by_role("heading", name="gateway", exact=True)).to_be_visible()
+    expect(page.get_by_role("button", name="Apply")).to_be_enabled()
+
+
+def test_a_created_module_has_its_own_address(owner: Person, open_as: Callable[[Person], Page]) -> None:
+    page = open_as(owner)
+    page.goto("/dashboard/modules?new=1")
+    page.get_by_label("Group", exact=True).fill("links")
+    page.get_by_label("Name", exact=True).fill("fresh")
+    page.get_by_role("radio", name="Inline").click()
+    page.get_by_role("button", name="Create module").click()
+    page.wait_for_url(re.compile(r"\?path=links/fresh$"))
+    page.reload()
+    expect(page.get_by_role("heading", name="fresh", exact=True)).to_be_visible()
+
+
+def test_a_locked_module_cannot_be_applied_and_says_why(
+    product: Product, owner: Person, open_as: Callable[[Person], Page]
+) -> None:
+    module = make_module(product, owner, "locks/frozen")
+    product.rpc(owner.token, "lock_module", {"p_module": module, "p_reason": "freeze for audit"})
+    page = open_as(owner)
+    page.goto(f"/dashboard/modules?module={module}")
+    expect(page.get_by_test_id("module-lock")).to_contain_text("freeze for audit")
+    expect(page.get_by_role("button", name="Apply")).to_be_disabled()
+    expect(page.get_by_role("button", name="Plan", exact=True)).to_be_enabled()
+    page.goto("/dashboard/jobs")
+    page.get_by_role("button", name="New job").first.click()
+    dialog = page.get_by_role("alertdialog")
+    dialog.get_by_role("combobox", name="Module").click()
+    page.get_by_role("option", name="locks/frozen").click()
+    dialog.get_by_role("combobox", name="Operation").click()
+    page.get_by_role("option", name="Apply").click()
+    expect(dialog.get_by_test_id("run-locked")).to_contain_text("freeze for audit")
+    expect(dialog.get_by_test_id("run")).to_be_disabled()
+
+
+def test_a_badge_shows_the_last_apply_and_no_later_plan(
+    product: Product, owner: Person, runner: ScriptedRunner, open_as: Callable[[Person], Page]
+) -> None:
+    module = make_module(product, owner, "badges/db")
+    for kind, end in (("APPLY", "FAILED"), ("PLAN", "SUCCEEDED")):
+        job = runner.claim(enqueue(product, owner, module, kind))
+        runner.finish(job, end)
+    page = open_as(owner)
+    page.goto(f"/dashboard/modules?module={module}")
+    expect(page.locator(".ry-history tr[data-status]").first).to_have_attribute("data-status", "SUCCEEDED")
+    expect(page.locator(".ry-head [data-status]")).to_have_attribute("data-status", "FAILED")
+    expect(page.get_by_role("treeitem", name="db").get_by_role("img", name="Last apply failed")).to_be_visible()
+
+
+def test_every_module_of_a_large_organisation_can_be_applied(
+    product: Product, open_as: Callable[[Person], Page]
+) -> None:
+    large = product.person("large")
+    first = make_module(product, large, "all/m0000")
+    product.sql(MANY, first)
+    page = open_as(large)
+    page.goto("/dashboard/modules?path=all/m1005")
+    page.get_by_role("button", name="Apply").click()
+    dialog = page.get_by_role("alertdialog")
+    expect(dialog).to_contain_text("all/m1005")
+    expect(dialog.get_by_test_id("run")).to_be_enabled()
+    page.goto("/dashboard/jobs")
+    page.get_by_role("button", name="New job").first.click()
+    dialog.get_by_label("Filter modules").fill("m1004")
+    expect(dialog.get_by_role("combobox", name="Module")).to_contain_text("all/m1004")
+    dialog.get_by_test_id("run").click()
+    page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))
+    expect(page.get_by_text("all/m1004").first).to_be_visible()

@@ -1,0 +1,18 @@
+"""What a run must be able to test: a missing part is a skipped test on somebody's machine, and a failure where it must be there."""
+
+import os
+from typing import NoReturn
+
+import pytest
+
+VARIABLE = "RUNYARD_TEST_MUST"
+# What `make test` installs by itself; workflows with a daemon or a cluster name more.
+IN_CI = "browser,engine"
+
+
+def unavailable(kind: str, reason: str) -> NoReturn:
+    """Skip the test, or fail it where this kind (browser, engine, docker, kubernetes, isolation) must be there."""
+    must = os.environ.get(VARIABLE, IN_CI if os.environ.get("CI") else "")
+    if kind in must.split(","):
+        pytest.fail(f"{VARIABLE} has {kind}: {reason}")
+    pytest.skip(reason)

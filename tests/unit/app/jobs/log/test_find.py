@@ -1,0 +1,31 @@
+"""What the reader types is found as text, through colours, and is never a pattern of its own."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.jobs.log.find import pattern
+from app.jobs.log.sgr import strip
+
+
+@pytest.mark.parametrize(
+    ("words", "line", "is_found"),
+    [
+        ("be replaced", "must be \x1b[31m\x1b[1mreplaced\x1b[0m", True),
+        ("needle", "n\x1b[1;31meedle", True),
+        ("spot[1]", "node_group.spot[1]: Creating", True),
+        ("a.c", "abc", False),
+        (".*", "anything", False),
+        ("(a+)+$", "(a+)+$", True),
+        ("NEEDLE", "needle", True),
+    ],
+)
+def test_words_are_found_as_they_are_read(words: str, line: str, is_found: bool) -> None:
+    assert bool(re.search(pattern(words), line, re.IGNORECASE)) is is_found
+
+
+@given(st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=1, max_size=20), st.text(max_size=20))
+def test_any_words_are_found_where_they_stand(words: str, around: str) -> None:
+    assert re.search(pattern(words), f"{strip(around)}{words}", re.IGNORECASE)

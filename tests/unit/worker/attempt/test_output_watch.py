@@ -1,0 +1,26 @@
+"""A full disk is recognised in a command's output, however the engine wraps and the pipe cuts it."""
+
+import pytest
+
+from worker.attempt.output_watch import OutputWatch
+
+BOX = (
+    "\x1b[31m╷\x1b[0m\x1b[0m\n\x1b[31m│\x1b[0m \x1b[0m\x1b[1m\x1b[31mError: \x1b[0m\x1b[0m\x1b[1mFailed to write plan file\x1b[0m\n"
+    "\x1b[31m│\x1b[0m \x1b[0m\n\x1b[31m│\x1b[0m \x1b[0mThe plan file could not be written: write /work/plan.tfplan: no space left on\n"
+    "\x1b[31m│\x1b[0m \x1b[0mdevice.\n\x1b[31m╵\x1b[0m\x1b[0m\n"
+).encode()
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 10_000])
+@pytest.mark.parametrize("text", [BOX, b"sh: 1: cannot create x: No space left on device\n", b"Disk quota exceeded"])
+def test_a_full_disk_is_recognised(text: bytes, size: int) -> None:
+    seen = OutputWatch()
+    for at in range(0, len(text), size):
+        seen.feed(text[at : at + size])
+    assert seen.is_disk_full
+
+
+def test_other_errors_are_no_full_disk() -> None:
+    seen = OutputWatch()
+    seen.feed(b"Error: Invalid reference\nError: another\n")
+    assert (seen.is_disk_full, seen.first_error) == (False, b"Error: Invalid reference")

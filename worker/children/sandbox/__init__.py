@@ -1,0 +1,1 @@
+"""The keeper of one child, and the sandboxes that it builds."""

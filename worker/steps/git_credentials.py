@@ -1,0 +1,97 @@
+"""The one credential that a fetch needs: the runner looks it up for the source's own host, and git sees no other."""
+
+import asyncio
+import netrc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import SplitResult, unquote
+
+from worker.attempt.workspace import Workspace
+from worker.children.environment import host_variables
+from worker.files.sealed import sealed
+
+_LOOKUP_SECONDS = 30.0
+# The operator's own configuration of git, found where git would find it.
+_OPERATORS = ("XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
+
+
+@dataclass(frozen=True)
+class Credential:
+    """A user's name and password at one host."""
+
+    username: str
+    password: str
+
+
+async def find_credential(space: Workspace, source: SplitResult) -> Credential | None:
+    """Look in the runner's own git configuration, then in its `.netrc`; never for a source that is not encrypted."""
+    if source.scheme != "https" or source.password is not None:
+        return None
+    found = await _from_git(space, source) or _from_netrc(space, source)
+    if found is not None:
+        space.log.redactor.add(found.password)
+    return found
+
+
+@contextmanager
+def credential_helper(
+    credential: Credential | None, source: SplitResult, folder: Path
+) -> Iterator[tuple[dict[str, str], tuple[int, ...]]]:
+    """Yield git's settings that hand the credential to the source's host alone, and the descriptors that they need."""
+    if credential is None:
+        yield {}, ()
+        return
+    words = f"username={credential.username}\npassword={credential.password}\n".encode()
+    with sealed(words, folder) as (path, descriptors):
+        host = source.netloc.rpartition("@")[2]
+        yield {f"credential.https://{host}.helper": f"!f() {{ test $1 != get || cat '{path}'; }}; f"}, descriptors
+
+
+async def _from_git(space: Workspace, source: SplitResult) -> Credential | None:
+    """Ask the operator's credential helpers, outside of the repository."""
+    wanted = {"protocol": "https", "host": source.netloc.rpartition("@")[2], "path": source.path.lstrip("/")}
+    if source.username:
+        wanted["username"] = unquote(source.username)
+    question = "".join(f"{name}={value}\n" for name, value in wanted.items()) + "\n"
+    try:
+        process = await asyncio.create_subprocess_exec(
+            "git", "credential", "fill", cwd="/", env=_operators_environment(space.context.environ),
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+    except OSError:
+        return None
+    try:
+        async with asyncio.timeout(_LOOKUP_SECONDS):
+            answer, _ = await process.communicate(question.encode())
+    except TimeoutError:
+        space.say(f"The runner's git credential helpers did not answer within {_LOOKUP_SECONDS:g} s.")
+        return None
+    finally:
+        if process.returncode is None:
+            process.kill()
+    found = dict(line.partition("=")[::2] for line in answer.decode(errors="replace").splitlines())
+    return Credential(found.get("username", ""), found["password"]) if found.get("password") else None
+
+
+def _operators_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    own = {name: environ[name] for name in ("PATH", *_OPERATORS) if name in environ}
+    return {**host_variables(environ), **own, "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "true"}
+
+
+def _from_netrc(space: Workspace, source: SplitResult) -> Credential | None:
+    """Read the host's own entry; the file's `default` would go to any host that a module names."""
+    home = space.context.environ.get("HOME")
+    try:
+        hosts = netrc.netrc(Path(home) / ".netrc").hosts if home else {}
+    except FileNotFoundError:
+        return None
+    except (OSError, netrc.NetrcParseError, UnicodeDecodeError) as error:
+        space.say(f"The runner's .netrc is not used: {error}")
+        return None
+    if source.hostname == "default" or (entry := hosts.get(source.hostname or "")) is None:
+        return None
+    login, _, password = entry
+    is_other = source.username and unquote(source.username) != login
+    return Credential(login, password) if password and not is_other else None

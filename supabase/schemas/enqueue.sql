@@ -229,15 +229,15 @@ language plpgsql immutable set search_path = '' as $$
 begin
   if exists (
     select from jsonb_each(p_options) as o
-    where o.key in ('auto_apply', 'confirm', 'refresh_only', 'destroy', 'bring_state') and jsonb_typeof(o.value) not in ('boolean',
-        'null')
+    where o.key in ('auto_apply', 'confirm', 'refresh_only', 'destroy', 'bring_state')
+      and jsonb_typeof(o.value) not in ('boolean', 'null')
       or o.key in ('targets', 'replace') and (jsonb_typeof(o.value) not in ('array', 'null')
         or pg_column_size(o.value) > 65536
         or jsonb_path_exists(o.value, 'strict $[*] ? (@.type() != "string")', silent => true))
   ) then
     perform private.fail('RY422', 'An option of the job has the wrong type.',
-      'auto_apply, confirm, refresh_only, destroy and bring_state are true or false; targets and replace are lists of addresses, '
-      'of at most 64 KiB.');
+      'auto_apply, confirm, refresh_only, destroy and bring_state are true or false; targets and replace are lists of '
+      'addresses, of at most 64 KiB.');
   end if;
 end;
 $$;

@@ -700,7 +700,8 @@ begin
   perform private.need_proved();
   if v_role > v_least then
     perform private.fail('RY403', format('Your role is %s; this needs %s.', v_role, v_least),
-      'Ask an owner or admin of the organisation.', jsonb_build_object('verb', p_verb, 'path', p_path)::pg_catalog.text);
+      'Ask an owner or admin of the organisation.',
+      jsonb_build_object('verb', p_verb, 'path', p_path)::pg_catalog.text);
   end if;
 end;
 $$;
@@ -5582,8 +5583,8 @@ begin
 end;
 $$;
 
--- The place of the log of an attempt that lost its job, for a week: a person who decides about a state that it left needs
--- to read what it did.
+-- The place of the log of an attempt that lost its job, for a week: a person who decides about a state that it left
+-- needs to read what it did.
 create function private.late_place(p_runner private.runner, p_job bigint, p_attempt integer, p_is_late boolean)
 returns private.live_jobs
 language plpgsql stable set search_path = '' as $$
@@ -11374,7 +11375,8 @@ grant execute on function private.list_schedules to authenticated;
 -- ## runs
 
 -- Makes a run of a schedule: a set of its modules, without those whose job of the run before is not finished.
-create function private.fire_schedule(p_schedule public.schedules, p_started_by uuid default null) returns public.job_sets
+create function private.fire_schedule(p_schedule public.schedules, p_started_by uuid default null)
+returns public.job_sets
 language plpgsql set search_path = '' as $$
 declare
   v_modules pg_catalog.uuid[];

@@ -458,8 +458,8 @@ begin
 end;
 $$;
 
--- The place of the log of an attempt that lost its job, for a week: a person who decides about a state that it left needs
--- to read what it did.
+-- The place of the log of an attempt that lost its job, for a week: a person who decides about a state that it left
+-- needs to read what it did.
 create function private.late_place(p_runner private.runner, p_job bigint, p_attempt integer, p_is_late boolean)
 returns private.live_jobs
 language plpgsql stable set search_path = '' as $$

@@ -15,7 +15,6 @@ from benchmarks.database.server import Bench
 from benchmarks.database.sizes import Sizes
 from benchmarks.outcome import attempt
 
-FINISH = "select public.worker_finish($1, $2, 'SUCCEEDED')"
 CLAIM = "select public.worker_claim($1::uuid, 1)::text"
 
 
@@ -79,7 +78,7 @@ async def _claim_once(connection: asyncpg.Connection) -> float:
     answer = json.loads(await connection.fetchval(CLAIM, uuid.uuid4()))
     seconds = time.perf_counter() - began
     for job in answer["jobs"]:
-        await connection.execute(FINISH, job["id"], job["attempt"])
+        await connection.execute(ours.FINISH, job["id"], job["attempt"], ours.LOG)
     if not answer["jobs"]:
         raise RuntimeError("there was nothing to claim")
     return seconds

@@ -20,7 +20,6 @@ MEMBER = "5b0a7a52-0000-4000-8000-000000000002"
 ONE = "select public.enqueue_job($1, 'OUTPUT', $2)"
 MANY = "select public.enqueue_jobs($1, 'OUTPUT', $2)"
 CLAIM = "select public.worker_claim($1::uuid, 1)::text"
-FINISH = "select public.worker_finish($1, $2, 'SUCCEEDED')"
 BULK = 1000
 
 
@@ -131,7 +130,7 @@ async def _wake(bench: Bench, database: str, count: int) -> list[float]:
         await person.fetchval(ONE, org, module)
         job = json.loads(await runner.fetchval(CLAIM, uuid.uuid4()))["jobs"][0]
         spent.append(time.perf_counter() - began)
-        await runner.execute(FINISH, job["id"], job["attempt"])
+        await runner.execute(ours.FINISH, job["id"], job["attempt"], None)
     await person.close()
     await runner.close()
     return spent[WARM_UP:]

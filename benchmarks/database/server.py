@@ -94,4 +94,4 @@ def _make_template(bench: Bench) -> None:
     migrate(bench.url(TEMPLATE, "postgres"), PROJECT / "supabase")
     with bench.connect(TEMPLATE) as connection:
         connection.execute(CROWD.read_bytes())
-        connection.execute("select bench.add_runners(16, 256), bench.add_modules(1000)")
+        connection.execute("select bench.add_runners(16, 256), bench.add_modules(1000), bench.add_log_days(30)")

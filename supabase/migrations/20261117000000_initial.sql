@@ -138,6 +138,12 @@ begin
 end;
 $$;
 
+-- For how long a runner that sends no heartbeat is alive, and keeps its jobs.
+create function private.lease() returns interval
+language sql immutable set search_path = '' as $$
+  select interval '60 seconds'
+$$;
+
 -- The signed-in user's id (for a runner: the runner's id).
 create function private.caller_id() returns uuid
 language plpgsql stable set search_path = '' as $$
@@ -694,7 +700,8 @@ begin
   perform private.need_proved();
   if v_role > v_least then
     perform private.fail('RY403', format('Your role is %s; this needs %s.', v_role, v_least),
-      'Ask an owner or admin of the organisation.', jsonb_build_object('verb', p_verb, 'path', p_path)::pg_catalog.text);
+      'Ask an owner or admin of the organisation.',
+      jsonb_build_object('verb', p_verb, 'path', p_path)::pg_catalog.text);
   end if;
 end;
 $$;
@@ -2167,8 +2174,8 @@ declare
   v_module public.modules;
 begin
   perform private.refuse_unknown_keys(p_spec, array[
-    'description', 'source_kind', 'source', 'engine', 'engine_version', 'backend', 'inputs', 'env', 'extra_files', 'hooks',
-      'labels',
+    'description', 'source_kind', 'source', 'engine', 'engine_version', 'backend', 'inputs', 'env', 'extra_files',
+      'hooks', 'labels',
     'runner_instance_name', 'pinned_worker_id', 'approvals_required', 'approval_timeout_seconds', 'auto_apply',
     'can_apply_uploads', 'is_temporary']);
   v_module := jsonb_populate_record(p_module, coalesce(p_spec, '{}'));
@@ -2229,8 +2236,8 @@ begin
   ) values (
     p_org, private.ensure_groups(p_org, p_group_path), p_group_path, p_name, p_group_path || '/' || p_name,
       v_new.description, v_new.source_kind, v_new.source,
-    v_new.engine, v_new.engine_version, v_new.backend, v_new.inputs, v_new.env, v_new.extra_files, v_new.hooks, v_new.labels,
-      v_new.runner_instance_name,
+    v_new.engine, v_new.engine_version, v_new.backend, v_new.inputs, v_new.env, v_new.extra_files, v_new.hooks,
+      v_new.labels, v_new.runner_instance_name,
     v_new.pinned_worker_id, v_new.approvals_required, v_new.approval_timeout_seconds, v_new.auto_apply,
     v_new.can_apply_uploads, v_new.is_temporary
   ) returning * into v_module;
@@ -3327,7 +3334,6 @@ create table public.provision_jobs (
   worker_name text,
   instance_id uuid,
   instance_name text,
-  lease_until timestamptz,
   cancel_kind public.cancel_kind,
   cancel_requested_at timestamptz,
   cancel_requested_by text,
@@ -3412,8 +3418,6 @@ comment on column public.provision_jobs.priority is 'Lower runs sooner; 100 is u
 comment on column public.provision_jobs.attempt is
   'The number of the current or last try. Every write of a runner carries it.';
 comment on column public.provision_jobs.max_attempts is 'How often it may be tried when runners are lost.';
-comment on column public.provision_jobs.lease_until is
-  'The lease as it was claimed. Heartbeats prolong it without changing this row.';
 comment on column public.provision_jobs.cancel_kind is 'How it was asked to stop.';
 comment on column public.provision_jobs.steps is
   'Steps of the attempt: [{name, title, phase, status, started_at, finished_at, first_seq, last_seq}].';
@@ -4212,6 +4216,24 @@ begin
 end;
 $$;
 
+-- What pages show of a state: its managed resources by address, and its outputs, with sensitive values masked.
+create function private.state_contents(p_body text) returns jsonb
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_state pg_catalog.jsonb := p_body::pg_catalog.jsonb;
+begin
+  return jsonb_build_object('outputs', private.state_outputs(v_state), 'resources', (
+    select coalesce(jsonb_agg(jsonb_build_object('address', r.address, 'type', r.type, 'id', left(r.id, 200))
+      order by r.address), '[]')
+    from (
+      select * from private.terraform_resources(v_state) union all select * from private.pulumi_resources(v_state)
+    ) as r where r.is_managed));
+exception
+  -- A state is kept whether or not it can be shown.
+  when data_exception then return '{"outputs": {}, "resources": []}';
+end;
+$$;
+
 create table private.states (
   module_id uuid primary key references public.modules (id) on delete cascade,
   serial bigint not null,
@@ -4221,7 +4243,8 @@ create table private.states (
   job_id bigint,
   attempt integer,
   written_by text,
-  updated_at timestamptz not null default now()
+  updated_at timestamptz not null default now(),
+  contents jsonb generated always as (private.state_contents(body)) stored
 );
 alter table private.states enable row level security;
 comment on table private.states is 'The current state of each module, as the engine wrote it.';
@@ -4230,6 +4253,8 @@ comment on column private.states.body is
   'The state file''s text. It may contain secrets: only admins read it, version by version.';
 comment on column private.states.written_by is 'The admin who pushed it; null where a job wrote it.';
 comment on column private.states.sha256 is 'SHA-256 of the text (hex).';
+comment on column private.states.contents is
+  'What pages show of it, extracted once when it is written: a search must not parse megabytes per keystroke.';
 
 create table private.state_versions (
   module_id uuid not null references public.modules (id) on delete cascade,
@@ -4297,7 +4322,8 @@ begin
   if p_body is null then
     perform private.fail('RY422', 'There is no state to write.', 'Send the state file''s text.');
   end if;
-  return query select (p_body::pg_catalog.jsonb ->> 'serial')::bigint, p_body::pg_catalog.jsonb ->> 'lineage';
+  return query select (s.state ->> 'serial')::bigint, s.state ->> 'lineage'
+  from (select p_body::pg_catalog.jsonb as state offset 0) as s;
 exception
   when data_exception then
     perform private.fail('RY422', 'The state is not JSON, or its serial is not a number.');
@@ -4561,28 +4587,24 @@ create function private.state_resources(p_module uuid, p_search text default '')
 language plpgsql stable security definer set search_path = '' as $$
 declare
   v_module public.modules := private.my_module(p_module, 'state.read');
-  v_row private.states;
-  v_state pg_catalog.jsonb;
+  v_serial bigint;
+  v_contents pg_catalog.jsonb;
   v_search pg_catalog.text := lower(coalesce(p_search, ''));
 begin
-  select * into v_row from private.states where module_id = v_module.id;
-  v_state := coalesce(v_row.body, '{}')::pg_catalog.jsonb;
+  select s.serial, s.contents into v_serial, v_contents from private.states as s where s.module_id = v_module.id;
   return (
-    with found as materialized (
-      select r.* from private.terraform_resources(v_state) as r
-      union all select p.* from private.pulumi_resources(v_state) as p
+    with resource as materialized (
+      select r.* from jsonb_to_recordset(v_contents -> 'resources') as r (address text, type text, id text)
+    ), found as materialized (
+      select r.* from resource as r where position(v_search in lower(r.address)) > 0
     )
-    select jsonb_build_object('serial', coalesce(v_row.serial, 0),
-      'total', (select count(*) from found where is_managed),
-      'found', (select count(*) from found where is_managed and position(v_search in lower(address)) > 0),
-      'resources', (select coalesce(jsonb_agg(jsonb_build_object('address', f.address, 'type', f.type,
-          'id', left(f.id, 200)) order by f.address), '[]')
-        from (select * from found where is_managed and position(v_search in lower(address)) > 0
-          order by address limit 500) as f),
+    select jsonb_build_object('serial', coalesce(v_serial, 0), 'total', (select count(*) from resource),
+      'found', (select count(*) from found),
+      'resources', (select coalesce(jsonb_agg(to_jsonb(f) order by f.address), '[]')
+        from (select * from found order by address limit 500) as f),
       'types', (select coalesce(jsonb_object_agg(t.type, t.number), '{}')
-        from (select type, count(*) as number from found where is_managed and type is not null
-          group by type) as t),
-      'outputs', private.state_outputs(v_state)));
+        from (select r.type, count(*) as number from resource as r where r.type is not null group by r.type) as t),
+      'outputs', coalesce(v_contents -> 'outputs', '{}')));
 end;
 $$;
 comment on function private.state_resources is
@@ -4642,12 +4664,12 @@ $$;
 create function private.push_state(p_module uuid, p_body text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'admin');
+  v_module public.modules := private.my_module(p_module, 'state.write');
   v_old private.states;
   v_new pg_catalog.record;
 begin
   perform private.lock_state(v_module.org_id, p_module);
-  v_module := private.my_module(p_module, 'admin');
+  v_module := private.my_module(p_module, 'state.write');
   perform private.refuse_own_backend(p_module);
   if exists (select from private.state_locks as l where l.module_id = p_module) or private.has_writer(p_module) then
     perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then push again.');
@@ -4730,7 +4752,7 @@ begin
   where k.job_id = v_lock.job_id and k.stored_at is null and k.discarded_at is null;
   v_found := v_found || private.attempt_evidence(v_lock.attempt, v_live, v_job);
   if v_live.stage = 'HELD' and v_live.instance_id is not null then
-    v_found := v_found || case when v_seen > now() - interval '60 seconds' then private.evidence('against',
+    v_found := v_found || case when v_seen > now() - private.lease() then private.evidence('against',
         format('%s is in contact, and may come back to it.', v_job.worker_name), v_seen)
       else private.evidence('unclear',
         format('%s is out of contact. Its engine may go on without us, and its state is kept there.',
@@ -5247,7 +5269,7 @@ begin
   update private.live_jobs as q set session_id = p_session from private.sessions as s
   where q.stage = 'RUNNING' and q.instance_id = p_instance.id and s.id = q.session_id and s.boot_id = p_boot_id;
   -- … but has a lease's time to say what it found on disk (worker_recover).
-  update private.live_jobs as q set lease_until = greatest(q.lease_until, now() + interval '60 seconds')
+  update private.live_jobs as q set lease_until = greatest(q.lease_until, now() + private.lease())
   where q.stage = 'RUNNING' and q.instance_id = p_instance.id and q.session_id <> p_session;
   perform private.end_sessions(p_worker.id, case when p_worker.allow_multiple_instances then p_instance.id end, null,
     format('another process took over (epoch %s)', p_instance.epoch + 1));
@@ -5344,7 +5366,8 @@ begin
     'session_id', v_session, 'instance_id', v_instance.id, 'instance_name', p_instance, 'epoch', v_instance.epoch + 1,
     'worker_id', p_worker, 'worker_name', v_worker.name, 'org_id', v_worker.org_id, 'is_shared', v_worker.is_shared,
     'org_slug', (select o.slug from public.organizations as o where o.id = v_worker.org_id),
-    'labels', v_worker.labels, 'capacity', v_worker.capacity, 'lease_seconds', 60, 'heartbeat_seconds', 15);
+    'labels', v_worker.labels, 'capacity', v_worker.capacity, 'lease_seconds',
+    extract(epoch from private.lease())::integer, 'heartbeat_seconds', 15);
 end;
 $$;
 comment on function private.open_worker_session is
@@ -5393,8 +5416,7 @@ create function private.this_runner() returns private.runner
 language plpgsql stable set search_path = '' as $$
 declare
   v_runner private.runner;
-  -- As private.jwt() has them; the call would be a fifth of this one.
-  v_claims pg_catalog.jsonb := nullif(current_setting('request.jwt.claims', true), '');
+  v_claims pg_catalog.jsonb := private.jwt();
   v_session pg_catalog.uuid := v_claims ->> 'sid';
   v_as pg_catalog.uuid;
   v_reason pg_catalog.text;
@@ -5480,7 +5502,7 @@ declare
 begin
   -- Without waiting, because a heartbeat asks, too: whoever must not miss it holds the row already.
   update private.live_jobs as q set
-    stage = 'RUNNING', session_id = p_runner.session_id, unlisted_at = null, lease_until = now() + interval '60 seconds'
+    stage = 'RUNNING', session_id = p_runner.session_id, unlisted_at = null, lease_until = now() + private.lease()
   where q.job_id = (
     select h.job_id from private.live_jobs as h
     where h.job_id = p_job and h.attempt = p_attempt and h.stage = 'HELD' and h.instance_id = p_runner.instance_id
@@ -5561,8 +5583,8 @@ begin
 end;
 $$;
 
--- The place of the log of an attempt that lost its job, for a week: a person who decides about a state that it left needs
--- to read what it did.
+-- The place of the log of an attempt that lost its job, for a week: a person who decides about a state that it left
+-- needs to read what it did.
 create function private.late_place(p_runner private.runner, p_job bigint, p_attempt integer, p_is_late boolean)
 returns private.live_jobs
 language plpgsql stable set search_path = '' as $$
@@ -5660,7 +5682,7 @@ select
     case when coalesce(i.facts ->> 'dispatcher', 'local') = 'local' then i.engine_note end,
     i.facts -> 'clouds', coalesce(jsonb_typeof(i.facts -> 'degraded') = 'object', false)
   )::private.offer as offer,
-  coalesce(h.last_seen_at > now() - interval '60 seconds', false) as is_fresh,
+  coalesce(h.last_seen_at > now() - private.lease(), false) as is_fresh,
   (select count(*) from private.live_jobs as j where j.instance_id = i.id and j.stage = 'RUNNING') as used
 from public.worker_instances as i left join private.heartbeats as h on h.instance_id = i.id;
 comment on view private.instance_liveness is
@@ -5979,7 +6001,8 @@ language plpgsql stable set search_path = '' as $$
 begin
   return (
     select jsonb_build_object(
-      'lease_seconds', 60, 'heartbeat_seconds', 15, 'drain', w.is_draining, 'drain_reason', w.drain_reason,
+      'lease_seconds', extract(epoch from private.lease())::integer, 'heartbeat_seconds', 15,
+      'drain', w.is_draining, 'drain_reason', w.drain_reason,
       'update', private.update_offer(i.version),
       'worker', jsonb_build_object('name', w.name, 'labels', w.labels, 'capacity', w.capacity, 'is_disabled',
         w.is_disabled, 'accepted_job_types', w.accepted_job_types, 'allow_multiple_instances',
@@ -6151,8 +6174,8 @@ begin
     where p_lanes is null or l.id = any (p_lanes)
   ), everywhere as materialized (
     select w.id, w.org_id, case when w.is_shared then 200 else 100 end as levels from public.workers as w
-    where (w.is_assigned_to_all_modules or w.is_shared) and w.removed_at is null and (p_worker is null or w.id = p_worker)
-      and (w.org_id is null or w.org_id in (select l.org_id from lane as l))
+    where (w.is_assigned_to_all_modules or w.is_shared) and w.removed_at is null
+      and (p_worker is null or w.id = p_worker) and (w.org_id is null or w.org_id in (select l.org_id from lane as l))
   ), way as (
     select l.id as lane, a.worker_id as runner,
       case p.path when '' then 100 else cardinality(l.prefixes) - p.place end as levels
@@ -6229,7 +6252,8 @@ $$;
 create function private.lock_state(p_org uuid, p_state uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
-  perform private.lock_routing(p_org, false), pg_advisory_xact_lock(private.lock_key('state', p_state::pg_catalog.text));
+  perform private.lock_routing(p_org, false),
+    pg_advisory_xact_lock(private.lock_key('state', p_state::pg_catalog.text));
 end;
 $$;
 
@@ -7029,15 +7053,15 @@ language plpgsql immutable set search_path = '' as $$
 begin
   if exists (
     select from jsonb_each(p_options) as o
-    where o.key in ('auto_apply', 'confirm', 'refresh_only', 'destroy', 'bring_state') and jsonb_typeof(o.value) not in ('boolean',
-        'null')
+    where o.key in ('auto_apply', 'confirm', 'refresh_only', 'destroy', 'bring_state')
+      and jsonb_typeof(o.value) not in ('boolean', 'null')
       or o.key in ('targets', 'replace') and (jsonb_typeof(o.value) not in ('array', 'null')
         or pg_column_size(o.value) > 65536
         or jsonb_path_exists(o.value, 'strict $[*] ? (@.type() != "string")', silent => true))
   ) then
     perform private.fail('RY422', 'An option of the job has the wrong type.',
-      'auto_apply, confirm, refresh_only, destroy and bring_state are true or false; targets and replace are lists of addresses, '
-      'of at most 64 KiB.');
+      'auto_apply, confirm, refresh_only, destroy and bring_state are true or false; targets and replace are lists of '
+      'addresses, of at most 64 KiB.');
   end if;
 end;
 $$;
@@ -7128,7 +7152,7 @@ $$;
 -- Writes a job for each of these modules, with everything frozen that a runner needs to know about it as it is now;
 -- their numbers, in the order of the modules. Refuses one whose pinned runner is gone. The caller holds the modules'
 -- locks, and places the jobs.
--- For one job the planner would make a new plan each time: a fifth of what enqueueing it costs.
+-- Under a plan that is kept: for one job the planner would make a new one each time.
 create function private.add_module_jobs(
   p_org uuid, p_type public.job_type, p_modules uuid[], p_keys text[], p_options jsonb
 ) returns bigint[]
@@ -7301,7 +7325,7 @@ begin
 end;
 $$;
 
--- The answer is `json`: it is sent as it is made, and as `jsonb` a thousand jobs cost 3 % more.
+-- The answer is `json`: it is sent as it is made.
 create function private.enqueue_jobs(
   p_org uuid, p_type public.job_type, p_modules uuid[], p_options jsonb default '{}'
 ) returns json
@@ -7424,20 +7448,25 @@ end;
 $$;
 
 create view private.preferred_runners as
-select n.lane_id, n.distance, 'nearer' as reason
+select
+  n.lane_id,
+  n.distance,
+  'nearer' as reason
 from private.lanes as l inner join private.lane_instances as n on n.lane_id = l.id
 where n.is_willing and n.free > 0 and private.shortfall(l, n.offer) is null
 union all
 -- 199: before every shared runner, however far away its runner is.
-select n.lane_id, 199::smallint, 'own_first'
+select
+  n.lane_id,
+  199::smallint as distance,
+  'own_first' as reason
 from private.lanes as l
 inner join public.organizations as o on o.id = l.org_id and o.shared_runners = 'NONE_FITS'
 inner join private.lane_instances as n on n.lane_id = l.id
 where n.distance < 200 and n.is_in_use and n.is_named
   and coalesce(private.shortfall(l, n.offer), 'degraded') in ('degraded', 'engine_preparing');
 comment on view private.preferred_runners is
-  'The runners that keep a lane''s jobs from those that are farther away. The claim, the explanation and the scaling of '
-  'runners all read it.';
+  'The runners that keep a lane''s jobs from those that are farther away. Claim, explanation and scaling all read it.';
 comment on column private.preferred_runners.distance is 'Runners that are farther away than this wait.';
 comment on column private.preferred_runners.reason is
   'nearer: it is available · own_first: it is meant for the lane, and the organisation lets its own runners go before '
@@ -7533,14 +7562,14 @@ begin
 end;
 $$;
 
--- The claim's answer is json, not jsonb: it is sent as it is made, and nobody here takes it apart. As jsonb each job
--- was copied three times on its way out, 3 % of claim and end.
--- A job as its runner gets it.
+-- A job as its runner gets it. The claim's answer is json, not jsonb: it is sent as it is made, and nothing here takes
+-- it apart.
 create function private.job_for_runner(p_job public.provision_jobs, p_org_slug text) returns json
 language plpgsql stable set search_path = '' as $$
 begin
   return json_build_object(
-    'id', p_job.id, 'attempt', p_job.attempt, 'type', p_job.type, 'lease_seconds', 60, 'org_id', p_job.org_id,
+    'id', p_job.id, 'attempt', p_job.attempt, 'type', p_job.type, 'lease_seconds',
+      extract(epoch from private.lease())::integer, 'org_id', p_job.org_id,
       'org_slug', p_org_slug,
     'module_id', p_job.module_id, 'module_path', p_job.module_path, 'group_path', p_job.group_path, 'target_worker_id',
       p_job.target_worker_id,
@@ -7575,7 +7604,7 @@ begin
   update private.live_jobs as q set
     stage = 'RUNNING', lane_id = null, attempt = q.attempt + 1, worker_id = p_runner.worker_id,
     instance_id = p_runner.instance_id, session_id = p_runner.session_id, claim_request_id = p_request,
-    claimed_at = now(), lease_until = now() + interval '60 seconds',
+    claimed_at = now(), lease_until = now() + private.lease(),
     log_day = (now() at time zone 'utc')::pg_catalog.date, has_touched = false, unlisted_at = null
   where q.job_id = any (v_jobs);
   return v_jobs;
@@ -7593,7 +7622,7 @@ begin
       status = 'CLAIMED', attempt = j.attempt + 1, worker_id = p_runner.worker_id, worker_name = p_runner.worker_name,
       instance_id = p_runner.instance_id, instance_name = p_instance, claimed_at = now(),
         started_at = null, phase = null,
-      lease_until = now() + interval '60 seconds', not_before_at = null, steps = '[]', last_log_seq = 0,
+      not_before_at = null, steps = '[]', last_log_seq = 0,
         log_day = (now() at time zone 'utc')::pg_catalog.date, error = null,
         result = null,
       plan_summary = null
@@ -7649,7 +7678,7 @@ declare
 begin
   -- In the middle of a change the executor holds its attempt by itself, whether its runner is there or not.
   if v_live.has_touched and private.jwt() ->> 'role' = 'executor' then
-    update private.live_jobs as q set lease_until = now() + interval '60 seconds', unlisted_at = null
+    update private.live_jobs as q set lease_until = now() + private.lease(), unlisted_at = null
     where q.job_id = p_job;
   end if;
   -- Until then the runner's heartbeats are for it, too; what is left of the last one is what an executor may rely on.
@@ -7659,7 +7688,7 @@ begin
     'lease_seconds', greatest(0, round(extract(epoch from coalesce(
       (select h.last_seen_at from private.heartbeats as h where h.instance_id = v_live.instance_id),
         private.grace_began_at())
-      + interval '60 seconds' - now()))))
+      + private.lease() - now()))))
   into v_answer;
   if p_has_payload then
     select private.job_for_runner(j, o.slug)::pg_catalog.jsonb || v_answer into v_answer
@@ -7827,7 +7856,7 @@ begin
   -- Without a lock of its own: whoever changes a status holds the state's lock.
   with ended as (
     update public.provision_jobs as j set
-      status = p_status, finished_at = now(), lease_until = null, error = coalesce(p_error, j.error),
+      status = p_status, finished_at = now(), error = coalesce(p_error, j.error),
       result = coalesce(p_result, j.result), plan_summary = coalesce(p_plan_summary, j.plan_summary),
       is_quarantined = j.is_quarantined or p_event = 'quarantined',
       planned_serial = case when j.type = 'PLAN' and p_status = 'SUCCEEDED' then private.state_serial(j.module_id) end,
@@ -7874,7 +7903,7 @@ declare
 begin
   select status into v_old from public.provision_jobs where id = p_live.job_id;
   update public.provision_jobs set
-    status = 'QUEUED', queued_at = now(), phase = null, lease_until = null,
+    status = 'QUEUED', queued_at = now(), phase = null,
     not_before_at = case when p_delay > interval '0' then now() + p_delay end,
     cancel_kind = null, cancel_requested_at = null, cancel_requested_by = null
   where id = p_live.job_id returning * into v_job;
@@ -7903,7 +7932,7 @@ begin
   update private.live_jobs as q set
     stage = 'HELD', session_id = null, instance_id = case when p_event = 'attention' then q.instance_id end
   where q.job_id = p_live.job_id;
-  update public.provision_jobs set status = 'NEEDS_ATTENTION', lease_until = null, error = p_error
+  update public.provision_jobs set status = 'NEEDS_ATTENTION', error = p_error
   where id = p_live.job_id returning * into v_job;
   perform private.record_job_event(v_job, p_event, 'PROCESSING', 'NEEDS_ATTENTION', 'system', null, 'system', p_reason,
     jsonb_build_object('worker_id', p_live.worker_id, 'phase', v_job.phase));
@@ -7922,12 +7951,12 @@ declare
 begin
   select h.last_seen_at into v_seen from private.heartbeats as h where h.instance_id = p_live.instance_id;
   -- A runner that is heard, or that told of its death, is not out of contact.
-  if v_seen > now() - interval '60 seconds' or p_live.unlisted_at is not null then
+  if v_seen > now() - private.lease() or p_live.unlisted_at is not null then
     return jsonb_build_object('code', 'RUNNER_LOST', 'message', p_reason,
       'hint', 'Look at what is there with a refresh-only plan, then decide.');
   end if;
   select * into v_job from public.provision_jobs where id = p_live.job_id;
-  v_seen := coalesce(v_seen, p_live.lease_until - interval '60 seconds', now());
+  v_seen := coalesce(v_seen, p_live.lease_until - private.lease(), now());
   return jsonb_build_object('code', 'OUT_OF_CONTACT', 'since', v_seen, 'message',
     format('Out of contact since %s UTC; the %s goes on at %s as far as we know; its state is kept there.',
       to_char(v_seen at time zone 'UTC', 'HH24:MI:SS'), lower(coalesce(v_job.phase, 'APPLY')::pg_catalog.text),
@@ -9063,7 +9092,7 @@ language sql stable set search_path = '' as $$
   select case when l.seconds <= 0 then 0 when p_live.has_touched then 900 else least(l.seconds, 900) end
   from (
     select floor(extract(epoch from greatest(p_live.lease_until, (
-      select h.last_seen_at + interval '60 seconds' from private.heartbeats as h
+      select h.last_seen_at + private.lease() from private.heartbeats as h
       where h.instance_id = p_live.instance_id and h.session_id = p_live.session_id)) - now()))::integer as seconds
   ) as l
 $$;
@@ -9584,6 +9613,9 @@ begin
   end if;
   perform private.need('release.roll_out', v_rollout.org_id);
   if p_to = 'ABORTED' then
+    -- The states of all its jobs before its row, as at the end of a job: the first cancelled job takes the row.
+    perform private.lock_job_states(array(select j.id from public.provision_jobs as j where j.rollout_id = p_rollout
+      and j.status in ('QUEUED', 'CLAIMED', 'PROCESSING')));
     for v_job in select j.id from public.provision_jobs as j join private.job_states as s on s.job_id = j.id
       where j.rollout_id = p_rollout and j.status = 'QUEUED' order by s.state_key loop
       perform private.cancel_job(v_job, 'GRACEFUL', 'The rollout was aborted.');
@@ -9667,7 +9699,11 @@ declare
   v_rollout pg_catalog.uuid;
   v_job pg_catalog.record;
 begin
-  for v_rollout in select r.id from public.rollouts as r where r.version = p_version and r.status = 'RUNNING' loop
+  -- States before rollouts, as at the end of a job.
+  perform private.lock_job_states(array(select j.id from public.provision_jobs as j where j.type = 'UPDATE_WORKER'
+    and j.status = 'QUEUED' and j.payload #>> '{lifecycle,version}' = p_version));
+  for v_rollout in select r.id from public.rollouts as r where r.version = p_version and r.status = 'RUNNING'
+    order by r.id loop
     perform private.advance_rollout(v_rollout);
   end loop;
   for v_job in select j.id, j.org_id, j.target_worker_id from public.provision_jobs as j
@@ -11339,7 +11375,8 @@ grant execute on function private.list_schedules to authenticated;
 -- ## runs
 
 -- Makes a run of a schedule: a set of its modules, without those whose job of the run before is not finished.
-create function private.fire_schedule(p_schedule public.schedules, p_started_by uuid default null) returns public.job_sets
+create function private.fire_schedule(p_schedule public.schedules, p_started_by uuid default null)
+returns public.job_sets
 language plpgsql set search_path = '' as $$
 declare
   v_modules pg_catalog.uuid[];
@@ -12068,13 +12105,11 @@ $$;
 comment on function private.redeliver is 'Sends a message again, now, with the same event id. Admins.';
 grant execute on function private.redeliver to authenticated;
 
--- ==================== schemas/pages.sql
+-- ==================== schemas/explanations.sql
 
--- What pages ask for. "Why is it waiting?" uses the claim's own rules: the same lane, lane_fit, lane_instances,
--- shortfall and preferred_runners, so the answer cannot disagree with the claim (a test compares them). Thousands of runners
--- share a few distances and offers, and each is evaluated once. Lists of runners, jobs and modules come a page at a
--- time, with search, order and true counts: REST cuts a table at a thousand rows. The list of events reads two indexes
--- by time, no further than one page; a search that finds little stops after a bound and says so.
+-- "Why is it waiting?" uses the claim's own rules: the same lane, lane_fit, lane_instances, shortfall and
+-- preferred_runners, so the answer cannot disagree with the claim (a test compares them). Thousands of runners share a
+-- few distances and offers, and each is evaluated once.
 
 -- How the processes that are there of each runner that may serve a lane are: called right, willing, with a slot, and
 -- what all of them lack.
@@ -12139,7 +12174,12 @@ $$;
 
 create view private.verdicts as
 select
-  v.rank, v.code, v.reason, v.help, v.summary, v.next_step
+  v.rank,
+  v.code,
+  v.reason,
+  v.help,
+  v.summary,
+  v.next_step
 from (values
   (1, 'ok', 'Can take it now', '', 'A runner can take it now.', 'It starts when that runner next asks for jobs.'),
   (2, 'busy', 'All slots are in use ({capacity} per instance)', 'Wait, or raise its capacity',
@@ -12176,7 +12216,8 @@ from (values
   (15, 'engine_version', 'Its {engine} is not {version}', 'Install that version, or change the module''s requirement',
     'No runner that may run it has {engine} {version}.',
     'Install that version on one of them, or change the module''s requirement.'),
-  (16, 'engine_missing', 'Has no {engine}', 'Install {engine} on the machine', 'No runner that may run it has {engine}.',
+  (16, 'engine_missing', 'Has no {engine}', 'Install {engine} on the machine',
+    'No runner that may run it has {engine}.',
     'Install the engine on one of them, or assign a runner that has it.'),
   (17, 'cloud_missing', 'Says that it cannot act in {cloud}',
     'Give it the rights; its doctor command says what is missing', 'No runner that may run it can act in {cloud}.',
@@ -12199,8 +12240,8 @@ from (values
     'No runner is assigned to {path}.', 'Assign a runner to the module, a group above it, or all modules.')
 ) as v (rank, code, reason, help, summary, next_step);
 comment on view private.verdicts is
-  'Why a runner does not take a job now: in words about the runner, and, for the verdict that is nearest to "ok", about '
-  'the job. Names in braces are filled in.';
+  'Why a runner does not take a job now: in words about the runner, and, for the verdict that is nearest to "ok", '
+  'about the job. Names in braces are filled in.';
 comment on column private.verdicts.code is 'What programs read.';
 comment on column private.verdicts.help is 'What would help the runner.';
 comment on column private.verdicts.summary is 'About the job, when this is the verdict that is nearest to "ok".';
@@ -12364,6 +12405,12 @@ comment on function private.explain_queue is
   'Why a queued job waits: the best 20 runners with one reason each, counts per reason, its place in line, and what '
   'would help. Members.';
 grant execute on function private.explain_queue to authenticated;
+
+-- ==================== schemas/pages.sql
+
+-- What pages ask for. Lists of runners, jobs and modules come a page at a time, with search, order and true counts:
+-- REST cuts a table at a thousand rows. The list of events reads two indexes by time, no further than one page; a
+-- search that finds little stops after a bound and says so.
 
 -- Refuses a page that nobody could turn to.
 create function private.check_page(
@@ -12698,7 +12745,8 @@ language sql stable set search_path = '' as $$
     'left_at', max(i.disconnected_at),
     'processes', coalesce(jsonb_agg(jsonb_build_object('id', i.id, 'name', i.name, 'hostname', i.hostname,
       'status', i.status, 'version', i.version, 'capacity', i.capacity,
-      'engines', coalesce((l.offer).engines, '{}'), 'engine_note', (l.offer).engine_note) order by i.name) filter (where i.status <> 'OFFLINE'), '[]'),
+      'engines', coalesce((l.offer).engines, '{}'), 'engine_note', (l.offer).engine_note) order by i.name)
+      filter (where i.status <> 'OFFLINE'), '[]'),
     'pulses', coalesce(jsonb_object_agg(i.id, jsonb_build_object('at', l.last_seen_at, 'used', l.used,
       'capacity', i.capacity)) filter (where i.status <> 'OFFLINE'), '{}'))
   from public.worker_instances as i join private.instance_liveness as l on l.instance_id = i.id
@@ -13530,7 +13578,7 @@ begin
   -- A clock that was set back must not prolong the grace.
   on conflict (server_started_at) do update set swept_at = now() where f.swept_at > now();
   delete from private.first_sweeps as f where f.server_started_at <> pg_postmaster_start_time();
-  return private.grace_began_at() < now() - interval '60 seconds';
+  return private.grace_began_at() < now() - private.lease();
 end;
 $$;
 
@@ -13601,7 +13649,7 @@ begin
     select q.* from private.live_jobs as q
     left join private.heartbeats as h on h.instance_id = q.instance_id and h.session_id = q.session_id
     where q.stage = 'RUNNING' and (
-      greatest(q.lease_until, h.last_seen_at + interval '60 seconds') < now()
+      greatest(q.lease_until, h.last_seen_at + private.lease()) < now()
         or q.unlisted_at < now() - interval '30 seconds')
     order by q.state_key limit 500
   loop

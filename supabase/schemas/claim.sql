@@ -60,20 +60,25 @@ end;
 $$;
 
 create view private.preferred_runners as
-select n.lane_id, n.distance, 'nearer' as reason
+select
+  n.lane_id,
+  n.distance,
+  'nearer' as reason
 from private.lanes as l inner join private.lane_instances as n on n.lane_id = l.id
 where n.is_willing and n.free > 0 and private.shortfall(l, n.offer) is null
 union all
 -- 199: before every shared runner, however far away its runner is.
-select n.lane_id, 199::smallint, 'own_first'
+select
+  n.lane_id,
+  199::smallint as distance,
+  'own_first' as reason
 from private.lanes as l
 inner join public.organizations as o on o.id = l.org_id and o.shared_runners = 'NONE_FITS'
 inner join private.lane_instances as n on n.lane_id = l.id
 where n.distance < 200 and n.is_in_use and n.is_named
   and coalesce(private.shortfall(l, n.offer), 'degraded') in ('degraded', 'engine_preparing');
 comment on view private.preferred_runners is
-  'The runners that keep a lane''s jobs from those that are farther away. The claim, the explanation and the scaling of '
-  'runners all read it.';
+  'The runners that keep a lane''s jobs from those that are farther away. Claim, explanation and scaling all read it.';
 comment on column private.preferred_runners.distance is 'Runners that are farther away than this wait.';
 comment on column private.preferred_runners.reason is
   'nearer: it is available · own_first: it is meant for the lane, and the organisation lets its own runners go before '
@@ -169,14 +174,14 @@ begin
 end;
 $$;
 
--- The claim's answer is json, not jsonb: it is sent as it is made, and nobody here takes it apart. As jsonb each job
--- was copied three times on its way out, 3 % of claim and end.
--- A job as its runner gets it.
+-- A job as its runner gets it. The claim's answer is json, not jsonb: it is sent as it is made, and nothing here takes
+-- it apart.
 create function private.job_for_runner(p_job public.provision_jobs, p_org_slug text) returns json
 language plpgsql stable set search_path = '' as $$
 begin
   return json_build_object(
-    'id', p_job.id, 'attempt', p_job.attempt, 'type', p_job.type, 'lease_seconds', 60, 'org_id', p_job.org_id,
+    'id', p_job.id, 'attempt', p_job.attempt, 'type', p_job.type, 'lease_seconds',
+      extract(epoch from private.lease())::integer, 'org_id', p_job.org_id,
       'org_slug', p_org_slug,
     'module_id', p_job.module_id, 'module_path', p_job.module_path, 'group_path', p_job.group_path, 'target_worker_id',
       p_job.target_worker_id,
@@ -211,7 +216,7 @@ begin
   update private.live_jobs as q set
     stage = 'RUNNING', lane_id = null, attempt = q.attempt + 1, worker_id = p_runner.worker_id,
     instance_id = p_runner.instance_id, session_id = p_runner.session_id, claim_request_id = p_request,
-    claimed_at = now(), lease_until = now() + interval '60 seconds',
+    claimed_at = now(), lease_until = now() + private.lease(),
     log_day = (now() at time zone 'utc')::pg_catalog.date, has_touched = false, unlisted_at = null
   where q.job_id = any (v_jobs);
   return v_jobs;
@@ -229,7 +234,7 @@ begin
       status = 'CLAIMED', attempt = j.attempt + 1, worker_id = p_runner.worker_id, worker_name = p_runner.worker_name,
       instance_id = p_runner.instance_id, instance_name = p_instance, claimed_at = now(),
         started_at = null, phase = null,
-      lease_until = now() + interval '60 seconds', not_before_at = null, steps = '[]', last_log_seq = 0,
+      not_before_at = null, steps = '[]', last_log_seq = 0,
         log_day = (now() at time zone 'utc')::pg_catalog.date, error = null,
         result = null,
       plan_summary = null
@@ -285,7 +290,7 @@ declare
 begin
   -- In the middle of a change the executor holds its attempt by itself, whether its runner is there or not.
   if v_live.has_touched and private.jwt() ->> 'role' = 'executor' then
-    update private.live_jobs as q set lease_until = now() + interval '60 seconds', unlisted_at = null
+    update private.live_jobs as q set lease_until = now() + private.lease(), unlisted_at = null
     where q.job_id = p_job;
   end if;
   -- Until then the runner's heartbeats are for it, too; what is left of the last one is what an executor may rely on.
@@ -295,7 +300,7 @@ begin
     'lease_seconds', greatest(0, round(extract(epoch from coalesce(
       (select h.last_seen_at from private.heartbeats as h where h.instance_id = v_live.instance_id),
         private.grace_began_at())
-      + interval '60 seconds' - now()))))
+      + private.lease() - now()))))
   into v_answer;
   if p_has_payload then
     select private.job_for_runner(j, o.slug)::pg_catalog.jsonb || v_answer into v_answer

@@ -149,7 +149,7 @@ begin
   -- Without a lock of its own: whoever changes a status holds the state's lock.
   with ended as (
     update public.provision_jobs as j set
-      status = p_status, finished_at = now(), lease_until = null, error = coalesce(p_error, j.error),
+      status = p_status, finished_at = now(), error = coalesce(p_error, j.error),
       result = coalesce(p_result, j.result), plan_summary = coalesce(p_plan_summary, j.plan_summary),
       is_quarantined = j.is_quarantined or p_event = 'quarantined',
       planned_serial = case when j.type = 'PLAN' and p_status = 'SUCCEEDED' then private.state_serial(j.module_id) end,
@@ -196,7 +196,7 @@ declare
 begin
   select status into v_old from public.provision_jobs where id = p_live.job_id;
   update public.provision_jobs set
-    status = 'QUEUED', queued_at = now(), phase = null, lease_until = null,
+    status = 'QUEUED', queued_at = now(), phase = null,
     not_before_at = case when p_delay > interval '0' then now() + p_delay end,
     cancel_kind = null, cancel_requested_at = null, cancel_requested_by = null
   where id = p_live.job_id returning * into v_job;
@@ -225,7 +225,7 @@ begin
   update private.live_jobs as q set
     stage = 'HELD', session_id = null, instance_id = case when p_event = 'attention' then q.instance_id end
   where q.job_id = p_live.job_id;
-  update public.provision_jobs set status = 'NEEDS_ATTENTION', lease_until = null, error = p_error
+  update public.provision_jobs set status = 'NEEDS_ATTENTION', error = p_error
   where id = p_live.job_id returning * into v_job;
   perform private.record_job_event(v_job, p_event, 'PROCESSING', 'NEEDS_ATTENTION', 'system', null, 'system', p_reason,
     jsonb_build_object('worker_id', p_live.worker_id, 'phase', v_job.phase));
@@ -244,12 +244,12 @@ declare
 begin
   select h.last_seen_at into v_seen from private.heartbeats as h where h.instance_id = p_live.instance_id;
   -- A runner that is heard, or that told of its death, is not out of contact.
-  if v_seen > now() - interval '60 seconds' or p_live.unlisted_at is not null then
+  if v_seen > now() - private.lease() or p_live.unlisted_at is not null then
     return jsonb_build_object('code', 'RUNNER_LOST', 'message', p_reason,
       'hint', 'Look at what is there with a refresh-only plan, then decide.');
   end if;
   select * into v_job from public.provision_jobs where id = p_live.job_id;
-  v_seen := coalesce(v_seen, p_live.lease_until - interval '60 seconds', now());
+  v_seen := coalesce(v_seen, p_live.lease_until - private.lease(), now());
   return jsonb_build_object('code', 'OUT_OF_CONTACT', 'since', v_seen, 'message',
     format('Out of contact since %s UTC; the %s goes on at %s as far as we know; its state is kept there.',
       to_char(v_seen at time zone 'UTC', 'HH24:MI:SS'), lower(coalesce(v_job.phase, 'APPLY')::pg_catalog.text),

@@ -129,6 +129,12 @@ begin
 end;
 $$;
 
+-- For how long a runner that sends no heartbeat is alive, and keeps its jobs.
+create function private.lease() returns interval
+language sql immutable set search_path = '' as $$
+  select interval '60 seconds'
+$$;
+
 -- The signed-in user's id (for a runner: the runner's id).
 create function private.caller_id() returns uuid
 language plpgsql stable set search_path = '' as $$

@@ -192,7 +192,7 @@ language sql stable set search_path = '' as $$
   select case when l.seconds <= 0 then 0 when p_live.has_touched then 900 else least(l.seconds, 900) end
   from (
     select floor(extract(epoch from greatest(p_live.lease_until, (
-      select h.last_seen_at + interval '60 seconds' from private.heartbeats as h
+      select h.last_seen_at + private.lease() from private.heartbeats as h
       where h.instance_id = p_live.instance_id and h.session_id = p_live.session_id)) - now()))::integer as seconds
   ) as l
 $$;

@@ -39,7 +39,6 @@ create table public.provision_jobs (
   worker_name text,
   instance_id uuid,
   instance_name text,
-  lease_until timestamptz,
   cancel_kind public.cancel_kind,
   cancel_requested_at timestamptz,
   cancel_requested_by text,
@@ -124,8 +123,6 @@ comment on column public.provision_jobs.priority is 'Lower runs sooner; 100 is u
 comment on column public.provision_jobs.attempt is
   'The number of the current or last try. Every write of a runner carries it.';
 comment on column public.provision_jobs.max_attempts is 'How often it may be tried when runners are lost.';
-comment on column public.provision_jobs.lease_until is
-  'The lease as it was claimed. Heartbeats prolong it without changing this row.';
 comment on column public.provision_jobs.cancel_kind is 'How it was asked to stop.';
 comment on column public.provision_jobs.steps is
   'Steps of the attempt: [{name, title, phase, status, started_at, finished_at, first_seq, last_seq}].';

@@ -68,7 +68,7 @@ select
     case when coalesce(i.facts ->> 'dispatcher', 'local') = 'local' then i.engine_note end,
     i.facts -> 'clouds', coalesce(jsonb_typeof(i.facts -> 'degraded') = 'object', false)
   )::private.offer as offer,
-  coalesce(h.last_seen_at > now() - interval '60 seconds', false) as is_fresh,
+  coalesce(h.last_seen_at > now() - private.lease(), false) as is_fresh,
   (select count(*) from private.live_jobs as j where j.instance_id = i.id and j.stage = 'RUNNING') as used
 from public.worker_instances as i left join private.heartbeats as h on h.instance_id = i.id;
 comment on view private.instance_liveness is
@@ -387,7 +387,8 @@ language plpgsql stable set search_path = '' as $$
 begin
   return (
     select jsonb_build_object(
-      'lease_seconds', 60, 'heartbeat_seconds', 15, 'drain', w.is_draining, 'drain_reason', w.drain_reason,
+      'lease_seconds', extract(epoch from private.lease())::integer, 'heartbeat_seconds', 15,
+      'drain', w.is_draining, 'drain_reason', w.drain_reason,
       'update', private.update_offer(i.version),
       'worker', jsonb_build_object('name', w.name, 'labels', w.labels, 'capacity', w.capacity, 'is_disabled',
         w.is_disabled, 'accepted_job_types', w.accepted_job_types, 'allow_multiple_instances',

@@ -367,8 +367,8 @@ declare
   v_module public.modules;
 begin
   perform private.refuse_unknown_keys(p_spec, array[
-    'description', 'source_kind', 'source', 'engine', 'engine_version', 'backend', 'inputs', 'env', 'extra_files', 'hooks',
-      'labels',
+    'description', 'source_kind', 'source', 'engine', 'engine_version', 'backend', 'inputs', 'env', 'extra_files',
+      'hooks', 'labels',
     'runner_instance_name', 'pinned_worker_id', 'approvals_required', 'approval_timeout_seconds', 'auto_apply',
     'can_apply_uploads', 'is_temporary']);
   v_module := jsonb_populate_record(p_module, coalesce(p_spec, '{}'));
@@ -429,8 +429,8 @@ begin
   ) values (
     p_org, private.ensure_groups(p_org, p_group_path), p_group_path, p_name, p_group_path || '/' || p_name,
       v_new.description, v_new.source_kind, v_new.source,
-    v_new.engine, v_new.engine_version, v_new.backend, v_new.inputs, v_new.env, v_new.extra_files, v_new.hooks, v_new.labels,
-      v_new.runner_instance_name,
+    v_new.engine, v_new.engine_version, v_new.backend, v_new.inputs, v_new.env, v_new.extra_files, v_new.hooks,
+      v_new.labels, v_new.runner_instance_name,
     v_new.pinned_worker_id, v_new.approvals_required, v_new.approval_timeout_seconds, v_new.auto_apply,
     v_new.can_apply_uploads, v_new.is_temporary
   ) returning * into v_module;

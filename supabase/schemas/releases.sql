@@ -462,6 +462,9 @@ begin
   end if;
   perform private.need('release.roll_out', v_rollout.org_id);
   if p_to = 'ABORTED' then
+    -- The states of all its jobs before its row, as at the end of a job: the first cancelled job takes the row.
+    perform private.lock_job_states(array(select j.id from public.provision_jobs as j where j.rollout_id = p_rollout
+      and j.status in ('QUEUED', 'CLAIMED', 'PROCESSING')));
     for v_job in select j.id from public.provision_jobs as j join private.job_states as s on s.job_id = j.id
       where j.rollout_id = p_rollout and j.status = 'QUEUED' order by s.state_key loop
       perform private.cancel_job(v_job, 'GRACEFUL', 'The rollout was aborted.');
@@ -545,7 +548,11 @@ declare
   v_rollout pg_catalog.uuid;
   v_job pg_catalog.record;
 begin
-  for v_rollout in select r.id from public.rollouts as r where r.version = p_version and r.status = 'RUNNING' loop
+  -- States before rollouts, as at the end of a job.
+  perform private.lock_job_states(array(select j.id from public.provision_jobs as j where j.type = 'UPDATE_WORKER'
+    and j.status = 'QUEUED' and j.payload #>> '{lifecycle,version}' = p_version));
+  for v_rollout in select r.id from public.rollouts as r where r.version = p_version and r.status = 'RUNNING'
+    order by r.id loop
     perform private.advance_rollout(v_rollout);
   end loop;
   for v_job in select j.id, j.org_id, j.target_worker_id from public.provision_jobs as j

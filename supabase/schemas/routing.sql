@@ -115,8 +115,8 @@ begin
     where p_lanes is null or l.id = any (p_lanes)
   ), everywhere as materialized (
     select w.id, w.org_id, case when w.is_shared then 200 else 100 end as levels from public.workers as w
-    where (w.is_assigned_to_all_modules or w.is_shared) and w.removed_at is null and (p_worker is null or w.id = p_worker)
-      and (w.org_id is null or w.org_id in (select l.org_id from lane as l))
+    where (w.is_assigned_to_all_modules or w.is_shared) and w.removed_at is null
+      and (p_worker is null or w.id = p_worker) and (w.org_id is null or w.org_id in (select l.org_id from lane as l))
   ), way as (
     select l.id as lane, a.worker_id as runner,
       case p.path when '' then 100 else cardinality(l.prefixes) - p.place end as levels
@@ -193,7 +193,8 @@ $$;
 create function private.lock_state(p_org uuid, p_state uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
-  perform private.lock_routing(p_org, false), pg_advisory_xact_lock(private.lock_key('state', p_state::pg_catalog.text));
+  perform private.lock_routing(p_org, false),
+    pg_advisory_xact_lock(private.lock_key('state', p_state::pg_catalog.text));
 end;
 $$;
 

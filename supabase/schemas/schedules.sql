@@ -402,7 +402,8 @@ grant execute on function private.list_schedules to authenticated;
 -- ## runs
 
 -- Makes a run of a schedule: a set of its modules, without those whose job of the run before is not finished.
-create function private.fire_schedule(p_schedule public.schedules, p_started_by uuid default null) returns public.job_sets
+create function private.fire_schedule(p_schedule public.schedules, p_started_by uuid default null)
+returns public.job_sets
 language plpgsql set search_path = '' as $$
 declare
   v_modules pg_catalog.uuid[];

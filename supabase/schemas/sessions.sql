@@ -144,7 +144,7 @@ begin
   update private.live_jobs as q set session_id = p_session from private.sessions as s
   where q.stage = 'RUNNING' and q.instance_id = p_instance.id and s.id = q.session_id and s.boot_id = p_boot_id;
   -- … but has a lease's time to say what it found on disk (worker_recover).
-  update private.live_jobs as q set lease_until = greatest(q.lease_until, now() + interval '60 seconds')
+  update private.live_jobs as q set lease_until = greatest(q.lease_until, now() + private.lease())
   where q.stage = 'RUNNING' and q.instance_id = p_instance.id and q.session_id <> p_session;
   perform private.end_sessions(p_worker.id, case when p_worker.allow_multiple_instances then p_instance.id end, null,
     format('another process took over (epoch %s)', p_instance.epoch + 1));
@@ -241,7 +241,8 @@ begin
     'session_id', v_session, 'instance_id', v_instance.id, 'instance_name', p_instance, 'epoch', v_instance.epoch + 1,
     'worker_id', p_worker, 'worker_name', v_worker.name, 'org_id', v_worker.org_id, 'is_shared', v_worker.is_shared,
     'org_slug', (select o.slug from public.organizations as o where o.id = v_worker.org_id),
-    'labels', v_worker.labels, 'capacity', v_worker.capacity, 'lease_seconds', 60, 'heartbeat_seconds', 15);
+    'labels', v_worker.labels, 'capacity', v_worker.capacity, 'lease_seconds',
+    extract(epoch from private.lease())::integer, 'heartbeat_seconds', 15);
 end;
 $$;
 comment on function private.open_worker_session is
@@ -290,8 +291,7 @@ create function private.this_runner() returns private.runner
 language plpgsql stable set search_path = '' as $$
 declare
   v_runner private.runner;
-  -- As private.jwt() has them; the call would be a fifth of this one.
-  v_claims pg_catalog.jsonb := nullif(current_setting('request.jwt.claims', true), '');
+  v_claims pg_catalog.jsonb := private.jwt();
   v_session pg_catalog.uuid := v_claims ->> 'sid';
   v_as pg_catalog.uuid;
   v_reason pg_catalog.text;
@@ -377,7 +377,7 @@ declare
 begin
   -- Without waiting, because a heartbeat asks, too: whoever must not miss it holds the row already.
   update private.live_jobs as q set
-    stage = 'RUNNING', session_id = p_runner.session_id, unlisted_at = null, lease_until = now() + interval '60 seconds'
+    stage = 'RUNNING', session_id = p_runner.session_id, unlisted_at = null, lease_until = now() + private.lease()
   where q.job_id = (
     select h.job_id from private.live_jobs as h
     where h.job_id = p_job and h.attempt = p_attempt and h.stage = 'HELD' and h.instance_id = p_runner.instance_id
@@ -458,8 +458,8 @@ begin
 end;
 $$;
 
--- The place of the log of an attempt that lost its job, for a week: a person who decides about a state that it left needs
--- to read what it did.
+-- The place of the log of an attempt that lost its job, for a week: a person who decides about a state that it left
+-- needs to read what it did.
 create function private.late_place(p_runner private.runner, p_job bigint, p_attempt integer, p_is_late boolean)
 returns private.live_jobs
 language plpgsql stable set search_path = '' as $$

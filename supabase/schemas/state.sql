@@ -48,6 +48,24 @@ begin
 end;
 $$;
 
+-- What pages show of a state: its managed resources by address, and its outputs, with sensitive values masked.
+create function private.state_contents(p_body text) returns jsonb
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_state pg_catalog.jsonb := p_body::pg_catalog.jsonb;
+begin
+  return jsonb_build_object('outputs', private.state_outputs(v_state), 'resources', (
+    select coalesce(jsonb_agg(jsonb_build_object('address', r.address, 'type', r.type, 'id', left(r.id, 200))
+      order by r.address), '[]')
+    from (
+      select * from private.terraform_resources(v_state) union all select * from private.pulumi_resources(v_state)
+    ) as r where r.is_managed));
+exception
+  -- A state is kept whether or not it can be shown.
+  when data_exception then return '{"outputs": {}, "resources": []}';
+end;
+$$;
+
 create table private.states (
   module_id uuid primary key references public.modules (id) on delete cascade,
   serial bigint not null,
@@ -57,7 +75,8 @@ create table private.states (
   job_id bigint,
   attempt integer,
   written_by text,
-  updated_at timestamptz not null default now()
+  updated_at timestamptz not null default now(),
+  contents jsonb generated always as (private.state_contents(body)) stored
 );
 alter table private.states enable row level security;
 comment on table private.states is 'The current state of each module, as the engine wrote it.';
@@ -66,6 +85,8 @@ comment on column private.states.body is
   'The state file''s text. It may contain secrets: only admins read it, version by version.';
 comment on column private.states.written_by is 'The admin who pushed it; null where a job wrote it.';
 comment on column private.states.sha256 is 'SHA-256 of the text (hex).';
+comment on column private.states.contents is
+  'What pages show of it, extracted once when it is written: a search must not parse megabytes per keystroke.';
 
 create table private.state_versions (
   module_id uuid not null references public.modules (id) on delete cascade,
@@ -133,7 +154,8 @@ begin
   if p_body is null then
     perform private.fail('RY422', 'There is no state to write.', 'Send the state file''s text.');
   end if;
-  return query select (p_body::pg_catalog.jsonb ->> 'serial')::bigint, p_body::pg_catalog.jsonb ->> 'lineage';
+  return query select (s.state ->> 'serial')::bigint, s.state ->> 'lineage'
+  from (select p_body::pg_catalog.jsonb as state offset 0) as s;
 exception
   when data_exception then
     perform private.fail('RY422', 'The state is not JSON, or its serial is not a number.');
@@ -397,28 +419,24 @@ create function private.state_resources(p_module uuid, p_search text default '')
 language plpgsql stable security definer set search_path = '' as $$
 declare
   v_module public.modules := private.my_module(p_module, 'state.read');
-  v_row private.states;
-  v_state pg_catalog.jsonb;
+  v_serial bigint;
+  v_contents pg_catalog.jsonb;
   v_search pg_catalog.text := lower(coalesce(p_search, ''));
 begin
-  select * into v_row from private.states where module_id = v_module.id;
-  v_state := coalesce(v_row.body, '{}')::pg_catalog.jsonb;
+  select s.serial, s.contents into v_serial, v_contents from private.states as s where s.module_id = v_module.id;
   return (
-    with found as materialized (
-      select r.* from private.terraform_resources(v_state) as r
-      union all select p.* from private.pulumi_resources(v_state) as p
+    with resource as materialized (
+      select r.* from jsonb_to_recordset(v_contents -> 'resources') as r (address text, type text, id text)
+    ), found as materialized (
+      select r.* from resource as r where position(v_search in lower(r.address)) > 0
     )
-    select jsonb_build_object('serial', coalesce(v_row.serial, 0),
-      'total', (select count(*) from found where is_managed),
-      'found', (select count(*) from found where is_managed and position(v_search in lower(address)) > 0),
-      'resources', (select coalesce(jsonb_agg(jsonb_build_object('address', f.address, 'type', f.type,
-          'id', left(f.id, 200)) order by f.address), '[]')
-        from (select * from found where is_managed and position(v_search in lower(address)) > 0
-          order by address limit 500) as f),
+    select jsonb_build_object('serial', coalesce(v_serial, 0), 'total', (select count(*) from resource),
+      'found', (select count(*) from found),
+      'resources', (select coalesce(jsonb_agg(to_jsonb(f) order by f.address), '[]')
+        from (select * from found order by address limit 500) as f),
       'types', (select coalesce(jsonb_object_agg(t.type, t.number), '{}')
-        from (select type, count(*) as number from found where is_managed and type is not null
-          group by type) as t),
-      'outputs', private.state_outputs(v_state)));
+        from (select r.type, count(*) as number from resource as r where r.type is not null group by r.type) as t),
+      'outputs', coalesce(v_contents -> 'outputs', '{}')));
 end;
 $$;
 comment on function private.state_resources is
@@ -478,12 +496,12 @@ $$;
 create function private.push_state(p_module uuid, p_body text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_module public.modules := private.my_module(p_module, 'admin');
+  v_module public.modules := private.my_module(p_module, 'state.write');
   v_old private.states;
   v_new pg_catalog.record;
 begin
   perform private.lock_state(v_module.org_id, p_module);
-  v_module := private.my_module(p_module, 'admin');
+  v_module := private.my_module(p_module, 'state.write');
   perform private.refuse_own_backend(p_module);
   if exists (select from private.state_locks as l where l.module_id = p_module) or private.has_writer(p_module) then
     perform private.fail('RY423', 'A job is using the module''s state.', 'Wait until it is done, then push again.');
@@ -566,7 +584,7 @@ begin
   where k.job_id = v_lock.job_id and k.stored_at is null and k.discarded_at is null;
   v_found := v_found || private.attempt_evidence(v_lock.attempt, v_live, v_job);
   if v_live.stage = 'HELD' and v_live.instance_id is not null then
-    v_found := v_found || case when v_seen > now() - interval '60 seconds' then private.evidence('against',
+    v_found := v_found || case when v_seen > now() - private.lease() then private.evidence('against',
         format('%s is in contact, and may come back to it.', v_job.worker_name), v_seen)
       else private.evidence('unclear',
         format('%s is out of contact. Its engine may go on without us, and its state is kept there.',

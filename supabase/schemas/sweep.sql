@@ -62,7 +62,7 @@ begin
   -- A clock that was set back must not prolong the grace.
   on conflict (server_started_at) do update set swept_at = now() where f.swept_at > now();
   delete from private.first_sweeps as f where f.server_started_at <> pg_postmaster_start_time();
-  return private.grace_began_at() < now() - interval '60 seconds';
+  return private.grace_began_at() < now() - private.lease();
 end;
 $$;
 
@@ -133,7 +133,7 @@ begin
     select q.* from private.live_jobs as q
     left join private.heartbeats as h on h.instance_id = q.instance_id and h.session_id = q.session_id
     where q.stage = 'RUNNING' and (
-      greatest(q.lease_until, h.last_seen_at + interval '60 seconds') < now()
+      greatest(q.lease_until, h.last_seen_at + private.lease()) < now()
         or q.unlisted_at < now() - interval '30 seconds')
     order by q.state_key limit 500
   loop

@@ -261,7 +261,8 @@ begin
   perform private.need_proved();
   if v_role > v_least then
     perform private.fail('RY403', format('Your role is %s; this needs %s.', v_role, v_least),
-      'Ask an owner or admin of the organisation.', jsonb_build_object('verb', p_verb, 'path', p_path)::pg_catalog.text);
+      'Ask an owner or admin of the organisation.',
+      jsonb_build_object('verb', p_verb, 'path', p_path)::pg_catalog.text);
   end if;
 end;
 $$;

@@ -1,18 +1,14 @@
 """Many lanes at once: an organisation with many groups, each with runners of its own, and runners that serve all of them."""
 
-from collections import Counter
 from typing import Any
 
-import psycopg
 import pytest
-from psycopg import sql
 
-from stack.postgres import SUPERUSER
+from tests.db.calls import calls_of, count_calls
 from tests.db.test_rows_read import rows_read
 from tests.db.world import Caller, Organization, Runner, World
 
 GROUPS, RUNNERS, MODULES = 40, 5, 3
-CALLS = "select funcname, calls from pg_stat_xact_user_functions where schemaname = 'private'"
 
 
 def add_groups(world: World, org: Organization) -> None:
@@ -37,9 +33,7 @@ def add_groups(world: World, org: Organization) -> None:
 @pytest.fixture
 def site(fresh_world: World) -> tuple[World, Organization, Runner]:
     """An organisation of many groups, and a connected runner that serves all of its modules."""
-    with psycopg.connect(fresh_world.database.url_as(SUPERUSER), autocommit=True) as superuser:
-        name = sql.Identifier(fresh_world.database.name)
-        superuser.execute(sql.SQL("alter database {} set track_functions = 'all'").format(name))
+    count_calls(fresh_world)
     org = fresh_world.organization()
     add_groups(fresh_world, org)
     fresh_world.owner.connection.execute("analyze")
@@ -115,21 +109,13 @@ def test_many_modules_are_enqueued_under_one_lock(site: tuple[World, Organizatio
     assert world.owner.one(waits, answer.result()["id"]) == "WAITING"
 
 
-def calls_of(runner: Runner, **arguments: Any) -> Counter[str]:
-    """How often a claim calls each function."""
-    with runner.connection.transaction(force_rollback=True):
-        before = Counter(dict(runner.connection.execute(CALLS).fetchall()))
-        runner.claim(**arguments)
-        return Counter(dict(runner.connection.execute(CALLS).fetchall())) - before
-
-
 def test_a_claim_from_many_lanes_evaluates_each_nearer_runner_once(site: tuple[World, Organization, Runner]) -> None:
     """Which runner goes first is one statement for all lanes, and no version is compared where none is required."""
     world, org, runner = site
     nearer = [org.runner(f"near-{n}", assignments=[f"team-{n}"]) for n in range(1, GROUPS + 1)]
     start(org)
     world.owner.connection.execute("analyze")
-    calls = calls_of(runner)
+    calls = calls_of(runner, runner.claim)
     assert len(nearer) == GROUPS
     assert calls["shortfall"] == 2 * GROUPS, "its own and the nearer runner's, for each lane"
     assert calls["meets_requirement"] == 0

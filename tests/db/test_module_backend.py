@@ -91,14 +91,15 @@ def test_one_call_brings_in_the_states_of_many_modules_or_of_none(org: Organizat
 def test_nothing_is_applied_by_itself_after_a_state_has_come_in(
     world: World, org: Organization, runner: Runner
 ) -> None:
-    org.module("a/b", auto_apply=True)
+    module = org.module("a/b", auto_apply=True)
+    applies = "select id from public.provision_jobs where type = 'APPLY' and module_id = %s"
     org.enqueue("a/b", bring_state=True)
     changes = {"p_result": {}, "p_plan_summary": {"has_changes": True, "update": 1}}
     runner.finish(runner.claim_one(), "SUCCEEDED", **changes)
-    assert world.owner.rows("select id from public.provision_jobs where type = 'APPLY'") == []
+    assert world.owner.rows(applies, module) == []
     org.enqueue("a/b")
     runner.finish(runner.claim_one(), "SUCCEEDED", **changes)
-    assert len(world.owner.rows("select id from public.provision_jobs where type = 'APPLY'")) == 1
+    assert len(world.owner.rows(applies, module)) == 1
 
 
 def test_each_push_is_a_version_with_its_author_and_an_audit_entry(org: Organization) -> None:
@@ -109,7 +110,9 @@ def test_each_push_is_a_version_with_its_author_and_an_audit_entry(org: Organiza
     assert [(each["serial"], each["job_id"]) for each in info["versions"]] == [(8, None), (7, None)]
     assert all("@" in each["written_by"] for each in info["versions"])
     assert org.owner.call("state_version", p_module=module, p_serial=7)["body"] == body(7)
-    entries = org.owner.rows("select detail from public.audit_events where action = 'state.pushed' order by at")
+    entries = org.owner.rows(
+        "select detail from public.audit_events where action = 'state.pushed' and target_id = %s order by at", module
+    )
     assert [(each["serial"], each["before"]) for each in entries] == [(7, None), (8, 7)]
 
 

@@ -144,7 +144,7 @@ def test_the_payload_is_frozen_when_enqueued(world: World, org: Organization) ->
     assert world.job(job)["payload"] == {
         "module": {
             "id": module, "name": "vpc", "path": "platform/eu/vpc", "group_path": "platform/eu", "engine": "terraform",
-            "engine_version": ">=1.9", "source_kind": "inline", "source": {"files": {}}, "inputs": {"size": 1},
+            "engine_version": ">=1.9", "backend": None, "source_kind": "inline", "source": {"files": {}}, "inputs": {"size": 1},
             "env": {"A": "module"}, "extra_files": [], "hooks": {"after_plan": "echo module"},
         },
         "group": {"env": {"A": "top", "B": "eu"}, "hooks": {"before_init": "echo top"}},

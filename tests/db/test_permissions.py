@@ -170,6 +170,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "register_worker": {"p_name": "new", "p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"},
     "remove_shared_worker": {"p_name": "s"},
     "resolve_attention": {"p_action": "retry"},
+    "push_state": {"p_body": '{"serial": 9, "lineage": "l", "resources": []}'},
     "roll_back_state": {"p_serial": 1},
     "rotate_service_account_secret": {"p_secret_hash": TOKEN_HASH, "p_secret_hint": "abcd"},
     "rotate_worker_token": {"p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"},

@@ -184,3 +184,16 @@ def test_a_job_about_a_runner_is_not_run_by_that_runner(fresh_world: World) -> N
     org.owner.call("resume_worker", p_worker=made["worker"]["id"])
     assert cloud.claim() == []
     assert shared.claim_one()["id"] == removal["id"]
+
+
+def test_a_new_type_of_job_goes_only_to_runners_that_accept_it(fresh_world: World) -> None:
+    """Runners that were registered before the type existed do not accept it."""
+    org = fresh_world.organization()
+    older = org.runner("older", is_assigned_to_all_modules=True)
+    fresh_world.owner.connection.execute("alter type public.job_type add value 'IMPORT'")
+    newer = org.runner("newer", is_assigned_to_all_modules=True)
+    job = org.enqueue(MODULE, "IMPORT")
+    assert older.claim() == []
+    assert newer.claim_one()["id"] == job
+    plan = org.enqueue("other/module")
+    assert older.claim_one()["id"] == plan

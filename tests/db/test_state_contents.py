@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.db.calls import calls_of, count_calls
 from tests.db.world import Organization, Runner, World, refused
 
 TOFU = {
@@ -63,6 +64,17 @@ def test_resources_and_outputs_without_a_secret(org: Organization, other_org: Or
     assert viewer.call("state_resources", p_module=module, p_search=None)["found"] == 3
     with refused("RY404"):
         other_org.owner.call("state_resources", p_module=module)
+
+
+def test_a_search_parses_no_state(fresh_world: World) -> None:
+    """A state may have megabytes, and a page searches with every keystroke: it is parsed once, when it is written."""
+    count_calls(fresh_world)
+    org = fresh_world.organization()
+    module = org.module("a/b")
+    write(org, TOFU)
+    calls = calls_of(org.owner, lambda: org.owner.call("state_resources", p_module=module, p_search="vm"))
+    assert calls["state_resources"] == 1
+    assert not calls.keys() & {"terraform_resources", "pulumi_resources", "state_outputs"}
 
 
 def test_an_output_that_is_not_plainly_open_is_kept_back(org: Organization) -> None:

@@ -21,7 +21,7 @@ TOKEN_HASH = "$2b$10$" + "a" * 53
 ROLE = "arn:aws:iam::123456789012:role/runyard"
 VERSION = "1.0.0"
 # What a runner finds on its machine and reports, as every real one does.
-ENGINES = {"tofu": "1.10.3"}
+ENGINES = {"tofu": "1.10.3", "terraform": "1.9.0", "pulumi": "3.140.0"}
 
 
 @contextmanager

@@ -263,6 +263,25 @@ def test_an_admin_grants_outputs_and_lets_uploads_be_applied(
     expect(page.get_by_test_id("applies-uploads")).to_be_visible()
 
 
+def test_a_state_is_brought_in_from_the_modules_menu(
+    product: Product, owner: Person, open_as: Callable[[Person], Page]
+) -> None:
+    module = make_module(product, owner, "apps/legacy")
+    page = open_as(owner)
+    page.goto(f"/dashboard/modules?module={module}")
+    expect(page.get_by_role("region", name="State versions")).to_contain_text("or bring in one that exists")
+    page.get_by_role("button", name="Module actions").click()
+    page.get_by_role("menuitem", name="Bring in state").click()
+    page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))
+    (asked,) = product.sql(
+        "select type::text, payload -> 'options' from public.provision_jobs where module_id = %s", module
+    )
+    assert asked == ("PLAN", {"bring_state": True})
+    kept = make_module(product, owner, "apps/kept", backend="own")
+    page.goto(f"/dashboard/modules?module={kept}")
+    expect(page.get_by_role("region", name="State versions")).to_contain_text("keeps its own backend")
+
+
 def test_destroying_asks_for_the_name(product: Product, owner: Person, open_as: Callable[[Person], Page]) -> None:
     module = make_module(product, owner, "sandbox/preview")
     page = open_as(owner)

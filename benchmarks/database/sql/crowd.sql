@@ -12,8 +12,8 @@ begin
     select o.id, 'runner-' || gen_random_uuid(), 'ONLINE', 'Connected', p_capacity, true, false, '1.0.0'
     from public.organizations as o, generate_series(1, p_count) returning id, org_id
   ), instances as (
-    insert into public.worker_instances (worker_id, org_id, name, status, capacity, epoch, version)
-    select id, org_id, 'one', 'ONLINE', p_capacity, 1, '1.0.0' from made returning id, worker_id
+    insert into public.worker_instances (worker_id, org_id, name, status, capacity, epoch, version, engines)
+    select id, org_id, 'one', 'ONLINE', p_capacity, 1, '1.0.0', '{"tofu": "1.10.3"}' from made returning id, worker_id
   ), opened as (
     insert into private.sessions (worker_id, instance_id, epoch, boot_id)
     select worker_id, id, 1, gen_random_uuid() from instances returning id, worker_id, instance_id
@@ -33,21 +33,30 @@ create function bench.add_modules(p_count integer) returns void language sql as 
   select g.org_id, g.id, 'bench', 'm' || n, 'bench/m' || n, 'inline', '{"files": {}}', 'tofu' from g, generate_series(1, p_count) as n
 $$;
 
--- Jobs that are ready. Each has a state of its own, so that all of them may run; modules are shared by many.
+-- Partitions of the log for so many days back and three ahead, as an installation has after a month.
+create function bench.add_log_days(p_days integer) returns void language sql as $$
+  select private.ensure_log_partition(current_date - n) from generate_series(-2, p_days) as n
+$$;
+
+-- Jobs that are ready, with the log of their first attempt. Each has a state of its own, so that all of them may run; modules are shared by many.
 create function bench.add_ready(p_count integer, p_priority smallint, p_pinned uuid) returns void language plpgsql as $$
 declare
   v_job public.provision_jobs;
   v_lane integer;
 begin
-  select o.id, p_priority, p_pinned, '{}'::text[], 'PLAN', 'bench/m1'
-  into v_job.org_id, v_job.priority, v_job.pinned_worker_id, v_job.labels, v_job.type, v_job.module_path from public.organizations as o;
+  select o.id, p_priority, p_pinned, '{}'::text[], 'PLAN', 'bench/m1', '{"module": {"engine": "tofu", "inputs": {"region": "eu-central-1"}}}'
+  into v_job.org_id, v_job.priority, v_job.pinned_worker_id, v_job.labels, v_job.type, v_job.module_path, v_job.payload
+  from public.organizations as o;
   v_lane := private.lane_of(v_job);
   with modules as materialized (
     select id, path, row_number() over (order by id) as n, count(*) over () as total from public.modules
   ), made as (
     insert into public.provision_jobs (org_id, type, module_id, module_path, group_path, priority, pinned_worker_id, queued_at, payload)
-    select v_job.org_id, 'OUTPUT', m.id, m.path, 'bench', p_priority, p_pinned, now(), '{"module": {"inputs": {"region": "eu-central-1"}}}'
+    select v_job.org_id, 'PLAN', m.id, m.path, 'bench', p_priority, p_pinned, now(), v_job.payload
     from generate_series(1, p_count) as s join modules as m on m.n = 1 + s % m.total returning id
+  ), logged as (
+    insert into public.job_log_chunks (log_day, job_id, attempt, seq, org_id, step, body, line_count, bytes)
+    select (now() at time zone 'utc')::date, id, 1, 1, v_job.org_id, 'plan', 'No changes.', 1, 11 from made
   )
   insert into private.live_jobs (job_id, org_id, state_key, stage, priority, lane_id, ready_seq)
   select id, v_job.org_id, gen_random_uuid(), 'READY', p_priority, v_lane, nextval('private.ready_seq') from made;
@@ -106,3 +115,23 @@ end $$;
 grant usage on schema bench to worker, authenticator;
 grant execute on all functions in schema bench to worker;
 grant select, update on bench.heartbeats to worker;
+
+-- An organisation of many groups: modules in each, most runners assigned to one group, a few to all modules; half of the former are away.
+create function bench.add_groups(p_groups integer, p_modules integer, p_runners integer) returns void language plpgsql as $$
+begin
+  with made as (
+    insert into public.groups (org_id, path) select o.id, 'team-' || n from public.organizations as o, generate_series(1, p_groups) as n
+    returning id, org_id, path
+  )
+  insert into public.modules (org_id, group_id, group_path, name, path, source_kind, source, engine)
+  select m.org_id, m.id, m.path, 'm' || n, m.path || '/m' || n, 'inline', '{"files": {}}', 'tofu'
+  from made as m, generate_series(1, p_modules) as n;
+  perform bench.add_runners(p_runners, 4);
+  insert into public.worker_assignments (org_id, worker_id, path)
+  select w.org_id, w.id, 'team-' || 1 + w.n % p_groups
+  from (select w.*, row_number() over (order by w.id) as n from public.workers as w where w.capacity = 4) as w where w.n > p_runners / 50;
+  update public.workers as w set is_assigned_to_all_modules = false
+  where exists (select from public.worker_assignments as a where a.worker_id = w.id);
+  update private.heartbeats as h set last_seen_at = now() - interval '1 hour' from public.worker_assignments as a
+  where a.worker_id = h.worker_id and hashtext(h.worker_id::text) % 2 = 0;
+end $$;

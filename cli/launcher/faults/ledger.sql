@@ -65,7 +65,7 @@ with span as materialized (
     (select count(*) from private.live_jobs as q cross join span
       left join private.heartbeats as h on h.instance_id = q.instance_id and h.session_id = q.session_id
       where q.org_id = span.org and q.stage = 'RUNNING'
-        and greatest(q.lease_until, h.last_seen_at + interval '60 seconds') + interval '30 seconds' < now()) as stuck
+        and greatest(q.lease_until, h.last_seen_at + private.lease()) + interval '30 seconds' < now()) as stuck
 )
 select to_jsonb(work) || to_jsonb(records) || to_jsonb(writes) || to_jsonb(rest) as ledger
 from work, records, writes, rest

@@ -446,8 +446,10 @@ grant execute on function private.rate_limit to service_role;
 create function private.has_auth_session(p_claims jsonb) returns boolean
 language plpgsql stable set search_path = '' as $$
 begin
-  return not coalesce(p_claims ? 'session_id', false) or exists (select from auth.sessions as s
-    where s.id = (p_claims ->> 'session_id')::pg_catalog.uuid);
+  return p_claims ->> 'session_id' is null or case
+    when p_claims ->> 'session_id' ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then exists (
+      select from auth.sessions as s where s.id = (p_claims ->> 'session_id')::pg_catalog.uuid)
+    else false end;
 end;
 $$;
 
@@ -609,7 +611,10 @@ comment on column public.audit_events.detail is 'What changed; never a secret.';
 
 -- What members do, each with the least role that may. Policies, lists and calls all ask here.
 create view private.verbs as
-select v.verb, v.least_role::public.member_role from (values
+select
+  v.verb,
+  v.least_role::public.member_role
+from (values
   ('organization.read', 'viewer'), ('organization.update', 'owner'), ('organization.maintain', 'admin'),
   ('member.manage', 'admin'), ('member.own', 'owner'), ('audit.read', 'admin'), ('account.manage', 'admin'),
   ('identity.manage', 'admin'), ('group.write', 'operator'), ('group.delete', 'admin'),
@@ -4594,7 +4599,8 @@ begin
   select s.serial, s.contents into v_serial, v_contents from private.states as s where s.module_id = v_module.id;
   return (
     with resource as materialized (
-      select r.* from jsonb_to_recordset(v_contents -> 'resources') as r (address text, type text, id text)
+      select r.* from jsonb_to_recordset(v_contents -> 'resources')
+        as r (address pg_catalog.text, type pg_catalog.text, id pg_catalog.text)
     ), found as materialized (
       select r.* from resource as r where position(v_search in lower(r.address)) > 0
     )

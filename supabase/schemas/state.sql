@@ -426,7 +426,8 @@ begin
   select s.serial, s.contents into v_serial, v_contents from private.states as s where s.module_id = v_module.id;
   return (
     with resource as materialized (
-      select r.* from jsonb_to_recordset(v_contents -> 'resources') as r (address text, type text, id text)
+      select r.* from jsonb_to_recordset(v_contents -> 'resources')
+        as r (address pg_catalog.text, type pg_catalog.text, id pg_catalog.text)
     ), found as materialized (
       select r.* from resource as r where position(v_search in lower(r.address)) > 0
     )

@@ -7,8 +7,10 @@
 create function private.has_auth_session(p_claims jsonb) returns boolean
 language plpgsql stable set search_path = '' as $$
 begin
-  return not coalesce(p_claims ? 'session_id', false) or exists (select from auth.sessions as s
-    where s.id = (p_claims ->> 'session_id')::pg_catalog.uuid);
+  return p_claims ->> 'session_id' is null or case
+    when p_claims ->> 'session_id' ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then exists (
+      select from auth.sessions as s where s.id = (p_claims ->> 'session_id')::pg_catalog.uuid)
+    else false end;
 end;
 $$;
 
@@ -170,7 +172,10 @@ comment on column public.audit_events.detail is 'What changed; never a secret.';
 
 -- What members do, each with the least role that may. Policies, lists and calls all ask here.
 create view private.verbs as
-select v.verb, v.least_role::public.member_role from (values
+select
+  v.verb,
+  v.least_role::public.member_role
+from (values
   ('organization.read', 'viewer'), ('organization.update', 'owner'), ('organization.maintain', 'admin'),
   ('member.manage', 'admin'), ('member.own', 'owner'), ('audit.read', 'admin'), ('account.manage', 'admin'),
   ('identity.manage', 'admin'), ('group.write', 'operator'), ('group.delete', 'admin'),

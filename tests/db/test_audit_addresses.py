@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.db.world import Caller, Organization, World
+from tests.db.world import Caller, Organization, World, refused
 
 
 def open_session(world: World, user_id: str, ip: str | None) -> str:
@@ -49,9 +49,14 @@ def test_what_a_request_claims_is_not_recorded(world: World, org: Organization, 
         assert address_of_an_act(org, one) == address
 
 
-@pytest.mark.parametrize("session", ["", "no-uuid", "00000000-0000-4000-8000-000000000000", 7, None])
-def test_a_session_that_is_none_has_no_address_and_stops_nobody(org: Organization, session: Any) -> None:
-    assert address_of_an_act(org, signed_in(org, session_id=session)) is None
+@pytest.mark.parametrize("session", ["", "no-uuid", "00000000-0000-4000-8000-000000000000", 7])
+def test_a_session_that_does_not_exist_is_refused(org: Organization, session: Any) -> None:
+    with refused("RY401", "This session was ended."):
+        address_of_an_act(org, signed_in(org, session_id=session))
+
+
+def test_a_token_without_a_session_has_no_address(org: Organization) -> None:
+    assert address_of_an_act(org, signed_in(org, session_id=None)) is None
 
 
 def test_somebody_elses_session_lends_no_address(world: World, org: Organization, other_org: Organization) -> None:
@@ -73,8 +78,11 @@ def test_somebody_elses_session_lends_no_address(world: World, org: Organization
         ({"street": "Main"}, None),
     ],
 )
-def test_a_login_that_a_function_signed_says_what_it_saw(org: Organization, said: Any, kept: str | None) -> None:
-    assert address_of_an_act(org, signed_in(org, client_address=said, session_id=str(uuid.uuid4()))) == kept
+def test_a_login_that_a_function_signed_says_what_it_saw(
+    world: World, org: Organization, said: Any, kept: str | None
+) -> None:
+    session = open_session(world, org.owner.id, None)
+    assert address_of_an_act(org, signed_in(org, client_address=said, session_id=session)) == kept
 
 
 def test_the_installations_own_acts_have_none(world: World) -> None:

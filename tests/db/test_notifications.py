@@ -50,6 +50,17 @@ def test_each_event_is_written_once_for_each_rule_that_wants_it(world: World, or
     assert said[1] == "no"
 
 
+def test_an_apply_that_succeeds_is_news_and_a_plan_is_not(org: Organization) -> None:
+    wanted = rule(org, "job.succeeded")
+    runner = org.runner("r", is_assigned_to_all_modules=True)
+    for kind in ("PLAN", "APPLY"):
+        org.enqueue("a/b", kind)
+        runner.finish(runner.claim_one())
+    [title] = org.owner.rows("select title from public.deliveries where rule_id = %s", wanted)
+    assert title.startswith("Apply of a/b (#")
+    assert title.endswith("succeeded")
+
+
 def test_a_job_that_needs_attention_and_then_failed_is_told_in_order(world: World, org: Organization) -> None:
     wanted = rule(org)
     runner = org.runner("r", is_assigned_to_all_modules=True)

@@ -127,6 +127,6 @@ def test_an_older_installation_is_migrated_and_its_runners_continue(tmp_path: Pa
             assert (done["status"], done["worker_id"]) == ("SUCCEEDED", worker[0]), done["error"]
             output = bench.finished("OUTPUT", module["id"])
             assert GREETING in bench.log_of(output["id"]), "the state of the earlier apply is gone"
-            migrate_meanwhile(bench, runner, tmp_path)
+            migrate_meanwhile(bench, runner, tmp_path / "after")
         finally:
             bench.close()

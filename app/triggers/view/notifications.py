@@ -9,6 +9,7 @@ Row = Mapping[str, Any]
 EVENTS = {
     "job.awaiting_approval": "Approval requested",
     "job.failed": "Job failed",
+    "job.succeeded": "Apply or destroy succeeded",
     "job.needs_attention": "Needs attention",
     "module.drift": "Drift found",
     "runner.lost": "Runner lost",

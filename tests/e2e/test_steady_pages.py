@@ -192,7 +192,8 @@ def test_a_test_plan_runs_on_the_runner_that_came_online(product: Product, perso
     product.sql("select private.remove_temporary_modules()")
     page.reload()
     expect(page.get_by_role("heading", name="Plan")).to_be_visible()
-    left = "select path from modules where org_id = %s union all select path from groups where org_id = %s"
+    modules = "select path from modules where org_id = %s and deleted_at is null"
+    left = f"{modules} union all select path from groups where org_id = %s"
     assert product.sql(left, person.org_id, person.org_id) == [], "what was made for the test is gone, its job is not"
     page.get_by_role("link", name="Runners").first.click()
     expect(row(page, "fresh")).to_be_visible()

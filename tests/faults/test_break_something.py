@@ -55,7 +55,7 @@ def check_recovered(stack: RunningStack) -> list[str]:
     """Wait for the end; nothing was lost, and what happened is told in sentences."""
     seen = wait_until(lambda: (found := ask(stack, do="read")) and not found["run"]["is_running"] and found, 400)
     said = [step["text"] for step in seen["run"]["steps"]]
-    assert seen["run"]["has_recovered"], said
+    assert seen["run"]["has_recovered"], "\n".join(said)
     assert {
         name: count for name, count in seen["ledger"].items() if name in PROMISES | {"log_lines_lost"} and count
     } == {}

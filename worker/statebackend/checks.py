@@ -21,9 +21,10 @@ def read_fields(body: str) -> StateFields:
         state = json.loads(body)
     except ValueError as error:
         raise BadRequest(400, "the state is not JSON") from error
-    lineage, serial = (state.get("lineage"), state.get("serial")) if isinstance(state, dict) else (None, None)
-    if not isinstance(lineage, str) or not lineage:
-        raise BadRequest(400, "the state has no lineage")
+    lineage, serial = (state.get("lineage", ""), state.get("serial")) if isinstance(state, dict) else (None, None)
+    # A first apply whose backend is gone leaves a state without a lineage behind, and later ones inherit that.
+    if not isinstance(lineage, str):
+        raise BadRequest(400, "the state's lineage is not a text")
     if not isinstance(serial, int) or isinstance(serial, bool) or serial < 0:
         raise BadRequest(400, "the state has no serial")
     return StateFields(lineage, serial)
@@ -39,7 +40,7 @@ def check_follows(body: str, stored: str | None) -> None:
     except BadRequest:
         # Of another engine: the database decides.
         return
-    if new.lineage != old.lineage:
+    if old.lineage and new.lineage != old.lineage:
         raise BadRequest(_CONFLICT, f"the state's lineage is {new.lineage}, and the stored one's is {old.lineage}")
     if new.serial <= old.serial:
         raise BadRequest(_CONFLICT, f"the state's serial is {new.serial}, and the stored one's is {old.serial} already")

@@ -129,7 +129,8 @@ class Breaker:
             await self._begin_job(run, work, name, LINES_BEFORE)
             status = await self._end(run, work, name, LINES_BEFORE)
         if status != "SUCCEEDED":
-            raise Refused(f"Job {run.job} ended as {status}.", "Its page says why.")
+            error = (await asyncio.to_thread(work.job, run.job))["error"] or {}
+            raise Refused(f"Job {run.job} ended as {status}: {error.get('message', '')}", "Its page shows its log.")
 
     async def _begin_job(self, run: Run, work: Work, name: str, lines: int) -> None:
         """Ask for a job, and wait until its log moves."""

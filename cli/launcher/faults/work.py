@@ -43,7 +43,9 @@ class Work:
 
     def job(self, number: int) -> dict[str, Any]:
         """A job as it is now."""
-        return self._person.rows("provision_jobs", select="status,attempt,module_id,payload", id=f"eq.{number}")[0]
+        return self._person.rows("provision_jobs", select="status,attempt,module_id,payload,error", id=f"eq.{number}")[
+            0
+        ]
 
     def events(self, number: int) -> list[dict[str, Any]]:
         """What became of it."""

@@ -178,8 +178,8 @@ async def test_a_job_that_only_reads_neither_locks_nor_writes(method: str) -> No
     ("body", "reason"),
     [
         (b"not json", "not JSON"),
-        (b"[]", "no lineage"),
-        (b'{"serial": 6}', "no lineage"),
+        (b"[]", "lineage is not a text"),
+        (b'{"serial": 6}', "the stored one's is ours"),
         (b'{"lineage": "ours"}', "no serial"),
         (b'{"lineage": "ours", "serial": "6"}', "no serial"),
         (state_text(6, "theirs"), "lineage is theirs"),

@@ -13,7 +13,7 @@ from cli.errors import CommandError, Missing
 FIELDS = frozenset({
     "description", "source_kind", "source", "engine", "engine_version", "inputs", "env", "extra_files", "hooks", "labels",
     "runner_instance_name", "pinned_worker_id", "approvals_required", "approval_timeout_seconds", "auto_apply",
-    "can_apply_uploads", "is_temporary",
+    "can_apply_uploads", "is_temporary", "backend",
 })  # fmt: skip
 PINNED, RUNNER = "pinned_worker_id", "pinned_runner"
 # What a field has when nobody set it; a file always says the first three.

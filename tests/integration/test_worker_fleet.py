@@ -97,7 +97,10 @@ def test_a_runner_whose_engine_is_being_prepared_says_so_and_takes_nothing(bench
     progress = tmp_path / "engine/progress.json"
     progress.write_text('{"engine": "tofu", "percent": 40, "is_done": false, "error": null}')
     clean = os.pathsep.join(p for p in ("/usr/bin", "/bin") if Path(p).is_dir())
-    paths = {"RUNYARD__ENGINE__ADDITIONALBINARYPATHS": str(tmp_path / "engine"), "PATH": clean}
+    paths = {
+        "RUNYARD__ENGINE__ADDITIONALBINARYPATHS": str(tmp_path / "engine"), "PATH": clean,
+        "RUNYARD_ENGINE_CACHE": str(tmp_path / "cache"),
+    }  # fmt: skip
     runner = bench.runner(**paths)
 
     def note() -> str:

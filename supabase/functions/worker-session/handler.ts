@@ -145,17 +145,18 @@ async function granted(session: OpenedSession, workerId: string): Promise<Respon
   });
 }
 
-/** What a job does with its token must not use up its runner's renewals. */
-function renewalKey({ sid, job, att }: WorkerClaims): string {
-  return `session:renew:${sid}${job === undefined ? "" : `:${job}:${att}`}`;
+/** What is done for one job must not use up its runner's renewals: a busy runner starts many jobs a minute. */
+function renewalKey({ sid, job, att }: WorkerClaims, about?: JobRequest["job"]): string {
+  const id = job ?? about?.id;
+  return `session:renew:${sid}${id === undefined ? "" : `:${id}:${att ?? about?.attempt}`}`;
 }
 
 /** Reads the caller's own token; its session decides whether it still counts. */
-async function callerOf(request: Request): Promise<WorkerClaims> {
+async function callerOf(request: Request, about?: JobRequest["job"]): Promise<WorkerClaims> {
   const token = bearerOf(request);
   const claims = token ? await verifyWorker(token) : undefined;
   if (claims === undefined) refuse();
-  await limit([[renewalKey(claims), RENEWALS_PER_MINUTE]]);
+  await limit([[renewalKey(claims, about), RENEWALS_PER_MINUTE]]);
   const { sid, job = null, att = null } = claims;
   await asAnswers(call("renew_worker_session", { p_session: sid, p_job: job, p_attempt: att }));
   return claims;
@@ -179,7 +180,7 @@ function pick({ sub, sid, org, inst, job, att }: WorkerClaims): WorkerClaims {
 
 /** Gives a token for one job; an executor's token can never become another's or the runner's. */
 async function forJob(request: Request, { job, engine }: JobRequest): Promise<Response> {
-  const claims = await callerOf(request);
+  const claims = await callerOf(request, job);
   if (engine) return await forEngine(claims, job);
   if (claims.job !== undefined) refuse();
   return await reply({ ...pick(claims), job: job.id, att: job.attempt });

@@ -277,7 +277,8 @@ def test_a_job_s_renewals_are_its_own(edge: Edge, runner: Runner, sql: psycopg.C
     job = edge.post("worker-session", {"job": {"id": 12, "attempt": 3}}, grant["access_token"]).json()["access_token"]
     # Used but for one, in a minute that does not end before a slow machine has asked twice.
     sql.execute(
-        "insert into private.rate_limits (key, window_started_at, used) values (%s, now() + interval '1 hour', 29)",
+        "insert into private.rate_limits (key, window_started_at, used) values (%s, now() + interval '1 hour', 29)"
+        " on conflict (key) do update set window_started_at = excluded.window_started_at, used = excluded.used",
         [f"session:renew:{grant['session_id']}:12:3"],
     )
     assert [edge.post("worker-session", {"renew": True}, job).status_code for _ in range(2)] == [200, 429]

@@ -6,7 +6,7 @@ from worker.attempt.output_watch import OutputWatch
 
 BOX = (
     "\x1b[31m╷\x1b[0m\x1b[0m\n\x1b[31m│\x1b[0m \x1b[0m\x1b[1m\x1b[31mError: \x1b[0m\x1b[0m\x1b[1mFailed to write plan file\x1b[0m\n"
-    "\x1b[31m│\x1b[0m \x1b[0m\n\x1b[31m│\x1b[0m \x1b[0mThe plan file could not be written: write /work/plan.tfplan: no space left on\n"
+    "\x1b[31m│\x1b[0m \x1b[0m\n\x1b[31m│\x1b[0m \x1b[0mThe plan file could not be written: write /jobs/plan.tfplan: no space left on\n"
     "\x1b[31m│\x1b[0m \x1b[0mdevice.\n\x1b[31m╵\x1b[0m\x1b[0m\n"
 ).encode()
 

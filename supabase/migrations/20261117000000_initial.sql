@@ -11666,8 +11666,9 @@ $$;
 -- one set that names it as its cause; what a consumer's own apply changes is the next one's cause. A plan is applied
 -- where the consumer applies by itself, and waits for its confirmation elsewhere.
 
--- The modules that an apply plans now. What the apply's own set places later, and what waits already to be planned by
--- another cascade, is left out: a bound value is read when its job runs.
+-- The modules that an apply plans now. A consumer that was never applied, or was destroyed, has no changed input. What
+-- the apply's own set places later, and what waits already to be planned by another cascade, is left out: a bound value
+-- is read when its job runs.
 create function private.cascaded_modules(p_job public.provision_jobs) returns uuid[]
 language sql stable set search_path = '' as $$
   select array(
@@ -11676,10 +11677,7 @@ language sql stable set search_path = '' as $$
     where d.producer_id = p_job.module_id and d.cascades <> 'off'
       and (d.cascades = 'always' or exists (
           select from private.changed_inputs as c
-          where c.consumer_id = d.consumer_id and c.producer_id = d.producer_id)
-        or exists (select from public.module_bindings as b where b.consumer_id = d.consumer_id
-            and b.producer_id = d.producer_id)
-          and not exists (select from private.applied_inputs as a where a.module_id = d.consumer_id))
+          where c.consumer_id = d.consumer_id and c.producer_id = d.producer_id))
       and not exists (
         select from private.set_members as own
         join private.set_members as later on later.set_id = own.set_id and later.module_id = d.consumer_id

@@ -5032,7 +5032,12 @@ begin
   if exists (select from public.module_bindings as b where b.producer_id = p_module) then
     insert into private.output_digests as d (module_id, digests)
     select s.module_id, private.state_digests(s.body) from private.states as s where s.module_id = p_module
-    on conflict (module_id) do update set digests = excluded.digests;
+    on conflict (module_id) do update set digests = excluded.digests where d.digests <> excluded.digests;
+    if found then
+      perform private.wake_org(b.org_id, 'modules', b.consumer_id::pg_catalog.text)
+      from (select distinct b.org_id, b.consumer_id from public.module_bindings as b
+        where b.producer_id = p_module) as b;
+    end if;
   end if;
 end;
 $$;

@@ -93,8 +93,9 @@ class Client:
         return result.data
 
     async def invoke(self, token: str, name: str, body: Mapping[str, Any]) -> Any:
-        """Call an edge function and return its JSON; what it refuses is said in its own words."""
-        headers = {"apikey": self._settings.publishable_key, "Authorization": f"Bearer {token}"}
+        """Call an edge function, as a visitor without a token, and return its JSON; a refusal keeps its own words."""
+        key = self._settings.publishable_key
+        headers = {"apikey": key, "Authorization": f"Bearer {token or key}"}
         url = f"{self._settings.supabase_url}/functions/v1/{name}"
         try:
             answer = await self._http.post(url, headers=headers, json=dict(body))

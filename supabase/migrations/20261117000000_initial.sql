@@ -933,13 +933,12 @@ comment on function private.invite_member is
   'owners.';
 grant execute on function private.invite_member to authenticated;
 
-create function private.accept_invitation(p_invitation uuid, p_token_hash text) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+-- Finds an open invitation by its link's secret.
+create function private.lock_invitation(p_invitation uuid, p_token_hash text) returns public.invitations
+language plpgsql set search_path = '' as $$
 declare
   v_invitation public.invitations;
-  v_member public.memberships;
 begin
-  perform private.need_person();
   select i.* into v_invitation
   from public.invitations as i join private.invitation_tokens as t on t.invitation_id = i.id
   where i.id = p_invitation and t.token_hash = p_token_hash and i.accepted_at is null and i.revoked_at is null
@@ -949,6 +948,34 @@ begin
   if v_invitation.id is null then
     perform private.fail('RY404', 'This invitation is not valid, or no longer.', 'Ask for a new one.');
   end if;
+  return v_invitation;
+end;
+$$;
+
+create function private.invitation_offer(p_invitation uuid, p_token_hash text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_invitation public.invitations := private.lock_invitation(p_invitation, p_token_hash);
+begin
+  return jsonb_build_object('email', v_invitation.email, 'role', v_invitation.role,
+    'expires_at', v_invitation.expires_at,
+    'organization', (select o.name from public.organizations as o where o.id = v_invitation.org_id),
+    'invited_by', (select m.email from public.memberships as m
+      where m.org_id = v_invitation.org_id and m.user_id = v_invitation.invited_by));
+end;
+$$;
+comment on function private.invitation_offer is
+  'What an invitation offers to the person who has its link: organisation, role, address and inviter.';
+grant execute on function private.invitation_offer to service_role;
+
+create function private.accept_invitation(p_invitation uuid, p_token_hash text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_invitation public.invitations;
+  v_member public.memberships;
+begin
+  perform private.need_person();
+  v_invitation := private.lock_invitation(p_invitation, p_token_hash);
   if v_invitation.email <> lower(coalesce(private.jwt() ->> 'email', '')) then
     perform private.fail('RY403', 'This invitation is for another email address.',
       'Sign in with the address that was invited.');
@@ -11478,9 +11505,8 @@ $$;
 -- The events that a rule may ask for.
 create function private.notification_events() returns text[]
 language sql immutable set search_path = '' as $$
-  select array['job.awaiting_approval', 'job.needs_attention', 'job.failed', 'module.drift', 'runner.lost',
-    'runner.degraded', 'runner.outdated',
-    'release.published']
+  select array['job.awaiting_approval', 'job.needs_attention', 'job.failed', 'job.succeeded', 'module.drift',
+    'runner.lost', 'runner.degraded', 'runner.outdated', 'release.published']
 $$;
 
 create table public.notification_rules (
@@ -11608,14 +11634,17 @@ declare
   v_what pg_catalog.text;
 begin
   select * into v_job from public.provision_jobs where id = new.job_id;
+  -- A plan that succeeds is no news.
+  if new.to_status = 'SUCCEEDED' and v_job.type not in ('APPLY', 'DESTROY') then
+    return null;
+  end if;
   v_what := initcap(replace(v_job.type::pg_catalog.text, '_', ' ')) || coalesce(' of ' || v_job.module_path, '')
     || format(' (#%s)', v_job.id);
   perform private.notify(new.org_id, case new.to_status when 'AWAITING_APPROVAL' then 'job.awaiting_approval'
-      when 'NEEDS_ATTENTION' then 'job.needs_attention' else 'job.failed' end,
+      when 'NEEDS_ATTENTION' then 'job.needs_attention' when 'SUCCEEDED' then 'job.succeeded' else 'job.failed' end,
     'job_event:' || new.id, 'job:' || new.job_id, v_job.module_path, '{}',
     v_what || case new.to_status when 'AWAITING_APPROVAL' then ' waits for approval' when 'NEEDS_ATTENTION'
-      then ' needs attention'
-      else ' failed' end,
+      then ' needs attention' when 'SUCCEEDED' then ' succeeded' else ' failed' end,
     jsonb_build_object('job', jsonb_build_object('id', v_job.id, 'type', v_job.type, 'status', new.to_status,
       'attempt', new.attempt,
       'module_path', v_job.module_path, 'requested_by', v_job.created_by_label), 'reason',
@@ -11629,7 +11658,7 @@ $$;
 create function private.is_told(p_status public.job_status) returns boolean
 language plpgsql immutable set search_path = '' as $$
 begin
-  return p_status in ('AWAITING_APPROVAL', 'NEEDS_ATTENTION', 'FAILED');
+  return p_status in ('AWAITING_APPROVAL', 'NEEDS_ATTENTION', 'FAILED', 'SUCCEEDED');
 end;
 $$;
 create trigger notify after insert on public.job_events for each row
@@ -14573,6 +14602,16 @@ comment on function public.installation_metrics is
   'Figures of the installation: jobs by status, waits, runners by status, slots, how far behind the sweep '
   'is. The metrics function calls it.';
 grant execute on function public.installation_metrics to service_role;
+
+create function public.invitation_offer(p_invitation uuid, p_token_hash text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.invitation_offer(p_invitation, p_token_hash);
+end
+$$;
+comment on function public.invitation_offer is
+  'What an invitation offers to the person who has its link: organisation, role, address and inviter.';
+grant execute on function public.invitation_offer to service_role;
 
 create function public.invite_member(p_org uuid, p_email text, p_role public.member_role, p_token_hash
   text) returns jsonb

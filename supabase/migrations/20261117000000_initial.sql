@@ -517,6 +517,7 @@ create table public.organizations (
   shared_runners public.shared_use not null default 'NONE_AVAILABLE',
   maintenance_until timestamptz,
   maintenance_reason text check (length(maintenance_reason) <= 500),
+  deleted_at timestamptz,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now()
 );
@@ -530,6 +531,8 @@ comment on column public.organizations.can_approve_own_jobs is
 comment on column public.organizations.shared_runners is 'When its jobs may go to shared runners.';
 comment on column public.organizations.maintenance_until is
   'Until then no runner takes a job of it; what runs, finishes.';
+comment on column public.organizations.deleted_at is
+  'When an owner removed it. Nobody is a member since then; the sweep deletes its history in parts.';
 create trigger touch before update on public.organizations for each row execute function private.touch_updated_at();
 
 create table public.memberships (
@@ -615,7 +618,8 @@ select
   v.verb,
   v.least_role::public.member_role
 from (values
-  ('organization.read', 'viewer'), ('organization.update', 'owner'), ('organization.maintain', 'admin'),
+  ('organization.read', 'viewer'), ('organization.update', 'owner'), ('organization.delete', 'owner'),
+  ('organization.maintain', 'admin'),
   ('member.manage', 'admin'), ('member.own', 'owner'), ('audit.read', 'admin'), ('account.manage', 'admin'),
   ('identity.manage', 'admin'), ('group.write', 'operator'), ('group.delete', 'admin'),
   ('module.read', 'viewer'), ('module.write', 'operator'), ('module.guard', 'admin'), ('module.delete', 'admin'),
@@ -870,6 +874,48 @@ $$;
 comment on function private.update_organization is
   'Changes an organisation''s name, how long it keeps logs, whether people may approve their own jobs. Owners.';
 grant execute on function private.update_organization to authenticated;
+
+-- Refuses to remove an organisation that still has something of its own.
+create function private.refuse_contents(p_org uuid) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_modules bigint := (select count(*) from public.modules where org_id = p_org and deleted_at is null);
+  v_runners bigint := (select count(*) from public.workers where org_id = p_org and removed_at is null);
+begin
+  if v_modules + v_runners > 0 then
+    perform private.fail('RY409',
+      format('The organisation still has modules (%s) or runners (%s).', v_modules, v_runners),
+      'Remove them first. Destroy the infrastructure of a module before you remove it, or it stays without a state.');
+  end if;
+end;
+$$;
+
+create function private.delete_organization(p_org uuid, p_confirm_slug text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_org public.organizations;
+begin
+  perform private.need('organization.delete', p_org);
+  select * into v_org from public.organizations where id = p_org;
+  if p_confirm_slug is distinct from v_org.slug then
+    perform private.fail('RY422', 'The short name does not match.',
+      format('Write "%s" to remove the organisation.', v_org.slug));
+  end if;
+  perform private.lock_routing(p_org, true);
+  perform private.refuse_contents(p_org);
+  -- The short name is free again at once.
+  update public.organizations set
+    deleted_at = now(), slug = 'deleted-' || left(replace(p_org::pg_catalog.text, '-', ''), 30)
+  where id = p_org;
+  update public.service_accounts set removed_at = now() where org_id = p_org and removed_at is null;
+  delete from public.invitations where org_id = p_org;
+  delete from public.memberships where org_id = p_org;
+  return to_jsonb(v_org);
+end;
+$$;
+comment on function private.delete_organization is
+  'Removes an organisation without modules and runners, with its short name as confirmation. Owners.';
+grant execute on function private.delete_organization to authenticated;
 
 create function private.my_organizations() returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -14037,6 +14083,22 @@ $$;
 
 -- One part of the sweep, named as its answer names it. A part that fails or takes too long must not keep the others
 -- from running: it is undone alone, and the next sweep tries again.
+-- Deletes the jobs of removed organisations, some at a time, and then the organisation with all that is left of it.
+create function private.delete_organizations() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_jobs bigint[] := array(
+    select j.id from public.organizations as o join public.provision_jobs as j on j.org_id = o.id
+    where o.deleted_at is not null limit 1000);
+begin
+  delete from public.job_events as e where e.job_id = any (v_jobs);
+  delete from public.provision_jobs as j where j.id = any (v_jobs);
+  delete from public.organizations as o where o.deleted_at is not null and not exists (
+    select from public.provision_jobs as j where j.org_id = o.id);
+  return cardinality(v_jobs);
+end;
+$$;
+
 create function private.sweep_part(p_name text) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -14059,6 +14121,7 @@ begin
       then private.delete_old_logs() else 0 end)
     when 'slimmed_jobs' then to_jsonb(private.slim_old_jobs())
     when 'deleted_jobs' then to_jsonb(private.delete_old_jobs())
+    when 'deleted_organizations' then to_jsonb(private.delete_organizations())
     when 'rolled_hours' then to_jsonb(private.roll_up())
     when 'forgotten_instances' then to_jsonb(private.forget_instances())
     when 'removed_modules' then to_jsonb(private.remove_temporary_modules())
@@ -14089,8 +14152,8 @@ begin
   -- Housekeeping that fails is tried again in five minutes.
   foreach v_part in array array['scheduled', 'placed', 'rollouts', 'woken']
     || case when private.is_due('housekeeping', interval '5 minutes') then array['removed_rows', 'dropped_log_days',
-      'deleted_log_chunks', 'slimmed_jobs', 'deleted_jobs', 'rolled_hours', 'forgotten_instances', 'removed_modules',
-      'forgotten_lanes'] else '{}' end loop
+      'deleted_log_chunks', 'slimmed_jobs', 'deleted_jobs', 'deleted_organizations', 'rolled_hours',
+      'forgotten_instances', 'removed_modules', 'forgotten_lanes'] else '{}' end loop
     v_done := v_done || private.sweep_part(v_part);
   end loop;
   -- A sweep in which leases, pauses or sessions failed is one that has not run.
@@ -14414,6 +14477,16 @@ comment on function public.delete_module is
   'Removes a module from the tree, with its name as confirmation. What it created in the world stays. '
   'Admins.';
 grant execute on function public.delete_module to authenticated;
+
+create function public.delete_organization(p_org uuid, p_confirm_slug text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.delete_organization(p_org, p_confirm_slug);
+end
+$$;
+comment on function public.delete_organization is
+  'Removes an organisation without modules and runners, with its short name as confirmation. Owners.';
+grant execute on function public.delete_organization to authenticated;
 
 create function public.deploy_worker(p_org uuid, p_name text, p_cloud_identity uuid, p_region text,
   p_options jsonb default '{}'::jsonb) returns jsonb

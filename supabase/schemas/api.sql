@@ -683,6 +683,17 @@ comment on function public.organization_makers is
   'Says who may make organisations on this installation, and whether the caller may.';
 grant execute on function public.organization_makers to authenticated;
 
+create function public.path_runners(p_org uuid, p_path text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.path_runners(p_org, p_path);
+end
+$$;
+comment on function public.path_runners is
+  'The runners that serve the modules of a path, in the order they are tried, each with the assignment that '
+  'counts: 200 at most, and how many there are. Members.';
+grant execute on function public.path_runners to authenticated;
+
 create function public.pause_rollout(p_rollout uuid) returns jsonb
 language plpgsql set search_path = '' as $$
 begin

@@ -155,6 +155,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "create_schedule": {"p_spec": {"path": "a", "type": "PLAN", "cron": "0 2 * * *"}},
     "delete_module": {"p_confirm_name": "c"},
     "delete_organization": {"p_confirm_slug": "c"},
+    "path_runners": {"p_path": "a"},
     "device_login": {"p_user_code": "BCDFGHJK"},
     "deploy_worker": {"p_name": "new", "p_region": "eu-west-1"},
     "enqueue_job": {"p_type": "PLAN"},

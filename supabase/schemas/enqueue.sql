@@ -293,6 +293,7 @@ begin
     end if;
     if p_options ? 'variables' then
       perform private.check_variables(p_options -> 'variables', p_options ->> 'plan_job_id');
+      perform private.refuse_bound_inputs(p_module, p_options -> 'variables');
     end if;
   exception
     when invalid_text_representation or numeric_value_out_of_range then
@@ -378,7 +379,7 @@ begin
       m.engine_version, m.backend, coalesce(v_sent ->> 'source_kind', m.source_kind::pg_catalog.text) as source_kind,
       coalesce(v_sent -> 'source', m.source) as source,
       case when p_options ? 'variables' then m.inputs || (p_options -> 'variables') else m.inputs end as inputs,
-      m.env, m.extra_files, m.hooks) as frozen
+      m.env, m.extra_files, m.hooks, private.bound_inputs(m.id) as bindings) as frozen
     cross join lateral (select frozen as module, v_groups -> m.group_path as "group", v_options as options) as payload
     -- A request may ask for more approvals than the module does, never for fewer.
     cross join lateral (select case when v_approvals is null then 0

@@ -383,8 +383,10 @@ begin
       or exists (select from public.provision_jobs as j where j.module_id = v_module.id
         and j.status = 'AWAITING_APPROVAL')
       or exists (select from private.states as s where s.module_id = v_module.id)
-      or exists (select from private.kept_states as k where k.module_id = v_module.id);
+      or exists (select from private.kept_states as k where k.module_id = v_module.id)
+      or exists (select from public.module_dependencies as d where d.producer_id = v_module.id);
     update public.modules set deleted_at = now() where id = v_module.id;
+    delete from public.module_dependencies where consumer_id = v_module.id;
     delete from public.groups as g where g.id = v_module.group_id and g.description = '' and g.hooks = '{}'
       and g.env = '{}' and not exists (select from public.modules as m where m.group_id = g.id and m.deleted_at is null)
       and not exists (select from public.groups as c where c.org_id = g.org_id and starts_with(c.path, g.path || '/'))

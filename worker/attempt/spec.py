@@ -56,6 +56,7 @@ class ModuleSpec(_Part):
     source_kind: SourceKind
     source: dict[str, Any] = Field(default_factory=dict)
     inputs: dict[str, Any] = Field(default_factory=dict)
+    bindings: dict[str, str] = Field(default_factory=dict)
     env: dict[str, Any] = Field(default_factory=dict)
     extra_files: list[ExtraFile] = Field(default_factory=list)
     hooks: dict[str, Any] = Field(default_factory=dict)

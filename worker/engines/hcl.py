@@ -25,6 +25,7 @@ from worker.files.safe_writer import SafeWriter
 PLAN_ARTIFACT = "plan.tfplan"
 META_ARTIFACT = "plan.json"
 INPUTS_FILE = "runyard.auto.tfvars.json"
+BOUND_FILE = "runyard-dependencies.auto.tfvars.json"
 LOCK_FILE = ".terraform.lock.hcl"
 _SMALL = 8 * 1024 * 1024
 _CHANGES = 2
@@ -41,9 +42,10 @@ class HclDriver:
     async def write_inputs(self, space: Workspace) -> None:
         """Write the variables."""
         inputs = space.spec.module.inputs
-        if inputs:
-            with SafeWriter(space.work, most_bytes=_SMALL, most_files=1) as writer:
-                writer.write(INPUTS_FILE, json.dumps(inputs, ensure_ascii=False, indent=2).encode())
+        for name, values in ((INPUTS_FILE, inputs), (BOUND_FILE, space.bound.values)):
+            if values:
+                with SafeWriter(space.work, most_bytes=_SMALL, most_files=1) as writer:
+                    writer.write(name, json.dumps(values, ensure_ascii=False, indent=2).encode())
         space.say(f"Inputs: {', '.join(sorted(inputs)) or 'none'}")
 
     async def init(self, space: Workspace) -> None:

@@ -13,7 +13,7 @@ from app.triggers.components.work import follow, path_schedules, set_panels, wor
 from app.ui.badges import job_badge, runner_badge
 from app.ui.elements import ago
 from app.ui.icons import icon
-from app.ui.panel import titled_panel
+from app.ui.panel import link_button, titled_panel
 
 Group = ModulesState.group
 
@@ -25,8 +25,16 @@ def _acts() -> rx.Component:
     new = rx.button(
         icon("plus"), "New module here", on_click=ModuleFormState.new_module, color_scheme="gray", high_contrast=True
     )
+    graph = link_button(
+        icon("waypoints"),
+        "Graph",
+        href="/dashboard/modules/graph?path=" + Group["path"].to(str),
+        size="2",
+        attrs={"data-testid": "group-graph"},
+    )
     remove = rx.button("Remove", on_click=ModuleActionState.ask("remove_group"), variant="surface", color_scheme="red")
     return rx.fragment(
+        graph,
         rx.cond(SessionState.can_operate, rx.fragment(edit, new), rx.fragment()),
         rx.cond(SessionState.can_admin & (Group["modules"].to(int) == 0), remove, rx.fragment()),
     )

@@ -14,6 +14,7 @@ from app.jobs.view import state_versions as module_states
 from app.jobs.view.rows import JobRow, build_row
 from app.live.page import LivePage
 from app.modules.state.contents import ModuleContentsState
+from app.modules.state.dependencies import DependenciesState
 from app.modules.state.grants import ModuleGrantsState
 from app.modules.state.group import GroupState
 from app.modules.view import tree
@@ -162,6 +163,7 @@ class ModulesState(LivePage, rx.State):
         self._assign("state", module_states.build(await self._rpc("state_info", {"p_module": module_id})))
         await (await self.get_state(ModuleContentsState))._read(self._full)
         await (await self.get_state(ModuleGrantsState))._read(module_id)
+        await (await self.get_state(DependenciesState))._read(module_id, str(self._full["path"]))
         await self._read_history(module_id)
 
     async def _read_runners(self, mine: Filter) -> None:

@@ -191,8 +191,13 @@ def connection_of(root: rx.State) -> tuple[str, str]:
     return session.session_id, read_sid(headers.cookie or "")
 
 
+def sign_in_again() -> rx.event.EventSpec:
+    """Lead somebody whose session is over to the sign-in page, which gives the reason and leads back to this page."""
+    return rx.call_script("window.runyard.signInAgain()")
+
+
 def say_error(error: AppError) -> rx.event.EventSpec:
     """Tell what happened and what next, as a toast for something I did."""
     if isinstance(error, SignedOut):
-        return rx.redirect("/login")
+        return sign_in_again()
     return rx.toast.error(error.message, description=error.hint, duration=8000)

@@ -42,6 +42,7 @@ REASONS: dict[str, str] = {
         ("open_worker_session", "rate_limit", "renew_worker_session", "service_account_for", "use_service_account", "use_personal_token",
             "check_worker_credential", "start_device_login", "take_device_login", "worker_token_hashes", "installation_metrics"), EDGE
     ),
+    "invitation_offer": "the edge function of an invitation's page calls it for a person who may have no account yet",
     **dict.fromkeys(("worker_scaling_decided", "worker_scaling_inputs"), PLANNER),
     **dict.fromkeys(("list_jobs", "list_modules", "list_runners", "rollout_progress", "runner_facets"), PAGES),
     "change_runners": "one change to many runners, which the Runners page makes; commands name one runner each",

@@ -934,13 +934,12 @@ comment on function private.invite_member is
   'owners.';
 grant execute on function private.invite_member to authenticated;
 
-create function private.accept_invitation(p_invitation uuid, p_token_hash text) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+-- Finds an open invitation by its link's secret.
+create function private.lock_invitation(p_invitation uuid, p_token_hash text) returns public.invitations
+language plpgsql set search_path = '' as $$
 declare
   v_invitation public.invitations;
-  v_member public.memberships;
 begin
-  perform private.need_person();
   select i.* into v_invitation
   from public.invitations as i join private.invitation_tokens as t on t.invitation_id = i.id
   where i.id = p_invitation and t.token_hash = p_token_hash and i.accepted_at is null and i.revoked_at is null
@@ -950,6 +949,34 @@ begin
   if v_invitation.id is null then
     perform private.fail('RY404', 'This invitation is not valid, or no longer.', 'Ask for a new one.');
   end if;
+  return v_invitation;
+end;
+$$;
+
+create function private.invitation_offer(p_invitation uuid, p_token_hash text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_invitation public.invitations := private.lock_invitation(p_invitation, p_token_hash);
+begin
+  return jsonb_build_object('email', v_invitation.email, 'role', v_invitation.role,
+    'expires_at', v_invitation.expires_at,
+    'organization', (select o.name from public.organizations as o where o.id = v_invitation.org_id),
+    'invited_by', (select m.email from public.memberships as m
+      where m.org_id = v_invitation.org_id and m.user_id = v_invitation.invited_by));
+end;
+$$;
+comment on function private.invitation_offer is
+  'What an invitation offers to the person who has its link: organisation, role, address and inviter.';
+grant execute on function private.invitation_offer to service_role;
+
+create function private.accept_invitation(p_invitation uuid, p_token_hash text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_invitation public.invitations;
+  v_member public.memberships;
+begin
+  perform private.need_person();
+  v_invitation := private.lock_invitation(p_invitation, p_token_hash);
   if v_invitation.email <> lower(coalesce(private.jwt() ->> 'email', '')) then
     perform private.fail('RY403', 'This invitation is for another email address.',
       'Sign in with the address that was invited.');
@@ -14958,6 +14985,16 @@ comment on function public.installation_metrics is
   'Figures of the installation: jobs by status, waits, runners by status, slots, how far behind the sweep '
   'is. The metrics function calls it.';
 grant execute on function public.installation_metrics to service_role;
+
+create function public.invitation_offer(p_invitation uuid, p_token_hash text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.invitation_offer(p_invitation, p_token_hash);
+end
+$$;
+comment on function public.invitation_offer is
+  'What an invitation offers to the person who has its link: organisation, role, address and inviter.';
+grant execute on function public.invitation_offer to service_role;
 
 create function public.invite_member(p_org uuid, p_email text, p_role public.member_role, p_token_hash
   text) returns jsonb

@@ -413,6 +413,16 @@ comment on function public.installation_metrics is
   'is. The metrics function calls it.';
 grant execute on function public.installation_metrics to service_role;
 
+create function public.invitation_offer(p_invitation uuid, p_token_hash text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.invitation_offer(p_invitation, p_token_hash);
+end
+$$;
+comment on function public.invitation_offer is
+  'What an invitation offers to the person who has its link: organisation, role, address and inviter.';
+grant execute on function public.invitation_offer to service_role;
+
 create function public.invite_member(p_org uuid, p_email text, p_role public.member_role, p_token_hash
   text) returns jsonb
 language plpgsql set search_path = '' as $$

@@ -187,6 +187,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "set_update_policy": {"p_spec": {"mode": "NOW"}},
     "set_variables": {"p_path": "a", "p_variables": [{"kind": "input", "name": "n", "value": 1}]},
     "set_worker_disabled": {"p_disabled": True},
+    "invitation_offer": {"p_token_hash": sha256("wrong")},
     "start_device_login": {"p_device_hash": sha256("d"), "p_user_code": "BCDFGHJK", "p_program": "x"},
     "take_device_login": {"p_device_hash": sha256("d")},
     "use_personal_token": {"p_token_hash": sha256("t")},

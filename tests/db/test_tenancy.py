@@ -74,6 +74,15 @@ def test_an_invitation_needs_its_secret_and_its_address(world: World, org: Organ
         guest.call("accept_invitation", p_invitation=made["id"], p_token_hash=sha256("guess"))
     with refused("RY403", "This invitation is for another email address."):
         thief.call("accept_invitation", p_invitation=made["id"], p_token_hash=secret)
+    with refused("RY404"):
+        world.service.call("invitation_offer", p_invitation=made["id"], p_token_hash=sha256("guess"))
+    offer = world.service.call("invitation_offer", p_invitation=made["id"], p_token_hash=secret)
+    assert (offer["email"], offer["role"], offer["organization"]) == (
+        made["email"],
+        "viewer",
+        org.owner.one("select name from public.organizations where id = %s", org.id),
+    )
+    assert offer["invited_by"] == org.owner.email
     assert guest.call("accept_invitation", p_invitation=made["id"], p_token_hash=secret)["role"] == "viewer"
     with refused("RY404"):
         guest.call("accept_invitation", p_invitation=made["id"], p_token_hash=secret)

@@ -388,7 +388,9 @@ begin
     update public.modules set deleted_at = now() where id = v_module.id;
     delete from public.module_dependencies where consumer_id = v_module.id;
     delete from public.groups as g where g.id = v_module.group_id and g.description = '' and g.hooks = '{}'
-      and g.env = '{}' and not exists (select from public.modules as m where m.group_id = g.id and m.deleted_at is null)
+      and not exists (select from public.variables as v where v.org_id = g.org_id and v.path = g.path
+        and v.ended_at is null)
+      and not exists (select from public.modules as m where m.group_id = g.id and m.deleted_at is null)
       and not exists (select from public.groups as c where c.org_id = g.org_id and starts_with(c.path, g.path || '/'))
       and not exists (select from public.worker_assignments as a where a.org_id = g.org_id and a.path = g.path);
     perform private.audit(v_module.org_id, 'module.deleted', 'module', v_module.id::pg_catalog.text, v_module.path,
@@ -413,6 +415,9 @@ begin
     select o.job_id, o.attempt, o.name from private.artifacts as o where o.created_at < now() - interval '30 days'
     order by o.created_at limit 200);
   delete from private.uploads where created_at < now() - interval '1 hour';
+  -- Plans expire after the same time; names and versions stay as long as jobs do.
+  update public.variables set value = null where ended_at < now() - interval '30 days' and value is not null;
+  delete from public.variables where ended_at < now() - interval '430 days';
   delete from public.job_sets where finished_at < now() - interval '90 days';
   delete from public.deliveries where finished_at < now() - interval '30 days';
   -- Stored by a person: the text is among the versions of the state.

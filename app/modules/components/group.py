@@ -14,6 +14,7 @@ from app.ui.badges import job_badge, runner_badge
 from app.ui.elements import ago
 from app.ui.icons import icon
 from app.ui.panel import link_button, titled_panel
+from app.variables.components.variables import path_variables
 
 Group = ModulesState.group
 
@@ -143,11 +144,7 @@ def _modules() -> rx.Component:
 
 
 def _inherited() -> rx.Component:
-    names = rx.el.dl(
-        _list("Variables", Group["env_names"].to(list[str]), "None"),
-        _list("Hooks", Group["hooks"].to(list[str]), "None"),
-        class_name="ry-dl",
-    )
+    names = rx.el.dl(_list("Hooks", Group["hooks"].to(list[str]), "None"), class_name="ry-dl")
     return titled_panel("Inherited by its modules", rx.fragment(), rx.el.div(names, class_name="ry-pb"))
 
 
@@ -164,6 +161,6 @@ def group_detail() -> rx.Component:
         ),
         follow(Group["path"].to(str)),
         set_panels(),
-        beside_rail([_runners(), _modules()], [path_schedules(), _inherited()]),
+        beside_rail([_runners(), _modules()], [path_variables(Group["path"].to(str)), path_schedules(), _inherited()]),
         class_name="ry-stack ry-detail",
     )

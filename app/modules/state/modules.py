@@ -51,11 +51,10 @@ class GroupView(TypedDict):
     path: str
     description: str
     hooks: list[str]
-    env_names: list[str]
     modules: int
 
 
-NO_GROUP: GroupView = {"id": "", "path": "", "description": "", "hooks": [], "env_names": [], "modules": 0}
+NO_GROUP: GroupView = {"id": "", "path": "", "description": "", "hooks": [], "modules": 0}
 
 
 class ModulesState(LivePage, rx.State):
@@ -333,6 +332,5 @@ def _group(row: Row, counts: Mapping[str, int]) -> GroupView:
         "path": path,
         "description": str(row.get("description") or ""),
         "hooks": [str(name).replace("_", " ") for name in row.get("hooks") or {}],
-        "env_names": sorted(row.get("env") or {}),
         "modules": sum(n for group, n in counts.items() if group == path or group.startswith(f"{path}/")),
     }

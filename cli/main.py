@@ -34,6 +34,7 @@ LAZY: dict[str, tuple[str, str]] = {
     "identities": ("cli.commands.identities", "Who jobs are in a cloud, without a stored key."),
     "issuer": ("cli.commands.issuer", "The project as an OIDC issuer that clouds trust."),
     "releases": ("cli.commands.releases", "Published versions of the runner."),
+    "variables": ("cli.commands.variables", "Inputs, environment and files of jobs."),
     "rollouts": ("cli.commands.rollouts", "Updating the outdated runners in waves."),
     "cloud": ("cli.commands.cloud", "Cloud identities, and runners that are deployed with them."),
     "members": ("cli.commands.members", "People with access, and what they can do."),

@@ -517,6 +517,7 @@ create table public.organizations (
   shared_runners public.shared_use not null default 'NONE_AVAILABLE',
   maintenance_until timestamptz,
   maintenance_reason text check (length(maintenance_reason) <= 500),
+  deleted_at timestamptz,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now()
 );
@@ -530,6 +531,8 @@ comment on column public.organizations.can_approve_own_jobs is
 comment on column public.organizations.shared_runners is 'When its jobs may go to shared runners.';
 comment on column public.organizations.maintenance_until is
   'Until then no runner takes a job of it; what runs, finishes.';
+comment on column public.organizations.deleted_at is
+  'When an owner removed it. Nobody is a member since then; the sweep deletes its history in parts.';
 create trigger touch before update on public.organizations for each row execute function private.touch_updated_at();
 
 create table public.memberships (
@@ -615,11 +618,13 @@ select
   v.verb,
   v.least_role::public.member_role
 from (values
-  ('organization.read', 'viewer'), ('organization.update', 'owner'), ('organization.maintain', 'admin'),
+  ('organization.read', 'viewer'), ('organization.update', 'owner'), ('organization.delete', 'owner'),
+  ('organization.maintain', 'admin'),
   ('member.manage', 'admin'), ('member.own', 'owner'), ('audit.read', 'admin'), ('account.manage', 'admin'),
   ('identity.manage', 'admin'), ('group.write', 'operator'), ('group.delete', 'admin'),
   ('module.read', 'viewer'), ('module.write', 'operator'), ('module.guard', 'admin'), ('module.delete', 'admin'),
-  ('module.lock', 'operator'), ('job.read', 'viewer'), ('job.comment', 'viewer'), ('job.run', 'operator'),
+  ('module.lock', 'operator'), ('variable.write', 'operator'), ('variable.enforce', 'admin'),
+  ('job.read', 'viewer'), ('job.comment', 'viewer'), ('job.run', 'operator'),
   ('job.cancel', 'operator'), ('job.approve', 'operator'), ('job.resolve', 'operator'), ('job.destroy', 'admin'),
   ('state.read', 'viewer'), ('state.text', 'admin'), ('state.write', 'admin'),
   ('runner.read', 'viewer'), ('runner.operate', 'operator'), ('runner.manage', 'admin'),
@@ -871,6 +876,48 @@ comment on function private.update_organization is
   'Changes an organisation''s name, how long it keeps logs, whether people may approve their own jobs. Owners.';
 grant execute on function private.update_organization to authenticated;
 
+-- Refuses to remove an organisation that still has something of its own.
+create function private.refuse_contents(p_org uuid) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_modules bigint := (select count(*) from public.modules where org_id = p_org and deleted_at is null);
+  v_runners bigint := (select count(*) from public.workers where org_id = p_org and removed_at is null);
+begin
+  if v_modules + v_runners > 0 then
+    perform private.fail('RY409',
+      format('The organisation still has modules (%s) or runners (%s).', v_modules, v_runners),
+      'Remove them first. Destroy the infrastructure of a module before you remove it, or it stays without a state.');
+  end if;
+end;
+$$;
+
+create function private.delete_organization(p_org uuid, p_confirm_slug text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_org public.organizations;
+begin
+  perform private.need('organization.delete', p_org);
+  select * into v_org from public.organizations where id = p_org;
+  if p_confirm_slug is distinct from v_org.slug then
+    perform private.fail('RY422', 'The short name does not match.',
+      format('Write "%s" to remove the organisation.', v_org.slug));
+  end if;
+  perform private.lock_routing(p_org, true);
+  perform private.refuse_contents(p_org);
+  -- The short name is free again at once.
+  update public.organizations set
+    deleted_at = now(), slug = 'deleted-' || left(replace(p_org::pg_catalog.text, '-', ''), 30)
+  where id = p_org;
+  update public.service_accounts set removed_at = now() where org_id = p_org and removed_at is null;
+  delete from public.invitations where org_id = p_org;
+  delete from public.memberships where org_id = p_org;
+  return to_jsonb(v_org);
+end;
+$$;
+comment on function private.delete_organization is
+  'Removes an organisation without modules and runners, with its short name as confirmation. Owners.';
+grant execute on function private.delete_organization to authenticated;
+
 create function private.my_organizations() returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
@@ -933,13 +980,12 @@ comment on function private.invite_member is
   'owners.';
 grant execute on function private.invite_member to authenticated;
 
-create function private.accept_invitation(p_invitation uuid, p_token_hash text) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+-- Finds an open invitation by its link's secret.
+create function private.lock_invitation(p_invitation uuid, p_token_hash text) returns public.invitations
+language plpgsql set search_path = '' as $$
 declare
   v_invitation public.invitations;
-  v_member public.memberships;
 begin
-  perform private.need_person();
   select i.* into v_invitation
   from public.invitations as i join private.invitation_tokens as t on t.invitation_id = i.id
   where i.id = p_invitation and t.token_hash = p_token_hash and i.accepted_at is null and i.revoked_at is null
@@ -949,6 +995,34 @@ begin
   if v_invitation.id is null then
     perform private.fail('RY404', 'This invitation is not valid, or no longer.', 'Ask for a new one.');
   end if;
+  return v_invitation;
+end;
+$$;
+
+create function private.invitation_offer(p_invitation uuid, p_token_hash text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_invitation public.invitations := private.lock_invitation(p_invitation, p_token_hash);
+begin
+  return jsonb_build_object('email', v_invitation.email, 'role', v_invitation.role,
+    'expires_at', v_invitation.expires_at,
+    'organization', (select o.name from public.organizations as o where o.id = v_invitation.org_id),
+    'invited_by', (select m.email from public.memberships as m
+      where m.org_id = v_invitation.org_id and m.user_id = v_invitation.invited_by));
+end;
+$$;
+comment on function private.invitation_offer is
+  'What an invitation offers to the person who has its link: organisation, role, address and inviter.';
+grant execute on function private.invitation_offer to service_role;
+
+create function private.accept_invitation(p_invitation uuid, p_token_hash text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_invitation public.invitations;
+  v_member public.memberships;
+begin
+  perform private.need_person();
+  v_invitation := private.lock_invitation(p_invitation, p_token_hash);
   if v_invitation.email <> lower(coalesce(private.jwt() ->> 'email', '')) then
     perform private.fail('RY403', 'This invitation is for another email address.',
       'Sign in with the address that was invited.');
@@ -1811,10 +1885,10 @@ grant execute on function private.use_personal_token to service_role;
 -- ==================== schemas/modules.sql
 
 -- Groups and modules: the tree that jobs act on. A group is a node (depth 1: stack, depth 2: namespace …), a module a
--- leaf with source, engine, inputs, hooks and state. Both tables spell paths out, because runner assignments,
--- precedence and lists all ask "at or below this path". Operators create and change modules; admins delete them. A
--- specification names only the columns that it changes, and an unknown name is refused. A module's lock keeps applies
--- from starting.
+-- leaf with source, engine, hooks and state; variables.sql has the variables of both. Both tables spell paths out,
+-- because runner assignments, precedence and lists all ask "at or below this path". Operators create and change
+-- modules; admins delete them. A specification names only the columns that it changes, and an unknown name is refused.
+-- A module's lock keeps applies from starting.
 
 create type public.engine as enum ('tofu', 'terraform', 'pulumi');
 comment on type public.engine is 'The program that does the work: OpenTofu, Terraform or Pulumi.';
@@ -1829,17 +1903,15 @@ create table public.groups (
   path text not null check (private.is_path(path)),
   description text not null default '' check (length(description) <= 2000),
   hooks jsonb not null default '{}' check (jsonb_typeof(hooks) = 'object'),
-  env jsonb not null default '{}' check (jsonb_typeof(env) = 'object' and octet_length(env::text) <= 65536),
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   unique (org_id, path)
 );
 alter table public.groups enable row level security;
 grant select on public.groups to authenticated, service_role;
-comment on table public.groups is 'A node of the tree of paths. Its hooks and variables apply to every module below.';
+comment on table public.groups is 'A node of the tree of paths. Its hooks apply to every module below.';
 comment on column public.groups.hooks is
   'Scripts around engine steps: before_init, after_apply and so on. A module''s own hook replaces it.';
-comment on column public.groups.env is 'Variables for the engine. No secrets: those live on the runner.';
 create trigger touch before update on public.groups for each row execute function private.touch_updated_at();
 create trigger wake after insert or update
   or delete on public.groups for each row execute function private.wake_for_row();
@@ -1859,8 +1931,6 @@ create table public.modules (
   engine public.engine not null default 'tofu',
   engine_version text,
   backend text check (backend in ('runyard', 'own')),
-  inputs jsonb not null default '{}',
-  env jsonb not null default '{}',
   extra_files jsonb not null default '[]',
   hooks jsonb not null default '{}',
   labels text[] not null default '{}',
@@ -1897,8 +1967,6 @@ comment on column public.modules.engine_version is 'The engine version wanted; n
 comment on column public.modules.backend is
   'Where the state is kept: "runyard", or "own" for the backend that the code names. Null: nobody has chosen, so a '
   'module whose code names a backend is refused until its state is brought in.';
-comment on column public.modules.inputs is 'Input values, by variable name.';
-comment on column public.modules.env is 'Variables for the engine. No secrets.';
 comment on column public.modules.extra_files is 'Files written beside the code: [{path, content, mode?}].';
 comment on column public.modules.hooks is
   'Scripts around steps: before_ or after_ × init, plan, apply, destroy, output.';
@@ -1928,26 +1996,25 @@ begin
     or length(new.description) > 2000
     or length(new.engine_version) > 50 or length(new.runner_instance_name) not between 1 and 100
     or new.approvals_required not between 0 and 10 or new.approval_timeout_seconds not between 60 and 2592000
-    or jsonb_typeof(new.source) <> 'object' or jsonb_typeof(new.inputs) <> 'object' or jsonb_typeof(new.env) <> 'object'
+    or jsonb_typeof(new.source) <> 'object'
     or jsonb_typeof(new.hooks) <> 'object' or jsonb_typeof(new.extra_files) <> 'array'
       or not private.is_label_list(new.labels)
     -- Each of its jobs carries a copy.
-    or octet_length(new.source::pg_catalog.text) + octet_length(new.inputs::pg_catalog.text)
-      + octet_length(new.env::pg_catalog.text) + octet_length(new.extra_files::pg_catalog.text) > 1048576 then
+    or octet_length(new.source::pg_catalog.text) + octet_length(new.extra_files::pg_catalog.text) > 1048576 then
     perform private.fail('RY422', 'A field of the module is not valid.',
       'approvals_required is 0 to 10, approval_timeout_seconds 60 to 2592000, a description has at most 2,000 '
-      'characters, labels read like "gpu=true", at most 32 of 1,000 characters in all; source, inputs, env and '
+      'characters, labels read like "gpu=true", at most 32 of 1,000 characters in all; source and '
       'extra_files have at most 1 MiB together.');
   end if;
   return new;
 end;
 $$;
-create trigger check_row before insert or update of name, path, description, source, engine_version, inputs, env,
+create trigger check_row before insert or update of name, path, description, source, engine_version,
   extra_files, hooks, labels,
   runner_instance_name, approvals_required, approval_timeout_seconds on public.modules
   for each row execute function private.check_module_row();
 create trigger wake after insert or delete or update of description, source_kind, source, engine, engine_version,
-  inputs, env, extra_files, hooks,
+  extra_files, hooks,
   labels, runner_instance_name, pinned_worker_id, approvals_required, approval_timeout_seconds, auto_apply, deleted_at,
   backend, drift_since, drift_resources
   on public.modules for each row execute function private.wake_for_row();
@@ -1964,19 +2031,6 @@ begin
   if exists (select from jsonb_each(coalesce(p_hooks, '{}')) as h where jsonb_typeof(h.value) <> 'string'
     or length(h.value #>> '{}') > 65536) then
     perform private.fail('RY422', 'A hook must be a script of at most 64 KiB.', 'Send each hook as one string.');
-  end if;
-end;
-$$;
-
--- Refuses variables that no process could take.
-create function private.check_env(p_env jsonb) returns void
-language plpgsql immutable set search_path = '' as $$
-begin
-  if p_env is not null and (jsonb_typeof(p_env) <> 'object' or exists (
-    select from jsonb_each(p_env) as e where e.key !~ '^[A-Za-z_][A-Za-z0-9_]*$' or jsonb_typeof(e.value) <> 'string'
-  )) then
-    perform private.fail('RY422',
-      'A variable must have a name of letters, digits and underscores, and a text as its value.');
   end if;
 end;
 $$;
@@ -2073,17 +2127,15 @@ declare
 begin
   perform private.need('group.write', p_org, p_path);
   perform private.check_hooks(p_hooks);
-  perform private.check_env(p_env);
   perform private.ensure_groups(p_org, p_path);
-  update public.groups set description = coalesce(p_description, description), hooks = coalesce(p_hooks, hooks),
-    env = coalesce(p_env, env)
+  update public.groups set description = coalesce(p_description, description), hooks = coalesce(p_hooks, hooks)
   where org_id = p_org and path = p_path returning * into v_group;
+  perform private.replace_variables(p_org, p_path, 'env', p_env);
   perform private.audit(p_org, 'group.saved', 'group', v_group.id::pg_catalog.text, p_path);
   return to_jsonb(v_group);
 exception
   when check_violation then
-    perform private.fail('RY422', 'The description or the variables are too long.',
-      'A description has at most 2,000 characters, the variables of a group 64 KiB.');
+    perform private.fail('RY422', 'The description is too long.', 'It has at most 2,000 characters.');
 end;
 $$;
 comment on function private.upsert_group is 'Creates or changes a group, and creates the groups above it. Operators.';
@@ -2167,11 +2219,9 @@ create function private.check_module(p_module public.modules) returns void
 language plpgsql stable set search_path = '' as $$
 begin
   perform private.check_hooks(p_module.hooks);
-  perform private.check_env(p_module.env);
   perform private.check_source(p_module.source_kind::pg_catalog.text, p_module.source);
   perform private.check_extra_files(p_module.extra_files);
   perform private.check_backend(p_module);
-  perform private.refuse_bound_inputs(p_module.id, p_module.inputs);
   if p_module.pinned_worker_id is not null and not exists (
     select from public.workers as w where w.id = p_module.pinned_worker_id and w.removed_at is null
       and (w.org_id = p_module.org_id or w.is_shared)
@@ -2209,12 +2259,11 @@ declare
   v_new public.modules;
 begin
   select p_org as org_id, 'inline'::public.source_kind as source_kind, '{"files": {}}'::pg_catalog.jsonb as source,
-    'tofu'::public.engine as engine, '{}'::pg_catalog.jsonb as inputs,
-    '{}'::pg_catalog.jsonb as env, '[]'::pg_catalog.jsonb as extra_files, '{}'::pg_catalog.jsonb as hooks,
+    'tofu'::public.engine as engine, '[]'::pg_catalog.jsonb as extra_files, '{}'::pg_catalog.jsonb as hooks,
       '{}'::pg_catalog.text[] as labels, 0 as approvals_required,
     86400 as approval_timeout_seconds, false as auto_apply, false as can_apply_uploads, false as is_temporary,
     '' as description
-  into v_new.org_id, v_new.source_kind, v_new.source, v_new.engine, v_new.inputs, v_new.env, v_new.extra_files,
+  into v_new.org_id, v_new.source_kind, v_new.source, v_new.engine, v_new.extra_files,
     v_new.hooks, v_new.labels, v_new.approvals_required, v_new.approval_timeout_seconds, v_new.auto_apply,
       v_new.can_apply_uploads, v_new.is_temporary, v_new.description;
   return v_new;
@@ -2244,17 +2293,19 @@ begin
   end if;
   insert into public.modules (
     org_id, group_id, group_path, name, path, description, source_kind, source, engine, engine_version, backend,
-      inputs, env, extra_files, hooks,
+      extra_files, hooks,
     labels, runner_instance_name, pinned_worker_id, approvals_required, approval_timeout_seconds, auto_apply,
     can_apply_uploads, is_temporary
   ) values (
     p_org, private.ensure_groups(p_org, p_group_path), p_group_path, p_name, p_group_path || '/' || p_name,
       v_new.description, v_new.source_kind, v_new.source,
-    v_new.engine, v_new.engine_version, v_new.backend, v_new.inputs, v_new.env, v_new.extra_files, v_new.hooks,
+    v_new.engine, v_new.engine_version, v_new.backend, v_new.extra_files, v_new.hooks,
       v_new.labels, v_new.runner_instance_name,
     v_new.pinned_worker_id, v_new.approvals_required, v_new.approval_timeout_seconds, v_new.auto_apply,
     v_new.can_apply_uploads, v_new.is_temporary
   ) returning * into v_module;
+  perform private.replace_variables(p_org, v_module.path, 'input', p_spec -> 'inputs');
+  perform private.replace_variables(p_org, v_module.path, 'env', p_spec -> 'env');
   perform private.audit(p_org, 'module.created', 'module', v_module.id::pg_catalog.text, v_module.path);
   return to_jsonb(v_module);
 exception
@@ -2304,7 +2355,7 @@ begin
   update public.modules set
     description = v_module.description, source_kind = v_module.source_kind, source = v_module.source,
       engine = v_module.engine,
-    engine_version = v_module.engine_version, backend = v_module.backend, inputs = v_module.inputs, env = v_module.env,
+    engine_version = v_module.engine_version, backend = v_module.backend,
       extra_files = v_module.extra_files,
     hooks = v_module.hooks, labels = v_module.labels, runner_instance_name = v_module.runner_instance_name,
     pinned_worker_id = v_module.pinned_worker_id, approvals_required = v_module.approvals_required,
@@ -2312,6 +2363,8 @@ begin
     can_apply_uploads = v_module.can_apply_uploads,
     is_temporary = v_module.is_temporary, updated_at = now()
   where id = p_module returning * into v_module;
+  perform private.replace_variables(v_module.org_id, v_module.path, 'input', p_spec -> 'inputs');
+  perform private.replace_variables(v_module.org_id, v_module.path, 'env', p_spec -> 'env');
   perform private.audit(v_module.org_id, 'module.updated', 'module', p_module::pg_catalog.text, v_module.path,
     jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_module))));
   return to_jsonb(v_module);
@@ -2321,8 +2374,9 @@ exception
 end;
 $$;
 comment on function private.update_module is
-  'Changes the fields of a module that are named. Jobs that are already queued keep what they had. Operators; admins '
-  'to lower approvals_required, and for can_apply_uploads and is_temporary.';
+  'Changes the fields of a module that are named; "inputs" and "env" replace its plain variables of that kind. Jobs '
+  'that are already queued keep what they had. Operators; admins to lower approvals_required, and for '
+  'can_apply_uploads and is_temporary.';
 grant execute on function private.update_module to authenticated;
 
 create function private.delete_module(p_module uuid, p_confirm_name text) returns jsonb
@@ -2968,6 +3022,30 @@ $$;
 comment on function private.assign_worker is
   'Lets a runner serve modules at or below a path; "" is all modules. Admins.';
 grant execute on function private.assign_worker to authenticated;
+
+create function private.path_runners(p_org uuid, p_path text) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('runner.read', p_org);
+  return (
+    with serving as (
+      select w.id, w.name, w.status, w.is_shared, w.is_disabled, (
+        select a.path from public.worker_assignments as a
+        where a.worker_id = w.id and a.path = any (private.path_prefixes(coalesce(p_path, '')))
+        order by length(a.path) desc limit 1) as path, w.is_assigned_to_all_modules
+      from public.workers as w join public.organizations as o on o.id = p_org
+      where w.removed_at is null and (w.org_id = p_org or w.is_shared and o.shared_runners <> 'NEVER')
+    ), ordered as (
+      select s.*, row_number() over (order by s.is_shared, length(s.path) desc nulls last, lower(s.name)) as place
+      from serving as s where s.is_shared or s.path is not null or s.is_assigned_to_all_modules)
+    select jsonb_build_object('total', count(*), 'rows', coalesce(
+      jsonb_agg(to_jsonb(s) order by s.place) filter (where s.place <= 200), '[]')) from ordered as s);
+end;
+$$;
+comment on function private.path_runners is
+  'The runners that serve the modules of a path, in the order they are tried, each with the assignment that counts: '
+  '200 at most, and how many there are. Members.';
+grant execute on function private.path_runners to authenticated;
 
 create function private.unassign_worker(p_worker uuid, p_path text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -5118,8 +5196,10 @@ begin
       p_producer.path), 'Depend on it without bindings, or let Runyard keep its state.');
   end if;
   perform private.fail('RY409', format('"%s" has a value for its input "%s" already.', p_consumer.path, b.key),
-    'Remove the value from the module''s inputs, or bind another input.')
-  from jsonb_each(p_bindings) as b where b.value <> 'null' and p_consumer.inputs ? b.key;
+    'Remove the variable of the module, or bind another input.')
+  from jsonb_each(p_bindings) as b join public.variables as v on v.name = b.key
+  where b.value <> 'null' and v.org_id = p_consumer.org_id and v.path = p_consumer.path and v.kind = 'input'
+    and v.ended_at is null;
   perform private.fail('RY409', format('The input "%s" of "%s" is bound to "%s" already.', o.input, p_consumer.path,
     m.path), 'Remove that binding first.')
   from public.module_bindings as o join public.modules as m on m.id = o.producer_id
@@ -7343,10 +7423,414 @@ comment on function private.set_shared_worker is
   'Lets a shared runner drain or resume, disables or enables it, or ends its sessions. Service key only.';
 grant execute on function private.set_shared_worker to service_role;
 
+-- ==================== schemas/variables.sql
+
+-- Variables: the inputs, environment and files of jobs. A variable belongs to a path: a module, a group, or "" for the
+-- whole organisation. Each row is one version and never changes its value; a new value ends the old row. A job keeps
+-- the numbers of the rows that it was given, so an apply has what its plan had, and no payload, event or audit row
+-- contains a value. One function ranks them for the job, the page and the command alike. No secrets: those stay on the
+-- runner.
+
+create table public.variables (
+  id bigint generated always as identity primary key,
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  path text check (path = '' or private.is_path(path)),
+  kind text not null check (kind in ('input', 'env', 'file')),
+  name text not null check (length(name) <= 200 and case kind
+    when 'input' then name ~ '^[A-Za-z_][A-Za-z0-9_:-]{0,127}$'
+    when 'env' then name ~ '^[A-Za-z_][A-Za-z0-9_]{0,127}$'
+    else name ~ '^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$' and name !~ '(^|/)\.\.?(/|$)' end),
+  value jsonb check (octet_length(value::text) <= case kind when 'env' then 65536 else 1048576 end),
+  is_hcl boolean not null default false,
+  is_enforced boolean not null default false,
+  version integer not null default 1,
+  created_by uuid,
+  created_by_label text not null,
+  created_at timestamptz not null default now(),
+  ended_at timestamptz,
+  unique (org_id, path, kind, name, version),
+  constraint variables_text_check check (kind = 'input' and not is_hcl or jsonb_typeof(value) = 'string'),
+  constraint variables_hcl_check check (kind = 'input' or not is_hcl),
+  constraint variables_run_check check (path is not null or ended_at is not null and not is_enforced)
+);
+create unique index variables_current_idx on public.variables (org_id, path, kind, name) where ended_at is null;
+create index variables_ended_idx on public.variables (ended_at) where ended_at is not null;
+alter table public.variables enable row level security;
+grant select on public.variables to authenticated, service_role;
+create policy "Members see their organisation's variables" on public.variables
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.variables is 'Versions of variables. Those without ended_at count for new jobs. No secrets.';
+comment on column public.variables.path is
+  'The module or group whose jobs have it; "" is the whole organisation. Null: given with the request of a job.';
+comment on column public.variables.kind is 'input of the module, env (environment variable), or file.';
+comment on column public.variables.name is 'Its key; of a file, the path in the module''s folder.';
+comment on column public.variables.value is
+  'JSON; a text for env, file and HCL. Emptied 30 days after the version ended, when plans expire, too.';
+comment on column public.variables.is_hcl is 'Whether the value of an input is an HCL expression.';
+comment on column public.variables.is_enforced is 'Whether it wins over the variables of paths below and of runs.';
+comment on column public.variables.version is 'Counts the values that a key has had at this path.';
+comment on column public.variables.created_by_label is 'The member''s name at that time.';
+comment on column public.variables.ended_at is 'When another value replaced it, or somebody removed it.';
+create trigger wake after insert or update of ended_at on public.variables
+  for each row when (new.path is not null) execute function private.wake_for_row();
+
+create table private.job_variables (
+  job_id bigint primary key references public.provision_jobs (id) on delete cascade,
+  variables bigint[] not null
+);
+alter table private.job_variables enable row level security;
+comment on table private.job_variables is 'The versions of variables that each job was given when it was enqueued.';
+comment on column private.job_variables.variables is 'Numbers of rows of public.variables.';
+
+-- ## setting
+
+-- Why a value should not be kept as plain text; null where nothing suggests a secret. Shapes of well-known tokens, and
+-- names as people choose them.
+create function private.secret_warning(p_name text, p_value jsonb) returns text
+language sql immutable set search_path = '' as $$
+  select case
+    when p_value::pg_catalog.text ~ ('(AKIA|ASIA)[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{20}'
+      '|glpat-[\w-]{20}'
+      '|xox[abeprs]-[\w-]{10}|sk_live_\w{16}|-----BEGIN [A-Z ]*PRIVATE KEY|eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.')
+      then 'The value looks like a key or token.'
+    when p_name ~* 'token|secret|passw|passphrase|private_?key|credential|api_?key|access_?key'
+      and jsonb_typeof(p_value) = 'string' and p_value <> '""' then 'The name suggests a secret.' end
+$$;
+
+-- Refuses a variable that no job could use.
+create function private.check_variable(p_variable public.variables) returns void
+language plpgsql immutable set search_path = '' as $$
+begin
+  if p_variable.kind is null or p_variable.name is null or p_variable.value is null then
+    perform private.fail('RY422', 'A variable has a kind, a name and a value.',
+      'Write {"kind": "input", "name": "region", "value": "eu-west-1"}; kinds are input, env and file.');
+  end if;
+  if p_variable.kind in ('env', 'file') and p_variable.is_hcl
+    or jsonb_typeof(p_variable.value) <> 'string' and (p_variable.kind <> 'input' or p_variable.is_hcl) then
+    perform private.fail('RY422', format('The value of "%s" must be a text.', left(p_variable.name, 200)),
+      'Environment variables, files and HCL expressions are texts; only an input may be an HCL expression.');
+  end if;
+  if p_variable.kind = 'file' and p_variable.name ~ '(^|/)(\.terraform|[^/]*runyard[^/]*\.auto\.tfvars[^/]*)(/|$)' then
+    perform private.fail('RY422', format('The runner writes "%s" itself.', p_variable.name),
+      'Choose another name for the file.');
+  end if;
+end;
+$$;
+
+-- Writes one variable at a path, unless it has this value already. The caller holds the lock of the path.
+create function private.put_variable(p_new public.variables) returns public.variables
+language plpgsql set search_path = '' as $$
+declare
+  v_old public.variables;
+  v_variable public.variables;
+begin
+  perform private.check_variable(p_new);
+  perform private.refuse_bound_inputs(m.id, jsonb_build_object(p_new.name, null)) from public.modules as m
+  where p_new.kind = 'input' and m.org_id = p_new.org_id and m.path = p_new.path and m.deleted_at is null;
+  select * into v_old from public.variables as v
+  where v.org_id = p_new.org_id and v.path = p_new.path and v.kind = p_new.kind and v.name = p_new.name
+  order by v.version desc limit 1;
+  if p_new.path = '' or p_new.is_enforced or v_old.is_enforced and v_old.ended_at is null then
+    perform private.need('variable.enforce', p_new.org_id, p_new.path);
+  end if;
+  if v_old.ended_at is null and (v_old.value, v_old.is_hcl, v_old.is_enforced)
+    = (p_new.value, p_new.is_hcl, p_new.is_enforced) then
+    return v_old;
+  end if;
+  update public.variables set ended_at = now() where id = v_old.id and ended_at is null;
+  insert into public.variables (
+    org_id, path, kind, name, value, is_hcl, is_enforced, version, created_by, created_by_label
+  ) values (
+    p_new.org_id, p_new.path, p_new.kind, p_new.name, p_new.value, p_new.is_hcl, p_new.is_enforced,
+    coalesce(v_old.version, 0) + 1, private.caller_id(), private.caller_label(p_new.org_id)
+  ) returning * into v_variable;
+  return v_variable;
+exception
+  when check_violation then
+    perform private.fail('RY422', format('"%s" is not a valid %s variable.', left(p_new.name, 200), left(p_new.kind,
+      20)), 'Kinds are input, env and file. A name has letters, digits and underscores; a file''s is a relative path. '
+      'A value has at most 1 MiB, that of an environment variable 64 KiB.');
+end;
+$$;
+
+-- Writes the names of changed variables into the audit log, never their values.
+create function private.audit_variables(p_org uuid, p_action text, p_path text, p_names text[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if cardinality(p_names) > 0 then
+    perform private.audit(p_org, p_action, 'variable', p_path, coalesce(nullif(p_path, ''), 'organisation'),
+      jsonb_build_object('names', to_jsonb(p_names)));
+  end if;
+end;
+$$;
+
+-- Lets one caller at a time change the variables of a path, so that versions count without gaps.
+create function private.lock_variables(p_org uuid, p_path text) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform pg_advisory_xact_lock(private.lock_key('variables', p_org || p_path));
+end;
+$$;
+
+create function private.set_variables(p_org uuid, p_path text, p_variables jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_given pg_catalog.jsonb;
+  v_one public.variables;
+  v_changed pg_catalog.text[] := '{}';
+  v_answer pg_catalog.jsonb := '[]';
+begin
+  perform private.need('variable.write', p_org, p_path);
+  perform private.need_target(p_org, p_path);
+  if jsonb_typeof(p_variables) is distinct from 'array' or jsonb_array_length(p_variables) not between 1 and 1000 then
+    perform private.fail('RY422', 'Send a list of 1 to 1,000 variables.',
+      'Write [{"kind": "input", "name": "region", "value": "eu-west-1"}].');
+  end if;
+  perform private.fail('RY422', format('"%s" is in the list twice.', left(g ->> 'name', 200)), 'Send each key once.')
+  from jsonb_array_elements(p_variables) as g group by g -> 'kind', g ->> 'name' having count(*) > 1;
+  perform private.lock_variables(p_org, p_path);
+  for v_given in select g from jsonb_array_elements(p_variables) as g loop
+    perform private.refuse_unknown_keys(v_given, array['kind', 'name', 'value', 'is_hcl', 'is_enforced']);
+    v_one := jsonb_populate_record(null::public.variables, v_given);
+    v_one.org_id := p_org;
+    v_one.path := p_path;
+    v_one.value := v_given -> 'value';
+    v_one.is_hcl := coalesce(v_one.is_hcl, false);
+    v_one.is_enforced := coalesce(v_one.is_enforced, false);
+    v_one := private.put_variable(v_one);
+    if v_one.created_at = now() then
+      v_changed := v_changed || v_one.name;
+    end if;
+    v_answer := v_answer || (to_jsonb(v_one) || jsonb_build_object('warning', private.secret_warning(v_one.name,
+      v_one.value)));
+  end loop;
+  perform private.audit_variables(p_org, 'variable.set', p_path, v_changed);
+  return v_answer;
+exception
+  when invalid_text_representation then
+    perform private.fail('RY422', 'A field of a variable has the wrong type.', 'is_hcl and is_enforced are true or '
+      'false.');
+end;
+$$;
+comment on function private.set_variables is
+  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced}]. A key '
+  'that has this value already keeps its version. Each row of the answer has a warning where the value may be a '
+  'secret. Operators; admins for the organisation and for enforced ones.';
+grant execute on function private.set_variables to authenticated;
+
+create function private.remove_variable(p_variable bigint) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_variable public.variables;
+begin
+  select * into v_variable from public.variables where id = p_variable and path is not null and ended_at is null
+    and org_id in (select private.my_org_ids());
+  if v_variable.id is null then
+    perform private.fail('RY404', 'There is no such variable.', 'It may have been changed or removed meanwhile.');
+  end if;
+  perform private.need(case when v_variable.path = '' or v_variable.is_enforced then 'variable.enforce'
+    else 'variable.write' end, v_variable.org_id, v_variable.path);
+  perform private.lock_variables(v_variable.org_id, v_variable.path);
+  update public.variables set ended_at = now() where id = p_variable and ended_at is null returning * into v_variable;
+  if not found then
+    perform private.fail('RY404', 'There is no such variable.', 'It was changed in this moment.');
+  end if;
+  perform private.audit_variables(v_variable.org_id, 'variable.removed', v_variable.path, array[v_variable.name]);
+  return to_jsonb(v_variable) - 'value';
+end;
+$$;
+comment on function private.remove_variable is
+  'Removes a variable. Jobs that are already queued keep it. Operators; admins for the organisation''s and for '
+  'enforced ones.';
+grant execute on function private.remove_variable to authenticated;
+
+-- Makes an object of names and values the plain variables of one kind at a path: a module's file and a group's form
+-- name all of them at once. HCL expressions and enforced ones stay.
+create function private.replace_variables(p_org uuid, p_path text, p_kind text, p_values jsonb) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_one public.variables;
+  v_changed pg_catalog.text[] := '{}';
+  v_removed pg_catalog.text[];
+begin
+  if p_values is null then
+    return;
+  elsif jsonb_typeof(p_values) <> 'object' then
+    perform private.fail('RY422', 'Variables are an object of names and values.', 'Write {"region": "eu-west-1"}.');
+  end if;
+  perform private.lock_variables(p_org, p_path);
+  v_one.org_id := p_org;
+  v_one.path := p_path;
+  v_one.kind := p_kind;
+  v_one.is_hcl := false;
+  v_one.is_enforced := false;
+  for v_one.name, v_one.value in select g.key, g.value from jsonb_each(p_values) as g loop
+    if (private.put_variable(v_one)).created_at = now() then
+      v_changed := v_changed || v_one.name;
+    end if;
+  end loop;
+  with ended as (
+    update public.variables as v set ended_at = now() where v.org_id = p_org and v.path = p_path and v.kind = p_kind
+      and v.ended_at is null and not (v.is_hcl or v.is_enforced or p_values ? v.name) returning v.name
+  )
+  select coalesce(array_agg(e.name), '{}') into v_removed from ended as e;
+  perform private.audit_variables(p_org, 'variable.set', p_path, v_changed);
+  perform private.audit_variables(p_org, 'variable.removed', p_path, v_removed);
+end;
+$$;
+
+-- Ends the variables of a removed group or module: a later one with the same path must not inherit them.
+create function private.end_variables_of_removed() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  update public.variables set ended_at = now() where org_id = old.org_id and path = old.path and ended_at is null;
+  return null;
+end;
+$$;
+create trigger end_variables after delete on public.groups
+  for each row execute function private.end_variables_of_removed();
+create trigger end_variables after update of deleted_at on public.modules
+  for each row when (old.deleted_at is null and new.deleted_at is not null)
+  execute function private.end_variables_of_removed();
+
+-- ## which value wins
+
+-- Every variable that a job at a path could have, with its place among those of the same kind and name: 1 is the one
+-- that the job gets, and hides the others. Enforced ones first, the outer before the inner; then those of the run, of
+-- the module, of its groups from near to far, and of the organisation. A binding of an
+-- output wins over those of groups and of the organisation.
+create function private.ranked_variables(
+  p_org uuid, p_path text, p_run bigint[]
+) returns table (id bigint, place bigint)
+language sql stable set search_path = '' as $$
+  select v.id, row_number() over (
+    partition by v.kind, v.name
+    order by not v.is_enforced, case when v.is_enforced then length(v.path) end, v.path is not null,
+      length(v.path) desc)
+  from (
+    select a.id, a.kind, a.name, a.path, a.is_enforced from public.variables as a
+    where a.org_id = p_org and a.path = any (private.path_prefixes(p_path)) and a.ended_at is null and not exists (
+      select from public.module_bindings as b join public.modules as m on m.id = b.consumer_id
+      where a.kind = 'input' and a.path <> p_path and not a.is_enforced and b.input = a.name and m.org_id = p_org
+        and m.path = p_path and m.deleted_at is null)
+    union all
+    select r.id, r.kind, r.name, r.path, r.is_enforced from public.variables as r where r.id = any (p_run)
+  ) as v
+$$;
+
+-- A variable as members see it.
+create function private.shown_variable(p_variable public.variables) returns jsonb
+language sql stable set search_path = '' as $$
+  select to_jsonb(p_variable) - array['org_id', 'created_by', 'ended_at']
+    || jsonb_build_object('warning', private.secret_warning(p_variable.name, p_variable.value))
+$$;
+
+create function private.preview_variables(p_org uuid, p_path text) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('module.read', p_org, p_path);
+  perform private.need_target(p_org, p_path);
+  return coalesce((
+    select jsonb_agg(given.shown || jsonb_build_object('hides', given.hides) order by given.kind, given.name)
+    from (
+      select v.kind, v.name, (jsonb_agg(private.shown_variable(v) order by r.place)) -> 0 as shown,
+        coalesce(jsonb_agg(private.shown_variable(v) order by r.place) filter (where r.place > 1), '[]') as hides
+      from private.ranked_variables(p_org, p_path, '{}') as r join public.variables as v on v.id = r.id
+      group by v.kind, v.name
+    ) as given), '[]');
+end;
+$$;
+comment on function private.preview_variables is
+  'The variables that the next job of a module or group would have: value, path and version of each, and those that it '
+  'hides. Members.';
+grant execute on function private.preview_variables to authenticated;
+
+-- ## what a job is given
+
+-- The inputs that one request names, for its jobs alone.
+create function private.add_run_variables(p_org uuid, p_values jsonb) returns bigint[]
+language plpgsql set search_path = '' as $$
+declare
+  v_ids bigint[];
+begin
+  with added as (
+    insert into public.variables (org_id, kind, name, value, created_by, created_by_label, ended_at)
+    select p_org, 'input', g.key, g.value, private.caller_id(), private.caller_label(p_org), now()
+    from jsonb_each(coalesce(p_values, '{}')) as g
+    returning id
+  )
+  select coalesce(array_agg(a.id), '{}') into v_ids from added as a;
+  return v_ids;
+end;
+$$;
+
+-- Notes which versions new jobs have: those of the job that they repeat or whose plan they apply, else the current
+-- ones.
+create function private.freeze_variables(p_org uuid, p_jobs bigint[], p_run bigint[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if not exists (select from public.variables as v where v.org_id = p_org) then
+    return;
+  end if;
+  insert into private.job_variables (job_id, variables)
+  select j.id, f.variables
+  from unnest(p_jobs) as p (id)
+  cross join lateral (select * from public.provision_jobs as j where j.id = p.id offset 0) as j
+  cross join lateral (
+    select case when coalesce(j.retry_of, j.plan_job_id) is null
+        then array(select r.id from private.ranked_variables(p_org, j.module_path, p_run) as r where r.place = 1)
+      else (select o.variables from private.job_variables as o where o.job_id = coalesce(j.retry_of, j.plan_job_id))
+      end as variables
+  ) as f
+  where j.module_id is not null and cardinality(f.variables) > 0;
+end;
+$$;
+
+create function private.list_job_variables(p_job bigint) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_job public.provision_jobs;
+begin
+  select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
+  if v_job.id is null then
+    perform private.fail('RY404', format('There is no job %s.', p_job), 'It may be past its retention period.');
+  end if;
+  perform private.need('job.read', v_job.org_id, v_job.module_path);
+  return coalesce((
+    select jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'path', v.path, 'version', v.version,
+      'is_enforced', v.is_enforced, 'is_current', v.ended_at is null) order by v.kind, v.name)
+    from private.job_variables as g join public.variables as v on v.id = any (g.variables)
+    where g.job_id = p_job), '[]');
+end;
+$$;
+comment on function private.list_job_variables is
+  'Names, paths and versions of the variables that a job was given, without values. A null path: given with the '
+  'request. Members.';
+grant execute on function private.list_job_variables to authenticated;
+
+create function private.worker_variables(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.fenced_job(private.this_runner(), p_job, p_attempt);
+  perform private.fail('RY409', format('Version %s of the variable "%s" has expired.', v.version, v.name),
+    'Values are kept for 30 days after they were replaced. Request a new job.')
+  from private.job_variables as g join public.variables as v on v.id = any (g.variables)
+  where g.job_id = p_job and v.value is null;
+  return jsonb_build_object('variables', coalesce((
+    select jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'value', v.value, 'is_hcl', v.is_hcl, 'path',
+      v.path, 'is_enforced', v.is_enforced) order by v.kind, v.name)
+    from private.job_variables as g join public.variables as v on v.id = any (g.variables)
+    where g.job_id = p_job), '[]'));
+end;
+$$;
+comment on function private.worker_variables is
+  'The variables of a running job with their values: for the attempt that holds the lease alone.';
+grant execute on function private.worker_variables to worker, executor;
+
 -- ==================== schemas/enqueue.sql
 
--- Enqueueing: a request becomes a job that holds everything the runner will need. Later changes of inputs, hooks or
--- variables concern later jobs. The same idempotency key gives the same job. The same statements place one job or a
+-- Enqueueing: a request becomes a job that names everything the runner will need. Later changes of variables or
+-- hooks concern later jobs. The same idempotency key gives the same job. The same statements place one job or a
 -- thousand.
 
 -- ## plans that are applied
@@ -7504,6 +7988,7 @@ begin
     coalesce(p_job.needs_confirmation, false), p_job.message,
     case when p_job.plan_job_id is not null then p_job.plan_sha256 end
   ) returning * into v_job;
+  perform private.freeze_variables(v_job.org_id, array[v_job.id], '{}');
   perform private.lock_state(v_job.org_id, s.state_key) from private.job_states as s where s.job_id = v_job.id;
   perform private.place_jobs(v_job.org_id, array[v_job.id], p_reason);
   return v_job;
@@ -7512,27 +7997,25 @@ $$;
 
 -- ## what is frozen
 
--- Variables and hooks of all groups above a module; the nearest group wins.
+-- Hooks of all groups above a module; the nearest group wins.
 create function private.group_chain(p_org uuid, p_path text) returns jsonb
 language plpgsql stable set search_path = '' as $$
 declare
   v_prefixes pg_catalog.text[] := private.path_prefixes(p_path);
-  v_env pg_catalog.jsonb := '{}';
   v_hooks pg_catalog.jsonb := '{}';
   v_group public.groups;
 begin
   for v_group in
     select g.* from public.groups as g
-    where g.org_id = p_org and g.path = any (v_prefixes) and (g.env <> '{}' or g.hooks <> '{}') order by length(g.path)
+    where g.org_id = p_org and g.path = any (v_prefixes) and g.hooks <> '{}' order by length(g.path)
   loop
-    v_env := v_env || v_group.env;
     v_hooks := v_hooks || v_group.hooks;
   end loop;
-  return jsonb_build_object('env', v_env, 'hooks', v_hooks);
+  return jsonb_build_object('hooks', v_hooks);
 end;
 $$;
 
--- Variables and hooks from above each of these modules, by the path of its group; each group is looked at once.
+-- Hooks from above each of these modules, by the path of its group; each group is looked at once.
 create function private.group_chains(p_org uuid, p_modules uuid[]) returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin
@@ -7724,9 +8207,8 @@ begin
     cross join lateral (select * from public.modules as m where m.id = p.id offset 0) as m
     cross join lateral (select m.id, m.name, m.path, m.group_path, m.engine::pg_catalog.text as engine,
       m.engine_version, m.backend, coalesce(v_sent ->> 'source_kind', m.source_kind::pg_catalog.text) as source_kind,
-      coalesce(v_sent -> 'source', m.source) as source,
-      case when p_options ? 'variables' then m.inputs || (p_options -> 'variables') else m.inputs end as inputs,
-      m.env, m.extra_files, m.hooks, private.bound_inputs(m.id) as bindings) as frozen
+      coalesce(v_sent -> 'source', m.source) as source, m.extra_files, m.hooks,
+      private.bound_inputs(m.id) as bindings) as frozen
     cross join lateral (select frozen as module, v_groups -> m.group_path as "group", v_options as options) as payload
     -- A request may ask for more approvals than the module does, never for fewer.
     cross join lateral (select case when v_approvals is null then 0
@@ -7740,6 +8222,7 @@ begin
   if cardinality(v_jobs) is distinct from cardinality(p_modules) then
     perform private.refuse_missing_modules(p_org, p_modules);
   end if;
+  perform private.freeze_variables(p_org, v_jobs, private.add_run_variables(p_org, p_options -> 'variables'));
   perform private.need_pinned_runner(w.id) from (select distinct p as id from unnest(v_pins) as p) as w;
   return v_jobs;
 end;
@@ -13368,7 +13851,7 @@ begin
     'counts', (select coalesce(jsonb_object_agg(c.group_path, c.n), '{}')
       from (select f.group_path, count(*) as n from found as f group by f.group_path order by f.group_path
         limit 1000) as c),
-    'rows', (select coalesce(jsonb_agg(to_jsonb(m) - array['source', 'inputs', 'env', 'extra_files', 'hooks']
+    'rows', (select coalesce(jsonb_agg(to_jsonb(m) - array['source', 'extra_files', 'hooks']
       || jsonb_build_object('last_job', (
         select jsonb_build_object('id', j.id, 'type', j.type, 'status', j.status, 'finished_at', j.finished_at)
         from public.provision_jobs as j where j.module_id = m.id and j.type in ('APPLY', 'DESTROY', 'DRIFT')
@@ -14693,7 +15176,9 @@ begin
     update public.modules set deleted_at = now() where id = v_module.id;
     delete from public.module_dependencies where consumer_id = v_module.id;
     delete from public.groups as g where g.id = v_module.group_id and g.description = '' and g.hooks = '{}'
-      and g.env = '{}' and not exists (select from public.modules as m where m.group_id = g.id and m.deleted_at is null)
+      and not exists (select from public.variables as v where v.org_id = g.org_id and v.path = g.path
+        and v.ended_at is null)
+      and not exists (select from public.modules as m where m.group_id = g.id and m.deleted_at is null)
       and not exists (select from public.groups as c where c.org_id = g.org_id and starts_with(c.path, g.path || '/'))
       and not exists (select from public.worker_assignments as a where a.org_id = g.org_id and a.path = g.path);
     perform private.audit(v_module.org_id, 'module.deleted', 'module', v_module.id::pg_catalog.text, v_module.path,
@@ -14718,6 +15203,9 @@ begin
     select o.job_id, o.attempt, o.name from private.artifacts as o where o.created_at < now() - interval '30 days'
     order by o.created_at limit 200);
   delete from private.uploads where created_at < now() - interval '1 hour';
+  -- Plans expire after the same time; names and versions stay as long as jobs do.
+  update public.variables set value = null where ended_at < now() - interval '30 days' and value is not null;
+  delete from public.variables where ended_at < now() - interval '430 days';
   delete from public.job_sets where finished_at < now() - interval '90 days';
   delete from public.deliveries where finished_at < now() - interval '30 days';
   -- Stored by a person: the text is among the versions of the state.
@@ -14793,6 +15281,22 @@ $$;
 
 -- One part of the sweep, named as its answer names it. A part that fails or takes too long must not keep the others
 -- from running: it is undone alone, and the next sweep tries again.
+-- Deletes the jobs of removed organisations, some at a time, and then the organisation with all that is left of it.
+create function private.delete_organizations() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_jobs bigint[] := array(
+    select j.id from public.organizations as o join public.provision_jobs as j on j.org_id = o.id
+    where o.deleted_at is not null limit 1000);
+begin
+  delete from public.job_events as e where e.job_id = any (v_jobs);
+  delete from public.provision_jobs as j where j.id = any (v_jobs);
+  delete from public.organizations as o where o.deleted_at is not null and not exists (
+    select from public.provision_jobs as j where j.org_id = o.id);
+  return cardinality(v_jobs);
+end;
+$$;
+
 create function private.sweep_part(p_name text) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -14815,6 +15319,7 @@ begin
       then private.delete_old_logs() else 0 end)
     when 'slimmed_jobs' then to_jsonb(private.slim_old_jobs())
     when 'deleted_jobs' then to_jsonb(private.delete_old_jobs())
+    when 'deleted_organizations' then to_jsonb(private.delete_organizations())
     when 'rolled_hours' then to_jsonb(private.roll_up())
     when 'forgotten_instances' then to_jsonb(private.forget_instances())
     when 'removed_modules' then to_jsonb(private.remove_temporary_modules())
@@ -14845,8 +15350,8 @@ begin
   -- Housekeeping that fails is tried again in five minutes.
   foreach v_part in array array['scheduled', 'placed', 'rollouts', 'woken']
     || case when private.is_due('housekeeping', interval '5 minutes') then array['removed_rows', 'dropped_log_days',
-      'deleted_log_chunks', 'slimmed_jobs', 'deleted_jobs', 'rolled_hours', 'forgotten_instances', 'removed_modules',
-      'forgotten_lanes'] else '{}' end loop
+      'deleted_log_chunks', 'slimmed_jobs', 'deleted_jobs', 'deleted_organizations', 'rolled_hours',
+      'forgotten_instances', 'removed_modules', 'forgotten_lanes'] else '{}' end loop
     v_done := v_done || private.sweep_part(v_part);
   end loop;
   -- A sweep in which leases, pauses or sessions failed is one that has not run.
@@ -15171,6 +15676,16 @@ comment on function public.delete_module is
   'What it created in the world stays. Admins.';
 grant execute on function public.delete_module to authenticated;
 
+create function public.delete_organization(p_org uuid, p_confirm_slug text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.delete_organization(p_org, p_confirm_slug);
+end
+$$;
+comment on function public.delete_organization is
+  'Removes an organisation without modules and runners, with its short name as confirmation. Owners.';
+grant execute on function public.delete_organization to authenticated;
+
 create function public.deploy_worker(p_org uuid, p_name text, p_cloud_identity uuid, p_region text,
   p_options jsonb default '{}'::jsonb) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -15370,6 +15885,16 @@ comment on function public.installation_metrics is
   'is. The metrics function calls it.';
 grant execute on function public.installation_metrics to service_role;
 
+create function public.invitation_offer(p_invitation uuid, p_token_hash text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.invitation_offer(p_invitation, p_token_hash);
+end
+$$;
+comment on function public.invitation_offer is
+  'What an invitation offers to the person who has its link: organisation, role, address and inviter.';
+grant execute on function public.invitation_offer to service_role;
+
 create function public.invite_member(p_org uuid, p_email text, p_role public.member_role, p_token_hash
   text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -15449,6 +15974,17 @@ comment on function public.list_events is
   'and runner, among the newest 50,000 of each kind; filters {kind: job or runner, event, worker_id, job_id, '
   'since, until}. Members.';
 grant execute on function public.list_events to authenticated;
+
+create function public.list_job_variables(p_job bigint) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_job_variables(p_job);
+end
+$$;
+comment on function public.list_job_variables is
+  'Names, paths and versions of the variables that a job was given, without values. A null path: given with '
+  'the request. Members.';
+grant execute on function public.list_job_variables to authenticated;
 
 create function public.list_jobs(p_org uuid, p_search text default null::text, p_filters jsonb default
   '{}'::jsonb, p_sort text default 'active'::text, p_limit integer
@@ -15632,6 +16168,17 @@ comment on function public.organization_makers is
   'Says who may make organisations on this installation, and whether the caller may.';
 grant execute on function public.organization_makers to authenticated;
 
+create function public.path_runners(p_org uuid, p_path text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.path_runners(p_org, p_path);
+end
+$$;
+comment on function public.path_runners is
+  'The runners that serve the modules of a path, in the order they are tried, each with the assignment that '
+  'counts: 200 at most, and how many there are. Members.';
+grant execute on function public.path_runners to authenticated;
+
 create function public.pause_rollout(p_rollout uuid) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -15673,6 +16220,17 @@ $$;
 comment on function public.preview_schedule is
   'A time in words, and the next five times it comes in that zone. Members.';
 grant execute on function public.preview_schedule to authenticated;
+
+create function public.preview_variables(p_org uuid, p_path text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.preview_variables(p_org, p_path);
+end
+$$;
+comment on function public.preview_variables is
+  'The variables that the next job of a module or group would have: value, path and version of each, and '
+  'those that it hides. Members.';
+grant execute on function public.preview_variables to authenticated;
 
 create function public.publish_release(p_spec jsonb) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -15807,6 +16365,17 @@ $$;
 comment on function public.remove_shared_worker is
   'Removes a shared runner that left the installation''s configuration. Service key only.';
 grant execute on function public.remove_shared_worker to service_role;
+
+create function public.remove_variable(p_variable bigint) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.remove_variable(p_variable);
+end
+$$;
+comment on function public.remove_variable is
+  'Removes a variable. Jobs that are already queued keep it. Operators; admins for the organisation''s and '
+  'for enforced ones.';
+grant execute on function public.remove_variable to authenticated;
 
 create function public.remove_worker(p_worker uuid) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -16121,6 +16690,18 @@ comment on function public.set_update_policy is
   'zone}. Admins.';
 grant execute on function public.set_update_policy to authenticated;
 
+create function public.set_variables(p_org uuid, p_path text, p_variables jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.set_variables(p_org, p_path, p_variables);
+end
+$$;
+comment on function public.set_variables is
+  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, '
+  'is_enforced}]. A key that has this value already keeps its version. Each row of the answer has a warning '
+  'where the value may be a secret. Operators; admins for the organisation and for enforced ones.';
+grant execute on function public.set_variables to authenticated;
+
 create function public.set_worker_disabled(p_worker uuid, p_disabled boolean) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -16266,8 +16847,9 @@ begin
 end
 $$;
 comment on function public.update_module is
-  'Changes the fields of a module that are named. Jobs that are already queued keep what they had. '
-  'Operators; admins to lower approvals_required, and for can_apply_uploads and is_temporary.';
+  'Changes the fields of a module that are named; "inputs" and "env" replace its plain variables of that '
+  'kind. Jobs that are already queued keep what they had. Operators; admins to lower approvals_required, and '
+  'for can_apply_uploads and is_temporary.';
 grant execute on function public.update_module to authenticated;
 
 create function public.update_notification_rule(p_rule uuid, p_spec jsonb) returns jsonb
@@ -16710,3 +17292,13 @@ comment on function public.worker_token_hashes is
   'Hashes of a runner''s live tokens, two at most, to be verified outside of the database. Edge functions '
   'only.';
 grant execute on function public.worker_token_hashes to service_role;
+
+create function public.worker_variables(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.worker_variables(p_job, p_attempt);
+end
+$$;
+comment on function public.worker_variables is
+  'The variables of a running job with their values: for the attempt that holds the lease alone.';
+grant execute on function public.worker_variables to executor, worker;

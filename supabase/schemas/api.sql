@@ -225,6 +225,16 @@ comment on function public.delete_module is
   'What it created in the world stays. Admins.';
 grant execute on function public.delete_module to authenticated;
 
+create function public.delete_organization(p_org uuid, p_confirm_slug text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.delete_organization(p_org, p_confirm_slug);
+end
+$$;
+comment on function public.delete_organization is
+  'Removes an organisation without modules and runners, with its short name as confirmation. Owners.';
+grant execute on function public.delete_organization to authenticated;
+
 create function public.deploy_worker(p_org uuid, p_name text, p_cloud_identity uuid, p_region text,
   p_options jsonb default '{}'::jsonb) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -424,6 +434,16 @@ comment on function public.installation_metrics is
   'is. The metrics function calls it.';
 grant execute on function public.installation_metrics to service_role;
 
+create function public.invitation_offer(p_invitation uuid, p_token_hash text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.invitation_offer(p_invitation, p_token_hash);
+end
+$$;
+comment on function public.invitation_offer is
+  'What an invitation offers to the person who has its link: organisation, role, address and inviter.';
+grant execute on function public.invitation_offer to service_role;
+
 create function public.invite_member(p_org uuid, p_email text, p_role public.member_role, p_token_hash
   text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -503,6 +523,17 @@ comment on function public.list_events is
   'and runner, among the newest 50,000 of each kind; filters {kind: job or runner, event, worker_id, job_id, '
   'since, until}. Members.';
 grant execute on function public.list_events to authenticated;
+
+create function public.list_job_variables(p_job bigint) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_job_variables(p_job);
+end
+$$;
+comment on function public.list_job_variables is
+  'Names, paths and versions of the variables that a job was given, without values. A null path: given with '
+  'the request. Members.';
+grant execute on function public.list_job_variables to authenticated;
 
 create function public.list_jobs(p_org uuid, p_search text default null::text, p_filters jsonb default
   '{}'::jsonb, p_sort text default 'active'::text, p_limit integer
@@ -686,6 +717,17 @@ comment on function public.organization_makers is
   'Says who may make organisations on this installation, and whether the caller may.';
 grant execute on function public.organization_makers to authenticated;
 
+create function public.path_runners(p_org uuid, p_path text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.path_runners(p_org, p_path);
+end
+$$;
+comment on function public.path_runners is
+  'The runners that serve the modules of a path, in the order they are tried, each with the assignment that '
+  'counts: 200 at most, and how many there are. Members.';
+grant execute on function public.path_runners to authenticated;
+
 create function public.pause_rollout(p_rollout uuid) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -727,6 +769,17 @@ $$;
 comment on function public.preview_schedule is
   'A time in words, and the next five times it comes in that zone. Members.';
 grant execute on function public.preview_schedule to authenticated;
+
+create function public.preview_variables(p_org uuid, p_path text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.preview_variables(p_org, p_path);
+end
+$$;
+comment on function public.preview_variables is
+  'The variables that the next job of a module or group would have: value, path and version of each, and '
+  'those that it hides. Members.';
+grant execute on function public.preview_variables to authenticated;
 
 create function public.publish_release(p_spec jsonb) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -861,6 +914,17 @@ $$;
 comment on function public.remove_shared_worker is
   'Removes a shared runner that left the installation''s configuration. Service key only.';
 grant execute on function public.remove_shared_worker to service_role;
+
+create function public.remove_variable(p_variable bigint) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.remove_variable(p_variable);
+end
+$$;
+comment on function public.remove_variable is
+  'Removes a variable. Jobs that are already queued keep it. Operators; admins for the organisation''s and '
+  'for enforced ones.';
+grant execute on function public.remove_variable to authenticated;
 
 create function public.remove_worker(p_worker uuid) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -1175,6 +1239,18 @@ comment on function public.set_update_policy is
   'zone}. Admins.';
 grant execute on function public.set_update_policy to authenticated;
 
+create function public.set_variables(p_org uuid, p_path text, p_variables jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.set_variables(p_org, p_path, p_variables);
+end
+$$;
+comment on function public.set_variables is
+  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, '
+  'is_enforced}]. A key that has this value already keeps its version. Each row of the answer has a warning '
+  'where the value may be a secret. Operators; admins for the organisation and for enforced ones.';
+grant execute on function public.set_variables to authenticated;
+
 create function public.set_worker_disabled(p_worker uuid, p_disabled boolean) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -1320,8 +1396,9 @@ begin
 end
 $$;
 comment on function public.update_module is
-  'Changes the fields of a module that are named. Jobs that are already queued keep what they had. '
-  'Operators; admins to lower approvals_required, and for can_apply_uploads and is_temporary.';
+  'Changes the fields of a module that are named; "inputs" and "env" replace its plain variables of that '
+  'kind. Jobs that are already queued keep what they had. Operators; admins to lower approvals_required, and '
+  'for can_apply_uploads and is_temporary.';
 grant execute on function public.update_module to authenticated;
 
 create function public.update_notification_rule(p_rule uuid, p_spec jsonb) returns jsonb
@@ -1764,3 +1841,13 @@ comment on function public.worker_token_hashes is
   'Hashes of a runner''s live tokens, two at most, to be verified outside of the database. Edge functions '
   'only.';
 grant execute on function public.worker_token_hashes to service_role;
+
+create function public.worker_variables(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.worker_variables(p_job, p_attempt);
+end
+$$;
+comment on function public.worker_variables is
+  'The variables of a running job with their values: for the attempt that holds the lease alone.';
+grant execute on function public.worker_variables to executor, worker;

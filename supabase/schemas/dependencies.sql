@@ -199,8 +199,10 @@ begin
       p_producer.path), 'Depend on it without bindings, or let Runyard keep its state.');
   end if;
   perform private.fail('RY409', format('"%s" has a value for its input "%s" already.', p_consumer.path, b.key),
-    'Remove the value from the module''s inputs, or bind another input.')
-  from jsonb_each(p_bindings) as b where b.value <> 'null' and p_consumer.inputs ? b.key;
+    'Remove the variable of the module, or bind another input.')
+  from jsonb_each(p_bindings) as b join public.variables as v on v.name = b.key
+  where b.value <> 'null' and v.org_id = p_consumer.org_id and v.path = p_consumer.path and v.kind = 'input'
+    and v.ended_at is null;
   perform private.fail('RY409', format('The input "%s" of "%s" is bound to "%s" already.', o.input, p_consumer.path,
     m.path), 'Remove that binding first.')
   from public.module_bindings as o join public.modules as m on m.id = o.producer_id

@@ -289,3 +289,14 @@ def test_sets_of_two_organisations_share_no_lock(world: World, net: Organization
         depend(net, "apps/site", "net/vpc")
         done = pool.submit(other_org.owner.call, "set_dependency", p_consumer=first, p_producer=second)
         assert done.result()["producer"] == "a/two"
+
+
+def test_a_binding_wins_over_a_group_s_variable_and_an_enforced_one_over_the_binding(net: Organization) -> None:
+    depend(net, "apps/site", "net/vpc", bindings={"vpc_id": "id", "zone": "zone"})
+    for name, is_enforced in (("vpc_id", False), ("zone", True)):
+        variable = {"kind": "input", "name": name, "value": "of the group", "is_enforced": is_enforced}
+        net.owner.call("set_variables", p_org=net.id, p_path="apps", p_variables=[variable])
+    of_site = net.owner.call("preview_variables", p_org=net.id, p_path="apps/site")
+    of_db = net.owner.call("preview_variables", p_org=net.id, p_path="apps/db")
+    assert [each["name"] for each in of_site] == ["zone"]
+    assert [each["name"] for each in of_db] == ["vpc_id", "zone"]

@@ -92,6 +92,8 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
     org.owner.call("set_update_policy", p_org=org.id, p_spec={"mode": "OFF"})
     spec = {"kind": "custom", "name": "registry", "audience": "x"}
     attached = org.owner.call("attach_identity", p_org=org.id, p_path="a", p_spec=spec)["id"]
+    set_here = [{"kind": "input", "name": "size", "value": 1}]
+    variable = org.owner.call("set_variables", p_org=org.id, p_path="a", p_variables=set_here)[0]["id"]
     keep = {"p_job": job["id"], "p_attempt": 1, "p_number": 1, "p_body": '{"serial": 3}'}
     holder.call("worker_state_keep", **keep)
     kept = org.owner.call("kept_states", p_job=job["id"])[0]["id"]
@@ -106,6 +108,7 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
         "p_identity": identity,
         "p_cloud_identity": identity,
         "p_job_identity": attached,
+        "p_variable": variable,
         "p_account": account,
         "p_invitation": invitation,
         "p_rollout": rollout,
@@ -157,6 +160,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "create_notification_rule": {"p_spec": RULE},
     "create_schedule": {"p_spec": {"path": "a", "type": "PLAN", "cron": "0 2 * * *"}},
     "delete_module": {"p_confirm_name": "c"},
+    "delete_organization": {"p_confirm_slug": "c"},
+    "path_runners": {"p_path": "a"},
     "device_login": {"p_user_code": "BCDFGHJK"},
     "deploy_worker": {"p_name": "new", "p_region": "eu-west-1"},
     "enqueue_job": {"p_type": "PLAN"},
@@ -167,6 +172,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "invite_member": {"p_email": "h@example.org", "p_role": "viewer", "p_token_hash": sha256("x")},
     "lock_module": {"p_reason": "x"},
     "open_worker_session": {"p_instance": "one", "p_boot_id": str(uuid.uuid4())},
+    "preview_variables": {"p_path": "a"},
     "preview_schedule": {"p_cron": "0 2 * * *"},
     "publish_release": {"p_spec": {"version": "3.0.0"}},
     "rate_limit": {"p_key": "x", "p_limit": 1, "p_window_seconds": 1},
@@ -184,7 +190,9 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "set_shared_runners": {"p_use": "NEVER"},
     "set_shared_worker": {"p_name": "s", "p_action": "drain"},
     "set_update_policy": {"p_spec": {"mode": "NOW"}},
+    "set_variables": {"p_path": "a", "p_variables": [{"kind": "input", "name": "n", "value": 1}]},
     "set_worker_disabled": {"p_disabled": True},
+    "invitation_offer": {"p_token_hash": sha256("wrong")},
     "start_device_login": {"p_device_hash": sha256("d"), "p_user_code": "BCDFGHJK", "p_program": "x"},
     "take_device_login": {"p_device_hash": sha256("d")},
     "use_personal_token": {"p_token_hash": sha256("t")},

@@ -11,6 +11,8 @@ from worker.api.replies import (
     ClaimReply,
     Document,
     FinishReply,
+    GivenVariable,
+    GivenVariables,
     HeartbeatReply,
     IssuedTokens,
     JobRef,
@@ -150,6 +152,11 @@ class Server:
         body = {"job": {"id": ref.job, "attempt": ref.attempt}, "engine": True}
         reply = await self._transport.function("worker-session", body, is_authorised=True)
         return str(reply["access_token"])
+
+    async def variables(self, ref: JobRef) -> list[GivenVariable]:
+        """Get the job's inputs, environment and files: the claim carries no values."""
+        reply = await retry_for(STATE_SECONDS, lambda: self._ask(GivenVariables, "worker_variables", _which(ref)))
+        return reply.variables
 
     async def has_identities(self, ref: JobRef) -> bool:
         """Check whether the job has identities: most have none, and need no token."""

@@ -18,6 +18,7 @@ from worker.attempt.context import JobContext
 from worker.attempt.control import JobControl
 from worker.attempt.output_watch import OutputWatch
 from worker.attempt.spec import JobSpec
+from worker.attempt.variables import JobVariables
 from worker.children.child import Command
 from worker.children.memory import STARVED, memory_kills
 from worker.errors import EngineKilled, JobFailed, RunnerUnfit, WorkerError
@@ -41,6 +42,7 @@ class Workspace:
     control: JobControl
     root: Path
     backend: StateBackend
+    variables: JobVariables = field(default_factory=JobVariables)
     env: dict[str, str] = field(default_factory=dict)
     work: Path = field(default_factory=Path)
     bound: BoundValues = field(default_factory=BoundValues)

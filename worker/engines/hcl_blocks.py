@@ -106,13 +106,13 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
         place = found.end()
         kind = found.lastgroup or "sign"
         if kind == "quote":
-            start, place = place, _string_end(text, place)
+            start, place = place, string_end(text, place)
             yield "text", text[start : place - 1]
         elif kind != "skip":
             yield kind, found.group()
 
 
-def _string_end(text: str, place: int) -> int:
+def string_end(text: str, place: int) -> int:
     """The place after the closing quote; a template inside may have strings of its own."""
     while place < len(text) and text[place] != '"':
         if text.startswith(("$${", "%%{"), place):
@@ -128,7 +128,7 @@ def _template_end(text: str, place: int) -> int:
     depth = 1
     while place < len(text) and depth:
         if text[place] == '"':
-            place = _string_end(text, place + 1)
+            place = string_end(text, place + 1)
             continue
         depth += {"{": 1, "}": -1}.get(text[place], 0)
         place += 1

@@ -11,7 +11,10 @@ from worker.logs.texts import texts_of
 
 
 async def read_bound(space: Workspace) -> BoundValues:
-    """Read the values of the module's bound inputs; a sensitive one is masked in the log from now on."""
+    """Read the values of the module's bound inputs; a sensitive one is masked in the log from now on.
+
+    Only an enforced variable is given beside a binding, and wins.
+    """
     bindings = space.spec.module.bindings
     # A saved plan has its values already, and the engine refuses others beside it.
     if not bindings or space.job.plan_job_id is not None or space.job.type is JobType.OUTPUT:
@@ -21,6 +24,10 @@ async def read_bound(space: Workspace) -> BoundValues:
         found = await space.context.server.bound_values(space.ref)
     except Rejected as error:
         raise JobFailed(error.message, code="bound_input_missing", hint=error.hint) from error
+    given = {*space.variables.inputs, *space.variables.expressions}
+    found = BoundValues(
+        values={name: value for name, value in found.values.items() if name not in given}, sensitive=found.sensitive
+    )
     space.log.redactor.add(*(text for name in found.sensitive for text in texts_of(found.values.get(name))))
     for name in sorted(found.values):
         secret = ", sensitive" if name in found.sensitive else ""

@@ -5264,8 +5264,8 @@ begin
   perform private.lock_dependencies(v_consumer.org_id);
   perform private.write_dependency(p_consumer, p_producer, p_options);
   perform private.refuse_cycle(v_consumer.org_id);
-  perform private.audit(v_consumer.org_id, 'module.depends', 'module', p_consumer::pg_catalog.text, v_consumer.path,
-    jsonb_build_object('on', v_producer.path) || coalesce(p_options, '{}'));
+  perform private.audit(v_consumer.org_id, 'module.dependency_set', 'module', p_consumer::pg_catalog.text,
+    v_consumer.path, jsonb_build_object('on', v_producer.path) || coalesce(p_options, '{}'));
   perform private.wake_dependency(v_consumer.org_id, p_consumer, p_producer);
   return jsonb_build_object('consumer', v_consumer.path, 'producer', v_producer.path, 'cascades', (
       select d.cascades from public.module_dependencies as d
@@ -5291,7 +5291,7 @@ begin
   if not found then
     perform private.fail('RY404', 'There is no such dependency.', 'Look at the module''s dependencies again.');
   end if;
-  perform private.audit(v_consumer.org_id, 'module.independent', 'module', p_consumer::pg_catalog.text,
+  perform private.audit(v_consumer.org_id, 'module.dependency_removed', 'module', p_consumer::pg_catalog.text,
     v_consumer.path, jsonb_build_object('of', v_producer));
   perform private.wake_dependency(v_consumer.org_id, p_consumer, p_producer);
   return jsonb_build_object('consumer', v_consumer.path, 'producer', v_producer);
@@ -11928,7 +11928,7 @@ begin
     return private.set_json(v_set);
   end if;
   if exists (select from public.job_sets as s where s.org_id = p_org and s.path = p_path and s.type = p_type
-    and s.schedule_id is null and s.finished_at is null and private.is_set_open(s.id)) then
+    and s.schedule_id is null and s.cause_job_id is null and s.finished_at is null and private.is_set_open(s.id)) then
     perform private.fail('RY409', 'Such a set is running here.', 'Wait for it, or cancel the rest of it.');
   end if;
   insert into public.job_sets (org_id, type, path, options, idempotency_key, created_by, created_by_label)

@@ -424,7 +424,7 @@ begin
     return private.set_json(v_set);
   end if;
   if exists (select from public.job_sets as s where s.org_id = p_org and s.path = p_path and s.type = p_type
-    and s.schedule_id is null and s.finished_at is null and private.is_set_open(s.id)) then
+    and s.schedule_id is null and s.cause_job_id is null and s.finished_at is null and private.is_set_open(s.id)) then
     perform private.fail('RY409', 'Such a set is running here.', 'Wait for it, or cancel the rest of it.');
   end if;
   insert into public.job_sets (org_id, type, path, options, idempotency_key, created_by, created_by_label)

@@ -90,7 +90,7 @@ def sentence(row: dict[str, Any]) -> str:
 
 
 def _details(row: dict[str, Any]) -> str:
-    failures = [f"  #{one['job_id'] or '-'}  {one['module_path']}  {one['message']}" for one in row["failures"]]
+    failures = [f"  #{one['job_number'] or '-'}  {one['module_path']}  {one['message']}" for one in row["failures"]]
     return "\n".join([sentence(row), *failures])
 
 

@@ -92,7 +92,7 @@ def _foot(row: Row) -> str:
 
 
 def _failure(one: Row) -> FailureView:
-    job = str(one.get("job_id") or "")
+    job = str(one.get("job_number") or "")
     return {
         "job": f"#{job}" if job else "–",
         "href": f"/dashboard/jobs/{job}" if job else "",

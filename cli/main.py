@@ -23,6 +23,7 @@ LAZY: dict[str, tuple[str, str]] = {
     "modules": ("cli.commands.modules", "Modules, their files and outputs."),
     "state": ("cli.commands.state", "The state of a module: bring it in, read it, take it along."),
     "groups": ("cli.commands.groups", "The groups that modules stand in; plan all of one, or check it for drift."),
+    "git": ("cli.commands.git", "Repositories whose pushes plan modules."),
     "schedules": ("cli.commands.schedules", "Jobs that start by the clock."),
     "notifications": ("cli.commands.notifications", "Which events go where, and what became of each message."),
     "runners": ("cli.commands.runners", "Register, list and look after the runners of an organisation."),

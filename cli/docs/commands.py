@@ -34,13 +34,14 @@ REASONS: dict[str, str] = {
             "worker_append_logs", "worker_claim", "worker_close_session", "worker_finish", "worker_get_artifact", "worker_heartbeat",
             "worker_identities", "worker_job", "worker_put_artifact", "worker_recover", "worker_report", "worker_return_job",
             "worker_state_get", "worker_state_keep", "worker_state_lock", "worker_state_put", "worker_state_unlock", "worker_target_status",
-            "worker_outputs_get", "worker_target_token", "worker_target_update",
+            "worker_outputs_get", "worker_resolve", "worker_target_token", "worker_target_update",
         ),
         RUNNER,
     ),
     **dict.fromkeys(
         ("open_worker_session", "rate_limit", "renew_worker_session", "service_account_for", "use_service_account", "use_personal_token",
-            "check_worker_credential", "start_device_login", "take_device_login", "worker_token_hashes", "installation_metrics"), EDGE
+            "check_worker_credential", "start_device_login", "take_device_login", "worker_token_hashes", "installation_metrics",
+            "git_connection_secret", "receive_git_delivery", "refuse_git_delivery"), EDGE
     ),
     **dict.fromkeys(("worker_scaling_decided", "worker_scaling_inputs"), PLANNER),
     **dict.fromkeys(("list_jobs", "list_modules", "list_runners", "rollout_progress", "runner_facets"), PAGES),

@@ -15,6 +15,7 @@ language sql immutable set search_path = '' as $$
   select coalesce(p_plan.plan_summary -> 'has_changes' = 'true', false)
     and not coalesce(p_plan.payload #> '{options,refresh_only}' = 'true', false)
     and p_plan.payload #>> '{options,inspects}' is null
+    and p_plan.payload #>> '{options,git,pull_request}' is null
     -- A state that has just come in is looked at before anything is applied, also where the module applies by itself.
     and not coalesce(p_plan.payload #> '{options,bring_state}' = 'true', false)
     and p_plan.payload #>> '{module,source_kind}' is distinct from 'upload'
@@ -120,6 +121,9 @@ begin
     perform private.follow_plan(v_job);
   elsif v_job.type in ('APPLY', 'DESTROY') then
     perform private.drop_outdated_applies(v_job);
+    perform private.note_applied(v_job);
+  elsif v_job.type = 'RESOLVE' then
+    perform private.after_resolve(v_job);
   elsif v_job.module_id is null then
     perform private.after_lifecycle_job(v_job);
   end if;

@@ -58,7 +58,10 @@ def build_row(job: Row) -> JobRow:
 
 
 def target(job: Row) -> str:
-    """Say what a job acts on: a module's path, a runner's name, or an identity."""
+    """Say what a job acts on: a module's path, a runner's name, an identity, or a repository."""
+    if job.get("type") == "RESOLVE":
+        git = (job.get("payload") or {}).get("git") or {}
+        return str(git.get("repository") or job.get("target_name") or "a repository")
     if job.get("target_identity_id"):
         # Only the job's own page has the payload with the name in it.
         lifecycle = (job.get("payload") or {}).get("lifecycle") or {}

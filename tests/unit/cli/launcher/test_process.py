@@ -59,7 +59,7 @@ def open_pipes() -> set[str]:
     links = []
     for link in Path("/dev/fd").iterdir():
         with suppress(OSError):
-            links.append(os.readlink(link))
+            links.append(str(link.readlink()))
     return {name for name in links if not name.startswith("/")}
 
 

@@ -7802,9 +7802,10 @@ declare
   v_has_changes boolean := p_job.plan_summary -> 'has_changes' = 'true';
   v_looks boolean := p_job.type = 'DRIFT' or p_job.type = 'PLAN' and v_options -> 'refresh_only' = 'true';
 begin
-  -- A look beside a held state, at some resources alone or at what a destroy would do says nothing about the module.
-  if v_options ? 'inspects' or v_options -> 'destroy' = 'true' or jsonb_typeof(p_job.plan_summary) is distinct
-    from 'object' then
+  -- A look beside a held state, at a pull request, at some resources alone or at what a destroy would do says nothing
+  -- about the module.
+  if v_options ? 'inspects' or v_options #> '{git,pull_request}' is not null or v_options -> 'destroy' = 'true'
+    or jsonb_typeof(p_job.plan_summary) is distinct from 'object' then
     return;
   end if;
   if v_looks and v_has_changes then
@@ -9146,7 +9147,9 @@ begin
     'claims', private.identity_claims(v_job), 'identities', coalesce((
       select jsonb_agg(jsonb_build_object('name', i.name, 'kind', i.kind, 'audience', i.audience,
         'settings', i.settings) order by i.name)
-      from private.effective_identities(v_job.org_id, v_job.module_path) as i), '[]'));
+      from private.effective_identities(v_job.org_id, v_job.module_path) as i
+      -- The code of a pull request is reviewed by nobody yet, and a reading of a repository acts on no module.
+      where v_job.module_id is not null and v_job.payload #> '{options,git,pull_request}' is null), '[]'));
 end;
 $$;
 comment on function private.worker_identities is
@@ -11260,7 +11263,8 @@ $$;
 -- What a runner has to read: branches, folders and paths of the modules, and the commits that were applied.
 create function private.resolve_work(p_connection public.git_connections) returns jsonb
 language sql stable set search_path = '' as $$
-  select jsonb_build_object('url', min(m.source ->> 'url'), 'modules', coalesce(jsonb_agg(jsonb_build_object(
+  select jsonb_build_object('url', (array_agg(m.source ->> 'url' order by m.path))[1], 'pull_requests',
+    private.pull_work(p_connection), 'modules', coalesce(jsonb_agg(jsonb_build_object(
     'id', m.id, 'branch', coalesce(g.branch, m.source ->> 'ref'),
     'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths), '[]'),
     'applied_commit', case when g.applied_fingerprint is null then g.applied_commit end) order by m.path)
@@ -11338,7 +11342,7 @@ $$;
 
 -- Plans modules at a commit as one set; those whose state is in use are placed by the sweep.
 create function private.plan_commit(
-  p_connection public.git_connections, p_modules uuid[], p_git jsonb, p_options jsonb
+  p_connection public.git_connections, p_modules uuid[], p_git jsonb, p_options jsonb, p_label text
 ) returns uuid
 language plpgsql set search_path = '' as $$
 declare
@@ -11347,7 +11351,7 @@ begin
   insert into public.job_sets (org_id, type, path, options, created_by_label)
   values (p_connection.org_id, 'PLAN', '', jsonb_build_object('priority', 120, 'git', p_git || jsonb_build_object(
     'connection_id', p_connection.id, 'repository', p_connection.repository)) || p_options,
-    format('git (%s@%s)', p_git ->> 'branch', left(p_git ->> 'commit', 7))) returning * into v_set;
+    p_label) returning * into v_set;
   insert into private.set_members (set_id, module_id, org_id)
   select v_set.id, m, p_connection.org_id from unnest(p_modules) as m;
   perform private.try_place(v_set, 2000);
@@ -11393,7 +11397,7 @@ begin
       v_group.branch) || coalesce(p_found #> array['commits', v_group.commit], '{}'),
       jsonb_build_object('confirm', v_group.apply = 'after_merge', 'reason', format('%s@%s', v_group.branch,
         left(v_group.commit, 7)) || coalesce(': ' || left(p_found #>> array['commits', v_group.commit, 'subject'], 300),
-        '')));
+        '')), format('git (%s@%s)', v_group.branch, left(v_group.commit, 7)));
     v_sets := jsonb_set(v_sets, array[v_group.branch],
       coalesce(v_sets -> v_group.branch, '[]') || to_jsonb(v_set));
     update public.module_git set seen_set_id = v_set where module_id = any (v_group.modules);
@@ -11432,7 +11436,7 @@ declare
 begin
   for v_branch in select k from jsonb_object_keys(p_sets) as k where not exists (
     select from public.git_deliveries as d where d.job_id = p_job.id and d.verdict = 'PENDING'
-      and (d.ref is null or d.ref = 'refs/heads/' || k)) loop
+      and d.pull_request is null and (d.ref is null or d.ref = 'refs/heads/' || k)) loop
     insert into public.git_deliveries (org_id, connection_id, delivery_id, event, ref, job_id)
     values (p_job.org_id, p_job.target_connection_id, format('poll:%s:%s', p_job.id, v_branch), 'poll',
       'refs/heads/' || v_branch, p_job.id) on conflict do nothing;
@@ -11456,7 +11460,7 @@ begin
     from unnest(p_findings) as f
     cross join lateral (select o.ref is null or o.ref = 'refs/heads/' || f.branch as is_own) as v
   ) as s
-  where d.id = o.id and o.job_id = p_job.id and o.verdict = 'PENDING';
+  where d.id = o.id and o.job_id = p_job.id and o.verdict = 'PENDING' and o.pull_request is null;
 end;
 $$;
 
@@ -11480,6 +11484,7 @@ begin
     work_digest = v_found ->> 'digest'
   where id = p_connection.id;
   perform private.answer_deliveries(p_job, v_findings, v_sets);
+  perform private.decide_pulls(p_job, p_connection);
 end;
 $$;
 
@@ -11549,7 +11554,12 @@ grant execute on function private.refuse_git_delivery to service_role;
 -- The verdict on a delivery that needs no look at the repository; null where it needs one.
 create function private.early_verdict(p_delivery jsonb) returns text
 language sql immutable set search_path = '' as $$
-  select case when p_delivery ->> 'event' is distinct from 'push'
+  select case when p_delivery ->> 'event' = 'pull_request' then case
+      when p_delivery -> 'pull' is null then 'The event has no pull request that can be read.'
+      when p_delivery #> '{pull,is_fork}' = 'true' then 'It comes from a fork, so nothing is run for it.'
+      when p_delivery #> '{pull,is_open}' <> 'true' then 'The pull request is closed.'
+      when p_delivery #> '{pull,is_draft}' = 'true' then 'It is a draft.' end
+    when p_delivery ->> 'event' is distinct from 'push'
       then format('Events of the kind "%s" start nothing.', left(p_delivery ->> 'event', 100))
     when p_delivery ->> 'ref' not like 'refs/heads/%' then 'Only pushes to branches plan modules.'
     when p_delivery -> 'is_deleted' = 'true' then 'The branch was deleted.' end
@@ -11570,7 +11580,7 @@ begin
     after_commit, pull_request, sender, body_sha256, verdict, reason, decided_at)
   values (v_connection.org_id, p_connection, p_delivery ->> 'delivery_id', left(p_delivery ->> 'event', 100),
     left(p_delivery ->> 'action', 100), p_delivery ->> 'ref', p_delivery ->> 'before', p_delivery ->> 'after',
-    (p_delivery ->> 'pull_request')::integer, left(p_delivery ->> 'sender', 200), p_delivery ->> 'body_sha256',
+    (p_delivery #>> '{pull,number}')::integer, left(p_delivery ->> 'sender', 200), p_delivery ->> 'body_sha256',
     case when v_reason is null then 'PENDING' else 'IGNORED' end, v_reason, case when v_reason is not null then now()
       end)
   on conflict (connection_id, delivery_id) do nothing returning * into v_row;
@@ -11580,10 +11590,14 @@ begin
     return jsonb_build_object('is_new', false, 'verdict', v_row.verdict, 'reason', v_row.reason);
   end if;
   update public.git_connections set last_delivery_at = now() where id = p_connection;
+  if p_delivery -> 'pull' is not null and p_delivery #> '{pull,is_fork}' = 'false' then
+    perform private.note_pull_request(v_connection, p_delivery);
+  end if;
   if v_reason is null then
     update public.git_deliveries as d set job_id = r.job, verdict = case when r.job is null then 'NOTHING'
       else 'PENDING' end, reason = case when r.job is null then 'No module uses this repository.' end
-    from (select private.request_resolve(v_connection, format('A push to %s', substr(v_row.ref, 12))) as job) as r
+    from (select private.request_resolve(v_connection, coalesce('Pull request ' || v_row.pull_request,
+      'A push to ' || substr(v_row.ref, 12), 'An event')) as job) as r
     where d.id = v_row.id returning d.* into v_row;
   end if;
   return jsonb_build_object('is_new', true, 'verdict', v_row.verdict, 'reason', v_row.reason);
@@ -11824,6 +11838,175 @@ $$;
 comment on function private.set_module_git is
   'Changes how a module follows its repository {is_on, branch, paths, apply}. Operators.';
 grant execute on function private.set_module_git to authenticated;
+
+-- ==================== schemas/pull_requests.sql
+
+-- Pull requests: what a module would be if the request were merged now. The runner that reads the repository merges
+-- head and base itself, and a module whose folders differ from the base is planned from that merge. Such a plan is
+-- never applied, gets no identity, and ends when a newer one of the same pull request takes its place. Nothing is run
+-- for forks: a plan runs code.
+
+create table public.pull_requests (
+  connection_id uuid not null references public.git_connections (id) on delete cascade,
+  number integer not null check (number > 0),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  title text not null default '' check (length(title) <= 500),
+  sender text check (length(sender) <= 200),
+  base text not null check (length(base) between 1 and 200),
+  head_commit text not null check (head_commit ~ '^[0-9a-f]{40,64}$'),
+  is_open boolean not null default true,
+  problem text check (length(problem) <= 1000),
+  planned jsonb not null default '{}',
+  updated_at timestamptz not null default now(),
+  primary key (connection_id, number)
+);
+create index pull_requests_org_id_idx on public.pull_requests (org_id, updated_at desc);
+alter table public.pull_requests enable row level security;
+grant select on public.pull_requests to authenticated, service_role;
+create policy "Members see pull requests of their repositories" on public.pull_requests
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.pull_requests is 'Pull requests that were announced and are no forks.';
+comment on column public.pull_requests.connection_id is 'The repository.';
+comment on column public.pull_requests.number is 'Its number at the provider.';
+comment on column public.pull_requests.sender is 'Who last changed it, as the provider says.';
+comment on column public.pull_requests.base is 'The branch that it would be merged into.';
+comment on column public.pull_requests.head_commit is 'Its newest commit that was announced or read.';
+comment on column public.pull_requests.title is 'Its title at the provider.';
+comment on column public.pull_requests.is_open is 'Whether it is planned: open, and no draft.';
+comment on column public.pull_requests.problem is 'Why it cannot be planned, such as a conflict; null: it can.';
+comment on column public.pull_requests.planned is 'The fingerprint of each module that was planned for it.';
+create trigger touch before update on public.pull_requests for each row execute function private.touch_updated_at();
+create trigger wake after insert or update on public.pull_requests
+  for each row execute function private.wake_for_row();
+
+-- Notes a pull request as it was announced; ends the plans of one that is closed.
+create function private.note_pull_request(p_connection public.git_connections, p_delivery jsonb) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_pull pg_catalog.jsonb := p_delivery -> 'pull';
+  v_number integer := v_pull ->> 'number';
+  v_is_open boolean := v_pull -> 'is_open' = 'true' and v_pull -> 'is_draft' <> 'true';
+begin
+  insert into public.pull_requests as r (connection_id, number, org_id, title, sender, base, head_commit, is_open)
+  values (p_connection.id, v_number, p_connection.org_id, left(coalesce(v_pull ->> 'title', ''), 500),
+    left(p_delivery ->> 'sender', 200), v_pull ->> 'base', v_pull ->> 'head_commit', v_is_open)
+  on conflict (connection_id, number) do update set title = excluded.title, sender = excluded.sender,
+    base = excluded.base, head_commit = excluded.head_commit, is_open = excluded.is_open,
+    planned = case when excluded.is_open then r.planned else '{}' end;
+  if not v_is_open then
+    perform private.supersede_plans(p_connection.org_id, array(select m.id
+      from private.modules_of_connection(p_connection) as m), v_number::pg_catalog.text,
+      'The pull request was closed.');
+  end if;
+end;
+$$;
+
+-- The pull requests that a runner merges.
+create function private.pull_work(p_connection public.git_connections) returns jsonb
+language sql stable set search_path = '' as $$
+  select coalesce(jsonb_agg(jsonb_build_object('number', r.number, 'base', r.base, 'ref', format(
+    case when p_connection.provider = 'gitlab' then 'refs/merge-requests/%s/head' else 'refs/pull/%s/head' end,
+    r.number)) order by r.number), '[]')
+  from public.pull_requests as r where r.connection_id = p_connection.id and r.is_open
+$$;
+
+-- What a runner found out about a pull request, judged for each module of the repository.
+create function private.judge_pull(
+  p_connection public.git_connections, p_pull public.pull_requests, p_found jsonb
+) returns setof private.git_finding
+language sql stable set search_path = '' as $$
+  select m.id, m.path, p_pull.base, p_pull.head_commit, f.value ->> 'fingerprint', 'never',
+    f.value ->> 'fingerprint' <> f.value ->> 'base_fingerprint'
+      and f.value ->> 'fingerprint' is distinct from p_pull.planned ->> m.id::pg_catalog.text,
+    case when p_found ->> 'problem' is not null then left(p_found ->> 'problem', 500)
+      when f.value is null then format('It does not follow %s, has no folder there, or is switched off.', p_pull.base)
+      when f.value ->> 'fingerprint' = f.value ->> 'base_fingerprint' then 'Nothing under its folders changes.'
+      when f.value ->> 'fingerprint' = p_pull.planned ->> m.id::pg_catalog.text
+        then 'The same content was planned for this pull request.'
+      else 'Its folders change.' end
+  from private.modules_of_connection(p_connection) as m
+  left join jsonb_array_elements(case when jsonb_typeof(p_found -> 'modules') = 'array' then p_found -> 'modules'
+    else '[]' end) as f on f.value ->> 'id' = m.id::pg_catalog.text
+$$;
+
+-- Plans the merge of a pull request, in place of older plans of it; the set, or null where nothing is to be planned.
+create function private.plan_pull(
+  p_connection public.git_connections, p_pull public.pull_requests, p_findings private.git_finding[], p_found jsonb
+) returns uuid
+language plpgsql set search_path = '' as $$
+declare
+  v_modules pg_catalog.uuid[] := array(select f.module_id from unnest(p_findings) as f where f.is_planned
+    order by f.path);
+  v_number pg_catalog.text := p_pull.number;
+begin
+  -- Also of modules that it changes no more.
+  perform private.supersede_plans(p_connection.org_id, array(select f.module_id from unnest(p_findings) as f
+    where f.fingerprint is distinct from p_pull.planned ->> f.module_id::pg_catalog.text), v_number,
+    'The pull request has other content now.');
+  update public.pull_requests set problem = left(p_found ->> 'problem', 1000), head_commit = coalesce(
+    p_found ->> 'head_commit', head_commit), planned = (select coalesce(jsonb_object_agg(f.module_id, f.fingerprint),
+    '{}') from unnest(p_findings) as f where f.is_planned
+      or f.fingerprint = p_pull.planned ->> f.module_id::pg_catalog.text)
+  where connection_id = p_pull.connection_id and number = p_pull.number;
+  if v_modules = '{}' then
+    return null;
+  end if;
+  return private.plan_commit(p_connection, v_modules, jsonb_build_object('pull_request', p_pull.number, 'branch',
+    p_pull.base, 'head_commit', p_found ->> 'head_commit', 'base_commit', p_found ->> 'base_commit', 'title',
+    p_pull.title, 'author', p_pull.sender, 'merge', jsonb_build_object('base', p_found ->> 'base_commit', 'head',
+      p_found ->> 'head_commit', 'ref', p_found ->> 'ref')),
+    jsonb_build_object('reason', format('#%s: %s', p_pull.number, p_pull.title)),
+    format('git (#%s@%s)', p_pull.number, left(p_found ->> 'head_commit', 7)));
+end;
+$$;
+
+-- Answers the deliveries of a pull request; one that no delivery announced was found by the poll.
+create function private.answer_pull(
+  p_job public.provision_jobs, p_pull public.pull_requests, p_findings private.git_finding[], p_set uuid,
+  p_problem text
+) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if p_set is not null and not exists (select from public.git_deliveries as d where d.job_id = p_job.id
+    and d.verdict = 'PENDING' and d.pull_request = p_pull.number) then
+    insert into public.git_deliveries (org_id, connection_id, delivery_id, event, pull_request, job_id)
+    values (p_job.org_id, p_job.target_connection_id, format('poll:%s:#%s', p_job.id, p_pull.number), 'poll',
+      p_pull.number, p_job.id) on conflict do nothing;
+  end if;
+  update public.git_deliveries set decided_at = now(), verdict = case when p_set is null then 'NOTHING'
+      else 'PLANNED' end, set_ids = case when p_set is null then '{}' else array[p_set] end,
+    reason = case when p_problem is not null then left(p_problem, 1000) when p_set is null
+      then 'Nothing to plan: no module would have other content.'
+      else format('Planned %s of %s modules.', (select count(*) from unnest(p_findings) as f where f.is_planned),
+        cardinality(p_findings)) end,
+    modules = (select coalesce(jsonb_agg(jsonb_build_object('path', f.path, 'verdict', case when f.is_planned
+      then 'PLANNED' else 'NOTHING' end, 'reason', f.reason) order by f.path), '[]') from unnest(p_findings) as f)
+  where job_id = p_job.id and verdict = 'PENDING' and pull_request = p_pull.number;
+end;
+$$;
+
+-- What follows for pull requests from a reading of their repository.
+create function private.decide_pulls(p_job public.provision_jobs, p_connection public.git_connections) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_found pg_catalog.jsonb;
+  v_pull public.pull_requests;
+  v_findings private.git_finding[];
+begin
+  for v_found in select e.value from jsonb_array_elements(case when jsonb_typeof(
+    p_job.result #> '{git,pull_requests}') = 'array' then p_job.result #> '{git,pull_requests}' else '[]' end) as e loop
+    select * into v_pull from public.pull_requests where connection_id = p_connection.id and is_open
+      and number = (v_found ->> 'number')::integer for update;
+    continue when v_pull.number is null;
+    v_findings := array(select f from private.judge_pull(p_connection, v_pull, v_found) as f);
+    perform private.answer_pull(p_job, v_pull, v_findings, private.plan_pull(p_connection, v_pull, v_findings, v_found),
+      v_found ->> 'problem');
+  end loop;
+  update public.git_deliveries set verdict = 'NOTHING', decided_at = now(),
+    reason = 'Nothing has changed since the last reading.'
+  where job_id = p_job.id and verdict = 'PENDING' and pull_request is not null;
+end;
+$$;
 
 -- ==================== schemas/schedules.sql
 

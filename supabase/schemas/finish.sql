@@ -77,9 +77,10 @@ declare
   v_has_changes boolean := p_job.plan_summary -> 'has_changes' = 'true';
   v_looks boolean := p_job.type = 'DRIFT' or p_job.type = 'PLAN' and v_options -> 'refresh_only' = 'true';
 begin
-  -- A look beside a held state, at some resources alone or at what a destroy would do says nothing about the module.
-  if v_options ? 'inspects' or v_options -> 'destroy' = 'true' or jsonb_typeof(p_job.plan_summary) is distinct
-    from 'object' then
+  -- A look beside a held state, at a pull request, at some resources alone or at what a destroy would do says nothing
+  -- about the module.
+  if v_options ? 'inspects' or v_options #> '{git,pull_request}' is not null or v_options -> 'destroy' = 'true'
+    or jsonb_typeof(p_job.plan_summary) is distinct from 'object' then
     return;
   end if;
   if v_looks and v_has_changes then

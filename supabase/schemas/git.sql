@@ -234,7 +234,8 @@ $$;
 -- What a runner has to read: branches, folders and paths of the modules, and the commits that were applied.
 create function private.resolve_work(p_connection public.git_connections) returns jsonb
 language sql stable set search_path = '' as $$
-  select jsonb_build_object('url', min(m.source ->> 'url'), 'modules', coalesce(jsonb_agg(jsonb_build_object(
+  select jsonb_build_object('url', (array_agg(m.source ->> 'url' order by m.path))[1], 'pull_requests',
+    private.pull_work(p_connection), 'modules', coalesce(jsonb_agg(jsonb_build_object(
     'id', m.id, 'branch', coalesce(g.branch, m.source ->> 'ref'),
     'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths), '[]'),
     'applied_commit', case when g.applied_fingerprint is null then g.applied_commit end) order by m.path)
@@ -312,7 +313,7 @@ $$;
 
 -- Plans modules at a commit as one set; those whose state is in use are placed by the sweep.
 create function private.plan_commit(
-  p_connection public.git_connections, p_modules uuid[], p_git jsonb, p_options jsonb
+  p_connection public.git_connections, p_modules uuid[], p_git jsonb, p_options jsonb, p_label text
 ) returns uuid
 language plpgsql set search_path = '' as $$
 declare
@@ -321,7 +322,7 @@ begin
   insert into public.job_sets (org_id, type, path, options, created_by_label)
   values (p_connection.org_id, 'PLAN', '', jsonb_build_object('priority', 120, 'git', p_git || jsonb_build_object(
     'connection_id', p_connection.id, 'repository', p_connection.repository)) || p_options,
-    format('git (%s@%s)', p_git ->> 'branch', left(p_git ->> 'commit', 7))) returning * into v_set;
+    p_label) returning * into v_set;
   insert into private.set_members (set_id, module_id, org_id)
   select v_set.id, m, p_connection.org_id from unnest(p_modules) as m;
   perform private.try_place(v_set, 2000);
@@ -367,7 +368,7 @@ begin
       v_group.branch) || coalesce(p_found #> array['commits', v_group.commit], '{}'),
       jsonb_build_object('confirm', v_group.apply = 'after_merge', 'reason', format('%s@%s', v_group.branch,
         left(v_group.commit, 7)) || coalesce(': ' || left(p_found #>> array['commits', v_group.commit, 'subject'], 300),
-        '')));
+        '')), format('git (%s@%s)', v_group.branch, left(v_group.commit, 7)));
     v_sets := jsonb_set(v_sets, array[v_group.branch],
       coalesce(v_sets -> v_group.branch, '[]') || to_jsonb(v_set));
     update public.module_git set seen_set_id = v_set where module_id = any (v_group.modules);
@@ -406,7 +407,7 @@ declare
 begin
   for v_branch in select k from jsonb_object_keys(p_sets) as k where not exists (
     select from public.git_deliveries as d where d.job_id = p_job.id and d.verdict = 'PENDING'
-      and (d.ref is null or d.ref = 'refs/heads/' || k)) loop
+      and d.pull_request is null and (d.ref is null or d.ref = 'refs/heads/' || k)) loop
     insert into public.git_deliveries (org_id, connection_id, delivery_id, event, ref, job_id)
     values (p_job.org_id, p_job.target_connection_id, format('poll:%s:%s', p_job.id, v_branch), 'poll',
       'refs/heads/' || v_branch, p_job.id) on conflict do nothing;
@@ -430,7 +431,7 @@ begin
     from unnest(p_findings) as f
     cross join lateral (select o.ref is null or o.ref = 'refs/heads/' || f.branch as is_own) as v
   ) as s
-  where d.id = o.id and o.job_id = p_job.id and o.verdict = 'PENDING';
+  where d.id = o.id and o.job_id = p_job.id and o.verdict = 'PENDING' and o.pull_request is null;
 end;
 $$;
 
@@ -454,6 +455,7 @@ begin
     work_digest = v_found ->> 'digest'
   where id = p_connection.id;
   perform private.answer_deliveries(p_job, v_findings, v_sets);
+  perform private.decide_pulls(p_job, p_connection);
 end;
 $$;
 
@@ -523,7 +525,12 @@ grant execute on function private.refuse_git_delivery to service_role;
 -- The verdict on a delivery that needs no look at the repository; null where it needs one.
 create function private.early_verdict(p_delivery jsonb) returns text
 language sql immutable set search_path = '' as $$
-  select case when p_delivery ->> 'event' is distinct from 'push'
+  select case when p_delivery ->> 'event' = 'pull_request' then case
+      when p_delivery -> 'pull' is null then 'The event has no pull request that can be read.'
+      when p_delivery #> '{pull,is_fork}' = 'true' then 'It comes from a fork, so nothing is run for it.'
+      when p_delivery #> '{pull,is_open}' <> 'true' then 'The pull request is closed.'
+      when p_delivery #> '{pull,is_draft}' = 'true' then 'It is a draft.' end
+    when p_delivery ->> 'event' is distinct from 'push'
       then format('Events of the kind "%s" start nothing.', left(p_delivery ->> 'event', 100))
     when p_delivery ->> 'ref' not like 'refs/heads/%' then 'Only pushes to branches plan modules.'
     when p_delivery -> 'is_deleted' = 'true' then 'The branch was deleted.' end
@@ -544,7 +551,7 @@ begin
     after_commit, pull_request, sender, body_sha256, verdict, reason, decided_at)
   values (v_connection.org_id, p_connection, p_delivery ->> 'delivery_id', left(p_delivery ->> 'event', 100),
     left(p_delivery ->> 'action', 100), p_delivery ->> 'ref', p_delivery ->> 'before', p_delivery ->> 'after',
-    (p_delivery ->> 'pull_request')::integer, left(p_delivery ->> 'sender', 200), p_delivery ->> 'body_sha256',
+    (p_delivery #>> '{pull,number}')::integer, left(p_delivery ->> 'sender', 200), p_delivery ->> 'body_sha256',
     case when v_reason is null then 'PENDING' else 'IGNORED' end, v_reason, case when v_reason is not null then now()
       end)
   on conflict (connection_id, delivery_id) do nothing returning * into v_row;
@@ -554,10 +561,14 @@ begin
     return jsonb_build_object('is_new', false, 'verdict', v_row.verdict, 'reason', v_row.reason);
   end if;
   update public.git_connections set last_delivery_at = now() where id = p_connection;
+  if p_delivery -> 'pull' is not null and p_delivery #> '{pull,is_fork}' = 'false' then
+    perform private.note_pull_request(v_connection, p_delivery);
+  end if;
   if v_reason is null then
     update public.git_deliveries as d set job_id = r.job, verdict = case when r.job is null then 'NOTHING'
       else 'PENDING' end, reason = case when r.job is null then 'No module uses this repository.' end
-    from (select private.request_resolve(v_connection, format('A push to %s', substr(v_row.ref, 12))) as job) as r
+    from (select private.request_resolve(v_connection, coalesce('Pull request ' || v_row.pull_request,
+      'A push to ' || substr(v_row.ref, 12), 'An event')) as job) as r
     where d.id = v_row.id returning d.* into v_row;
   end if;
   return jsonb_build_object('is_new', true, 'verdict', v_row.verdict, 'reason', v_row.reason);

@@ -256,16 +256,6 @@ def test_a_module_that_only_plans_gets_no_apply(site: Site) -> None:
     assert world.owner.rows("select id from public.provision_jobs where plan_job_id = %s", plan["id"]) == []
 
 
-def test_the_plan_of_a_pull_request_is_never_applied(world: World, org: Organization) -> None:
-    runner = org.runner("one", is_assigned_to_all_modules=True)
-    job = org.enqueue("net/vpc")
-    pull = "update public.provision_jobs set payload = jsonb_set(payload, '{options,git}', '{\"pull_request\": 7}') where id = %s"
-    world.owner.connection.execute(pull, [job])
-    runner.finish(runner.claim_one(), p_plan_summary={"has_changes": True})
-    with refused("RY409", "planned a pull request, and is never applied."):
-        org.enqueue("net/vpc", "APPLY", plan_job_id=job)
-
-
 def test_a_set_of_all_modules_starts_beside_one_of_a_push(site: Site) -> None:
     world, org, _, connection = site
     first_reading(site)

@@ -15,6 +15,8 @@ SHA_OF_NOTHING = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b8
 SEALED = "s1." + "x" * 60
 RULE = {"channel": "webhook", "events": ["job.failed"], "address": SEALED, "address_hint": "…abcd"}
 REPOSITORY = {"provider": "gitea", "url": "https://git.example.com/a/b", "webhook_secret": SEALED}
+PULL = {"number": 1, "base": "main", "head_commit": "a" * 40, "is_fork": False, "is_draft": True, "is_open": True}
+PULL_REQUEST = {"delivery_id": "1", "event": "pull_request", "pull": PULL}
 RANKS = ["viewer", "operator", "admin", "owner"]
 LEAST_ROLE = {"Members.": "viewer", "Operators": "operator", "Admins": "admin", "Owners.": "owner"}
 
@@ -88,7 +90,7 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
     rule = org.owner.call("create_notification_rule", p_org=org.id, p_spec=RULE)["id"]
     delivery = org.owner.call("test_notification_rule", p_rule=rule)["id"]
     connection = org.owner.call("connect_repository", p_org=org.id, p_spec=REPOSITORY)["id"]
-    world.service.call("receive_git_delivery", p_connection=connection, p_delivery={"delivery_id": "1", "event": "x"})
+    world.service.call("receive_git_delivery", p_connection=connection, p_delivery=PULL_REQUEST)
     org.owner.call("set_module_git", p_module=org.modules["a/c"], p_spec={})
     made = org.owner.call("start_set", p_org=org.id, p_type="DRIFT", p_path="a")["id"]
     org.owner.call("set_update_policy", p_org=org.id, p_spec={"mode": "OFF"})

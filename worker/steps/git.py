@@ -49,14 +49,38 @@ async def fetch_git(space: Workspace, source: Mapping[str, Any]) -> str:
     """Fetch one ref, check it out, and return the commit."""
     url, ref = str(source.get("url") or ""), str(source.get("commit") or source.get("ref") or "HEAD")
     _check(url, ref)
+    merge = source.get("merge")
     async with Git.opened(space, url) as git:
-        await git.run("checkout", "--quiet", "--detach", await git.fetch_ref(ref))
+        fetched = await _fetch_merge(git, merge) if isinstance(merge, dict) else await git.fetch_ref(ref)
+        await git.run("checkout", "--quiet", "--detach", fetched)
         if Path(space.source / ".gitmodules").is_file():
             # Any other way to update than a checkout may be a command.
             await git.run("submodule", "update", "--quiet", "--init", "--recursive", "--checkout", "--depth=1")
         commit = await git.commit()
+    if isinstance(merge, dict):
+        space.say(f"Checked out the merge of {merge['head']} into {merge['base']}")
+        return str(merge["head"])
     space.say(f"Checked out {ref} at {commit}")
     return commit
+
+
+async def _fetch_merge(git: "Git", merge: Mapping[str, Any]) -> str:
+    """Merge the two commits of a pull request, and return the commit."""
+    base, head = str(merge.get("base")), str(merge.get("head"))
+    if not _COMMIT.match(base) or not _COMMIT.match(head):
+        raise JobFailed("The pull request names no commits.", code="bad_source")
+    await git.run("fetch", "--quiet", "--no-tags", "--filter=blob:none", "origin", base, head)
+    if (tree := await merge_tree(git, base, head)) is None:
+        raise JobFailed("The pull request conflicts with its base.", code="bad_source", hint="Merge the base into it.")
+    who = ("-c", "user.name=Runyard", "-c", "user.email=runyard@localhost")
+    return (await git.read(*who, "commit-tree", tree, "-p", base, "-p", head, "-m", "Merge for a plan")).strip()
+
+
+async def merge_tree(git: "Git", base: str, head: str) -> str | None:
+    """Merge two commits without touching a file, and return the tree; none for a conflict."""
+    printed = (await git.read("merge-tree", "--write-tree", "--no-messages", base, head, ok=(0, 1))).splitlines()
+    # One line is the tree alone; after a conflict its files follow.
+    return printed[0] if len(printed) == 1 else None
 
 
 class Git:

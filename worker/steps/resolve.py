@@ -10,13 +10,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from worker.attempt.workspace import Workspace
 from worker.errors import JobFailed
 from worker.steps.fingerprint import CODE_FILES, SOURCE_LINE, Tree, read_entries, read_uses
-from worker.steps.git import Git
+from worker.steps.git import Git, merge_tree
 
 # Trees, and files as small as code is: what is larger changes hashes all the same.
 _FILTER = "--filter=blob:limit=64k"
 # Each is a fetch of its own; the next reading looks at others.
 _MOST_OLD_COMMITS = 20
-_REMOTE = "refs/remotes/origin/"
+_REMOTE = "refs/runyard/"
 _BRANCH = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./@+-]{0,199}\Z")
 
 
@@ -35,12 +35,21 @@ class ModuleWork(_Part):
     applied_commit: str | None = None
 
 
+class PullWork(_Part):
+    """One pull request that is merged to see what it would change."""
+
+    number: int
+    base: str
+    ref: str
+
+
 class Work(_Part):
     """What the server wants to know."""
 
     url: str
     digest: str
     modules: list[ModuleWork]
+    pull_requests: list[PullWork] = Field(default_factory=list)
     known_heads: dict[str, str] = Field(default_factory=dict)
 
 
@@ -78,11 +87,13 @@ class Reading:
             return {"heads": heads}
         await self._fetch(heads)
         modules = [await self._module(each) for each in self.work.modules]
+        pulls = [await self._pull(each) for each in self.work.pull_requests]
         self.summary = f"Read {len(heads)} branches for {len(modules)} modules."
         return {
-            "heads": {f"refs/heads/{branch}": commit for branch, commit in self.commits.items()},
+            "heads": self.commits,
             "modules": modules,
-            "commits": {commit: await self._describe(commit) for commit in sorted(set(self.commits.values()))},
+            "pull_requests": pulls,
+            "commits": {self.commits[ref]: await self._describe(self.commits[ref]) for ref in sorted(self.commits)},
         }
 
     def _branch(self, module: ModuleWork) -> str:
@@ -90,30 +101,39 @@ class Reading:
 
     async def _advertised(self) -> dict[str, str]:
         """Where the branches are that modules follow, without fetching anything."""
-        listing = await self.git.read("ls-remote", "--symref", "origin", "HEAD", "refs/heads/*")
+        pulls = {pull.ref for pull in self.work.pull_requests}
+        listing = await self.git.read("ls-remote", "--symref", "origin", "HEAD", "refs/heads/*", *sorted(pulls))
         found: dict[str, str] = {}
         for what, _, ref in (line.partition("\t") for line in listing.splitlines()):
             if ref == "HEAD" and what.startswith("ref: refs/heads/"):
                 self.default = what.removeprefix("ref: refs/heads/")
-            elif ref.startswith("refs/heads/"):
+            elif ref.startswith("refs/heads/") or ref in pulls:
                 found[ref] = what
-        wanted = {f"refs/heads/{self._branch(module)}" for module in self.work.modules}
+        wanted = pulls | {f"refs/heads/{self._branch(module)}" for module in self.work.modules}
+        wanted |= {f"refs/heads/{pull.base}" for pull in self.work.pull_requests}
         return {ref: found[ref] for ref in sorted(wanted & found.keys()) if _BRANCH.match(ref)}
 
     async def _fetch(self, heads: Iterable[str]) -> None:
-        specs = [f"+{ref}:{_REMOTE}{ref.removeprefix('refs/heads/')}" for ref in heads]
+        specs = [f"+{ref}:{_REMOTE}{ref}" for ref in heads]
         if specs:
             await self.git.run("fetch", "--quiet", "--depth=1", "--no-tags", _FILTER, "origin", *specs)
+        if self.work.pull_requests:
+            # A merge needs the history, but of it no files.
+            more = ("--unshallow", "--filter=blob:none") if await self._is_shallow() else ("--filter=blob:none",)
+            await self.git.run("fetch", "--quiet", "--no-tags", *more, "origin", *specs)
         # A branch may have moved since it was listed.
         listing = await self.git.read("for-each-ref", "--format=%(objectname) %(refname)", _REMOTE)
         for line in listing.splitlines():
             commit, _, ref = line.partition(" ")
             self.commits[ref.removeprefix(_REMOTE)] = commit
 
+    async def _is_shallow(self) -> bool:
+        return (await self.git.read("rev-parse", "--is-shallow-repository")).strip() == "true"
+
     async def _module(self, module: ModuleWork) -> dict[str, Any]:
         branch = self._branch(module)
         report: dict[str, Any] = {"id": module.id, "branch": branch}
-        if (commit := self.commits.get(branch)) is None:
+        if (commit := self.commits.get(f"refs/heads/{branch}")) is None:
             return {**report, "problem": f'The repository has no branch "{branch}".'}
         tree = await self._tree(commit)
         if not tree.has(module.folder):
@@ -124,6 +144,27 @@ class Reading:
             **report, "commit": commit, "watched": watched, "fingerprint": tree.fingerprint(watched),
             "applied_fingerprint": applied,
         }  # fmt: skip
+
+    async def _pull(self, pull: PullWork) -> dict[str, Any]:
+        base, head = self.commits.get(f"refs/heads/{pull.base}"), self.commits.get(pull.ref)
+        report: dict[str, Any] = {
+            "number": pull.number, "ref": pull.ref, "base_commit": base, "head_commit": head, "modules": [],
+        }  # fmt: skip
+        if base is None or head is None:
+            return {**report, "problem": f"The repository has no {pull.ref if head is None else pull.base}."}
+        try:
+            merged = await merge_tree(self.git, base, head)
+        except JobFailed as error:
+            return {**report, "problem": f"It cannot be merged: {error.message}"}
+        if merged is None:
+            return {**report, "problem": f"It conflicts with {pull.base}. Merge {pull.base} into it first."}
+        before, after = await self._tree(base), await self._tree(merged)
+        for module in self.work.modules:
+            if self._branch(module) == pull.base and after.has(module.folder):
+                old = before.fingerprint(before.watched(module.folder, module.paths))
+                new = after.fingerprint(after.watched(module.folder, module.paths))
+                report["modules"].append({"id": module.id, "fingerprint": new, "base_fingerprint": old})
+        return report
 
     async def _applied_fingerprint(self, module: ModuleWork) -> str | None:
         """Look at the commit that was applied; one that the repository has no more is compared with nothing."""

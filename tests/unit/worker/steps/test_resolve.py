@@ -12,6 +12,7 @@ from tests.unit.worker.workspaces import log_of, open_workspace
 from worker.attempt.workspace import Workspace
 from worker.enums import JobType
 from worker.errors import JobFailed
+from worker.steps.git import fetch_git
 from worker.steps.resolve import resolve
 
 pytestmark = pytest.mark.anyio
@@ -34,6 +35,7 @@ class Place:
         self.origin = make_repository(base / "origin", FILES)
         self.url = str(self.origin)
         self.readings = 0
+        self.environ = {"RUNYARD__ENGINE__ISOLATION__READONLYPATHS": str(base)}
         self.space: Workspace | None = None
 
     def commit(self, **files: str) -> str:
@@ -55,7 +57,7 @@ class Place:
         self.readings += 1
         self.space = open_workspace(
             self.base / f"runner-{self.readings}", kind=JobType.RESOLVE, network=Network(lambda *_: answer),
-            environ={"RUNYARD__ENGINE__ISOLATION__READONLYPATHS": str(self.base)},
+            environ=self.environ,
         )  # fmt: skip
         await resolve(self.space)
         found: dict[str, Any] = self.space.result["git"]
@@ -160,6 +162,69 @@ async def test_heads_that_have_not_moved_are_not_fetched(place: Place) -> None:
     assert "git fetch" not in log_of(place.space)
     place.commit()
     assert "modules" in await place.read({"folder": "vpc"}, known_heads=heads)
+
+
+def announce(place: Place, number: int, *, base: str = "main") -> dict[str, Any]:
+    """What a provider has for a pull request of what is checked out, and what the server asks about it."""
+    git(place.origin, "update-ref", f"refs/pull/{number}/head", "HEAD")
+    return {"number": number, "base": base, "ref": f"refs/pull/{number}/head"}
+
+
+async def test_a_pull_request_is_read_as_its_merge_with_the_base(place: Place) -> None:
+    git(place.origin, "checkout", "-q", "-b", "feature")
+    head = place.commit(vpc__main="locals { feature = true }\n")
+    pull = announce(place, 7)
+    git(place.origin, "checkout", "-q", "main")
+    place.commit(dns__main="locals { moved = true }\n")
+    modules = ({"folder": "vpc"}, {"folder": "dns"}, {"folder": "shared", "branch": "feature"})
+    found = await place.read(*modules, pull_requests=[pull])
+    (report,) = found["pull_requests"]
+    assert (report["number"], report["head_commit"], report["base_commit"]) == (7, head, place.head("main"))
+    vpc, dns = report["modules"]
+    assert vpc["fingerprint"] != vpc["base_fingerprint"]
+    assert dns["fingerprint"] == dns["base_fingerprint"], "what only the base has changed is no change of the request"
+    assert found["heads"]["refs/pull/7/head"] == head
+    assert await place.read(*modules, pull_requests=[pull], known_heads=found["heads"]) == {
+        "digest": "d",
+        "heads": found["heads"],
+    }
+
+
+async def test_a_conflict_and_a_missing_ref_are_problems_of_their_pull_request_alone(place: Place) -> None:
+    git(place.origin, "checkout", "-q", "-b", "feature")
+    place.commit(vpc__main="locals { feature = true }\n")
+    pull = announce(place, 7)
+    git(place.origin, "checkout", "-q", "main")
+    place.commit(vpc__main="locals { other = true }\n")
+    git(place.origin, "checkout", "-q", "--orphan", "elsewhere")
+    place.commit(vpc__main="locals { unrelated = true }\n")
+    stray = announce(place, 8)
+    gone = {"number": 9, "base": "main", "ref": "refs/pull/9/head"}
+    found = await place.read({"folder": "vpc"}, pull_requests=[pull, stray, gone])
+    conflict, unrelated, missing = (report["problem"] for report in found["pull_requests"])
+    assert conflict == "It conflicts with main. Merge main into it first."
+    assert unrelated.startswith("It cannot be merged:")
+    assert missing == "The repository has no refs/pull/9/head."
+    assert found["modules"][0]["fingerprint"]
+
+
+async def test_the_plan_of_a_pull_request_fetches_that_merge(place: Place) -> None:
+    base = place.head()
+    git(place.origin, "checkout", "-q", "-b", "feature")
+    head = place.commit(vpc__main="locals { feature = true }\n")
+    announce(place, 7)
+    git(place.origin, "checkout", "-q", "main")
+    moved = place.commit(dns__main="locals { moved = true }\n")
+    await place.read({"folder": "vpc"})
+    assert place.space is not None
+    space = open_workspace(place.base / "planner", environ=place.environ)
+    source = {"url": place.url, "ref": "main", "merge": {"base": moved, "head": head, "ref": "refs/pull/7/head"}}
+    assert await fetch_git(space, source) == head
+    assert "feature" in (space.source / "vpc/main.tf").read_text()
+    assert "moved" in (space.source / "dns/main.tf").read_text()
+    space = open_workspace(place.base / "refuser", environ=place.environ)
+    with pytest.raises(JobFailed):
+        await fetch_git(space, {**source, "merge": {"base": base, "head": "--upload-pack=x"}})
 
 
 async def test_a_repository_that_is_not_there_fails_the_job(place: Place) -> None:

@@ -18,14 +18,8 @@ from worker.steps.identity import give_identities
 
 async def prepare(space: Workspace) -> None:
     """Make the directory, check that the engine is there, and put the environment together."""
-    if space.context.isolation and (warning := space.context.isolation.warning):
-        space.say(warning)
     check_engine(space)
-    try:
-        for folder in (space.root, space.root / "source", space.root / "tmp", space.root / "home"):
-            folder.mkdir(parents=True, mode=0o700)
-    except OSError as error:
-        raise no_directory(error) from error
+    await make_folders(space)
     space.variables = JobVariables.of(await space.context.server.variables(space.ref))
     space.log.redactor.add(*space.variables.secrets())
     space.env = await build_environment(space)
@@ -35,6 +29,17 @@ async def prepare(space: Workspace) -> None:
     space.say(
         f"Job {space.job.id}, attempt {space.job.attempt}, on {runner}: {space.job.type} of {space.spec.module.path}"
     )
+
+
+async def make_folders(space: Workspace) -> None:
+    """Make the job's directory."""
+    if space.context.isolation and (warning := space.context.isolation.warning):
+        space.say(warning)
+    try:
+        for folder in (space.root, space.root / "source", space.root / "tmp", space.root / "home"):
+            folder.mkdir(parents=True, mode=0o700)
+    except OSError as error:
+        raise no_directory(error) from error
 
 
 def check_engine(space: Workspace) -> None:

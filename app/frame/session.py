@@ -62,6 +62,7 @@ class SessionState(Sparing, rx.State):
     can_admin: bool = False
     link: str = ""
     link_since: str = ""
+    is_unswept: bool = False
     runner_count: int = 0
     needs_me_count: int = 0
     module_count: int = 0
@@ -118,6 +119,7 @@ class SessionState(Sparing, rx.State):
         self._assign("is_counted", True)
         self._assign("link", store.link.value)
         self._assign("link_since", store.link_since)
+        self._assign("is_unswept", store.is_unswept)
         self._assign("runner_count", int(store.counts("workers").get("total") or 0))
         self._assign("latest_version", latest(store.rows("worker_releases")))
         self._assign("outdated_by_job", int(store.facets.get("updated_by_job") or 0))

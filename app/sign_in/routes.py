@@ -101,7 +101,9 @@ async def sign_in(runtime: Runtime, request: Request, fields: dict[str, str]) ->
     try:
         auth = await runtime.authorized.client.sign_in(fields.get("email", ""), fields.get("password", ""), address)
     except Refused as error:
-        # One sentence for every refusal, so that nobody learns which addresses exist.
+        if error.code == "over_request_rate_limit":
+            raise Refused("Too many attempts.", "Wait a minute and try again.") from error
+        # One sentence for every other refusal, so that nobody learns which addresses exist.
         raise Refused("Incorrect email or password.", "Check both and try again.") from error
     auth = await complete(runtime.authorized.client, auth, fields.get("code", ""), address)
     return await _welcome(runtime, request, auth)

@@ -232,9 +232,19 @@ begin
 end
 $$;
 comment on function public.delete_module is
-  'Removes a module from the tree, with its name as confirmation. What it created in the world stays. '
-  'Admins.';
+  'Removes a module from the tree, with its name as confirmation; refused while other modules depend on it. '
+  'What it created in the world stays. Admins.';
 grant execute on function public.delete_module to authenticated;
+
+create function public.delete_organization(p_org uuid, p_confirm_slug text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.delete_organization(p_org, p_confirm_slug);
+end
+$$;
+comment on function public.delete_organization is
+  'Removes an organisation without modules and runners, with its short name as confirmation. Owners.';
+grant execute on function public.delete_organization to authenticated;
 
 create function public.deploy_worker(p_org uuid, p_name text, p_cloud_identity uuid, p_region text,
   p_options jsonb default '{}'::jsonb) returns jsonb
@@ -336,6 +346,17 @@ comment on function public.explain_queue is
   'Why a queued job waits: the best 20 runners with one reason each, counts per reason, its place in line, '
   'and what would help. Members.';
 grant execute on function public.explain_queue to authenticated;
+
+create function public.explain_set(p_set uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.explain_set(p_set);
+end
+$$;
+comment on function public.explain_set is
+  'Why modules of a set have no job yet: which modules and jobs each one waits for, and which were left out '
+  'because of a failure; the first 500. Members.';
+grant execute on function public.explain_set to authenticated;
 
 create function public.finish_delivery(p_delivery bigint, p_lease uuid, p_result jsonb) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -488,6 +509,18 @@ $$;
 comment on function public.list_deliveries is
   'Messages, newest first, with status, attempt and what comes next. Admins.';
 grant execute on function public.list_deliveries to authenticated;
+
+create function public.list_dependencies(p_org uuid, p_path text default ''::text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_dependencies(p_org, p_path);
+end
+$$;
+comment on function public.list_dependencies is
+  'The modules at or below a path ("" is all) and those that they depend on or that depend on them, each '
+  'with its step in the order and the bound inputs that changed since its last apply; and the dependencies '
+  'between them. Members.';
+grant execute on function public.list_dependencies to authenticated;
 
 create function public.list_events(p_org uuid, p_search text default null::text, p_filters jsonb default
   '{}'::jsonb, p_limit integer default 50, p_offset integer default 0) returns jsonb
@@ -695,6 +728,17 @@ comment on function public.organization_makers is
   'Says who may make organisations on this installation, and whether the caller may.';
 grant execute on function public.organization_makers to authenticated;
 
+create function public.path_runners(p_org uuid, p_path text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.path_runners(p_org, p_path);
+end
+$$;
+comment on function public.path_runners is
+  'The runners that serve the modules of a path, in the order they are tried, each with the assignment that '
+  'counts: 200 at most, and how many there are. Members.';
+grant execute on function public.path_runners to authenticated;
+
 create function public.pause_rollout(p_rollout uuid) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -822,6 +866,16 @@ comment on function public.remove_cloud_worker is
   'Admins.';
 grant execute on function public.remove_cloud_worker to authenticated;
 
+create function public.remove_dependency(p_consumer uuid, p_producer uuid) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.remove_dependency(p_consumer, p_producer);
+end
+$$;
+comment on function public.remove_dependency is
+  'Removes a dependency with its bindings. Operators.';
+grant execute on function public.remove_dependency to authenticated;
+
 create function public.remove_member(p_org uuid, p_user uuid) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -904,6 +958,17 @@ comment on function public.renew_worker_session is
   'Notes that a live session gets a new token; refuses one that ended (but for an executor whose attempt '
   'holds the job), or whose token or account is not good any more. Edge functions only.';
 grant execute on function public.renew_worker_session to service_role;
+
+create function public.replace_dependencies(p_org uuid, p_path text, p_dependencies jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.replace_dependencies(p_org, p_path, p_dependencies);
+end
+$$;
+comment on function public.replace_dependencies is
+  'Replaces the dependencies of all modules at or below a path ("" is all) by a list of {consumer, '
+  'producer, bindings, cascades} with paths; all or nothing. Operators; admins for bindings.';
+grant execute on function public.replace_dependencies to authenticated;
 
 create function public.resolve_attention(p_job bigint, p_action text, p_proof text default null::text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -1076,6 +1141,18 @@ comment on function public.service_account_for is
   'there is none. Edge functions only.';
 grant execute on function public.service_account_for to service_role;
 
+create function public.set_dependency(p_consumer uuid, p_producer uuid, p_options jsonb default
+  '{}'::jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.set_dependency(p_consumer, p_producer, p_options);
+end
+$$;
+comment on function public.set_dependency is
+  'Makes a module depend on another, or changes how: {bindings: {input: output, or null to remove}, '
+  'cascades: off, on_change or always}. Refuses a cycle. Operators; admins for bindings.';
+grant execute on function public.set_dependency to authenticated;
+
 create function public.set_installation_maintenance(p_until timestamp with time zone default
   null::timestamp with time zone, p_reason text
   default null::text) returns jsonb
@@ -1215,8 +1292,9 @@ begin
 end
 $$;
 comment on function public.start_set is
-  'Enqueues a PLAN or DRIFT job for every module at or below a group ("" is all), as one thing with its '
-  'progress. Idempotent by its key. Operators.';
+  'Enqueues a PLAN, DRIFT, APPLY or DESTROY job for every module at or below a group ("" is all), as one '
+  'thing with its progress, in the order of their dependencies; a DESTROY goes backwards. Idempotent by its '
+  'key. Operators; admins to destroy.';
 grant execute on function public.start_set to authenticated;
 
 create function public.state_info(p_module uuid) returns jsonb
@@ -1497,6 +1575,17 @@ comment on function public.worker_append_logs is
   'call is harmless. With p_is_late an attempt that lost its job fills the gaps that its late report was '
   'answered with.';
 grant execute on function public.worker_append_logs to executor, worker;
+
+create function public.worker_bound_values(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.worker_bound_values(p_job, p_attempt);
+end
+$$;
+comment on function public.worker_bound_values is
+  'The values of the job''s bound inputs, from the current states of their producers, and which of them are '
+  'sensitive. Refused, with the names of both modules, where one is missing.';
+grant execute on function public.worker_bound_values to executor, worker;
 
 create function public.worker_claim(p_request_id uuid, p_slots integer default 1) returns json
 language plpgsql set search_path = '' as $$

@@ -292,6 +292,7 @@ begin
     end if;
     if p_options ? 'variables' then
       perform private.check_variables(p_options -> 'variables', p_options ->> 'plan_job_id');
+      perform private.refuse_bound_inputs(p_module, p_options -> 'variables');
     end if;
   exception
     when invalid_text_representation or numeric_value_out_of_range then
@@ -375,7 +376,8 @@ begin
     cross join lateral (select * from public.modules as m where m.id = p.id offset 0) as m
     cross join lateral (select m.id, m.name, m.path, m.group_path, m.engine::pg_catalog.text as engine,
       m.engine_version, m.backend, coalesce(v_sent ->> 'source_kind', m.source_kind::pg_catalog.text) as source_kind,
-      coalesce(v_sent -> 'source', m.source) as source, m.extra_files, m.hooks) as frozen
+      coalesce(v_sent -> 'source', m.source) as source, m.extra_files, m.hooks,
+      private.bound_inputs(m.id) as bindings) as frozen
     cross join lateral (select frozen as module, v_groups -> m.group_path as "group", v_options as options) as payload
     -- A request may ask for more approvals than the module does, never for fewer.
     cross join lateral (select case when v_approvals is null then 0

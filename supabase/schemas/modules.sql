@@ -206,6 +206,14 @@ begin
 end;
 $$;
 
+-- The modules at or below a path; "" is all of an organisation's.
+create function private.modules_below(p_org uuid, p_path text) returns setof uuid
+language sql stable set search_path = '' as $$
+  select m.id from public.modules as m
+  where m.org_id = p_org and m.deleted_at is null and (p_path = '' or m.path = p_path or starts_with(m.path, p_path
+    || '/'))
+$$;
+
 -- Makes a group and those above it where they are missing. Refuses a path at or below a module.
 create function private.ensure_groups(p_org uuid, p_path text) returns uuid
 language plpgsql set search_path = '' as $$
@@ -495,15 +503,18 @@ begin
     perform private.fail('RY422', 'The name does not match.', format('Write "%s" to remove the module.',
       v_module.name));
   end if;
+  perform private.lock_dependencies(v_module.org_id);
   perform private.lock_routing(v_module.org_id, true);
   perform pg_advisory_xact_lock(private.lock_key('state', p_module::pg_catalog.text));
   v_module := private.my_module(p_module, 'module.delete');
+  perform private.refuse_consumers(v_module);
   if private.is_state_in_use(p_module)
     or exists (select from public.provision_jobs where module_id = p_module and status = 'AWAITING_APPROVAL') then
     perform private.fail('RY409', 'The module has jobs that are not finished.',
       'Cancel them, or wait until they are done.');
   end if;
   update public.modules set deleted_at = now() where id = p_module returning * into v_module;
+  delete from public.module_dependencies where consumer_id = p_module;
   for v_worker in delete from public.worker_assignments where org_id = v_module.org_id and path = v_module.path
     returning worker_id loop
     perform private.reroute(v_module.org_id, v_worker);
@@ -513,7 +524,8 @@ begin
 end;
 $$;
 comment on function private.delete_module is
-  'Removes a module from the tree, with its name as confirmation. What it created in the world stays. Admins.';
+  'Removes a module from the tree, with its name as confirmation; refused while other modules depend on it. What it '
+  'created in the world stays. Admins.';
 grant execute on function private.delete_module to authenticated;
 
 -- ## a person's lock

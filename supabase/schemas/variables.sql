@@ -135,6 +135,8 @@ declare
   v_variable public.variables;
 begin
   perform private.check_variable(p_new);
+  perform private.refuse_bound_inputs(m.id, jsonb_build_object(p_new.name, null)) from public.modules as m
+  where p_new.kind = 'input' and m.org_id = p_new.org_id and m.path = p_new.path and m.deleted_at is null;
   select * into v_old from public.variables as v
   where v.org_id = p_new.org_id and v.path = p_new.path and v.kind = p_new.kind and v.name = p_new.name
   order by v.version desc limit 1;
@@ -342,7 +344,8 @@ create trigger end_variables after update of deleted_at on public.modules
 
 -- Every variable that a job at a path could have, with its place among those of the same kind and name: 1 is the one
 -- that the job gets, and hides the others. Enforced ones first, the outer before the inner; then those of the run, of
--- the module, of its groups from near to far, and of the organisation. Bindings of outputs come after the module's own.
+-- the module, of its groups from near to far, and of the organisation. A binding of an
+-- output wins over those of groups and of the organisation.
 create function private.ranked_variables(
   p_org uuid, p_path text, p_run bigint[]
 ) returns table (id bigint, place bigint)
@@ -353,7 +356,10 @@ language sql stable set search_path = '' as $$
       length(v.path) desc)
   from (
     select a.id, a.kind, a.name, a.path, a.is_enforced from public.variables as a
-    where a.org_id = p_org and a.path = any (private.path_prefixes(p_path)) and a.ended_at is null
+    where a.org_id = p_org and a.path = any (private.path_prefixes(p_path)) and a.ended_at is null and not exists (
+      select from public.module_bindings as b join public.modules as m on m.id = b.consumer_id
+      where a.kind = 'input' and a.path <> p_path and not a.is_enforced and b.input = a.name and m.org_id = p_org
+        and m.path = p_path and m.deleted_at is null)
     union all
     select r.id, r.kind, r.name, r.path, r.is_enforced from public.variables as r where r.id = any (p_run)
   ) as v

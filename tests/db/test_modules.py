@@ -141,7 +141,7 @@ def test_the_payload_is_frozen_when_enqueued(world: World, org: Organization) ->
         "module": {
             "id": module, "name": "vpc", "path": "platform/eu/vpc", "group_path": "platform/eu", "engine": "terraform",
             "engine_version": ">=1.9", "backend": None, "source_kind": "inline", "source": {"files": {}},
-            "extra_files": [], "hooks": {"after_plan": "echo module"},
+            "extra_files": [], "hooks": {"after_plan": "echo module"}, "bindings": None,
         },
         "group": {"hooks": {"before_init": "echo top"}},
         "options": {"targets": ["x.y"]},

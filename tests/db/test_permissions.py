@@ -69,6 +69,8 @@ def ask_for_an_apply(org: Organization) -> int:
 def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], unapproved: int) -> dict[str, Any]:
     """One of everything, by the name of the argument that asks for it."""
     org.owner.call("grant_outputs", p_module=org.modules["a/c"], p_reader=org.modules["a/b"])
+    ends = {"p_consumer": org.modules["a/c"], "p_producer": org.modules["a/b"]}
+    org.owner.call("set_dependency", **ends, p_options={"bindings": {"x": "y"}})
     identity = org.cloud_identity()
     trust = {"name": "sa", "trusts": [{"issuer": "https://i.example", "audience": "x", "bound_claims": {"sub": "ci"}}]}
     account = org.owner.call("create_service_account", p_org=org.id, p_spec=trust)["id"]
@@ -97,6 +99,7 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
     holder.call("worker_state_keep", **keep)
     kept = org.owner.call("kept_states", p_job=job["id"])[0]["id"]
     return {
+        **ends,
         "p_org": org.id,
         "p_worker": holder.worker_id,
         "p_module": org.modules["a/c"],
@@ -159,6 +162,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "create_notification_rule": {"p_spec": RULE},
     "create_schedule": {"p_spec": {"path": "a", "type": "PLAN", "cron": "0 2 * * *"}},
     "delete_module": {"p_confirm_name": "c"},
+    "delete_organization": {"p_confirm_slug": "c"},
+    "path_runners": {"p_path": "a"},
     "device_login": {"p_user_code": "BCDFGHJK"},
     "deploy_worker": {"p_name": "new", "p_region": "eu-west-1"},
     "enqueue_job": {"p_type": "PLAN"},
@@ -193,6 +198,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "start_device_login": {"p_device_hash": sha256("d"), "p_user_code": "BCDFGHJK", "p_program": "x"},
     "take_device_login": {"p_device_hash": sha256("d")},
     "use_personal_token": {"p_token_hash": sha256("t")},
+    "replace_dependencies": {"p_path": "a", "p_dependencies": []},
     "start_set": {"p_type": "PLAN", "p_path": "a"},
     "state_version": {"p_serial": 1},
     "unassign_worker": {"p_path": "a"},

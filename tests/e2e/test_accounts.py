@@ -291,3 +291,25 @@ def test_another_organisation_is_a_click_away_and_nothing_of_the_first_stays(
     expect(there).to_be_visible()
     product.runner(Person(person.email, person.password, str(second["id"]), slug, person.token), "live-here-too")
     expect(page.get_by_role("link", name="live-here-too")).to_be_visible()
+
+
+def test_an_owner_deletes_an_empty_organisation_and_its_name_is_free(
+    product: Product, browse: Callable[[], Page]
+) -> None:
+    owner, page = product.person("closing"), browse()
+    runner = product.runner(owner, "last-one")
+    sign_in(page, owner)
+    page.goto("/dashboard/settings/organisation")
+    slug = str(product.sql("select slug from organizations where id = %s", owner.org_id)[0][0])
+    page.get_by_role("button", name="Delete organisation…").click()
+    asked = page.get_by_role("alertdialog")
+    delete = asked.get_by_role("button", name="Delete organisation")
+    expect(delete).to_be_disabled()
+    asked.get_by_label(re.compile("to confirm")).fill(slug)
+    assert findings(page) == []
+    delete.click()
+    expect(page.get_by_text("The organisation still has modules (0) or runners (1).")).to_be_visible()
+    product.sql("update workers set removed_at = now() where id = %s", runner["id"])
+    delete.click()
+    page.wait_for_url(re.compile("/welcome"))
+    assert product.sql("select count(*) from organizations where slug = %s", slug) == [(0,)]

@@ -64,6 +64,13 @@ class Cancellation(Reply):
     reason: str | None = None
 
 
+class BoundValues(Reply):
+    """Values of inputs that are outputs of other modules, and which of them are sensitive."""
+
+    values: dict[str, Any] = Field(default_factory=dict, repr=False)
+    sensitive: tuple[str, ...] = ()
+
+
 class JobRef(Reply):
     """One attempt of one job."""
 

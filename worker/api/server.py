@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from worker.api.replies import (
+    BoundValues,
     ClaimReply,
     Document,
     FinishReply,
@@ -111,6 +112,10 @@ class Server:
         """Write the module's state; the journal asks once at a time and repeats it itself."""
         arguments = {**_which(ref), "p_body": body, "p_lock_id": lock_id}
         await _repeat(seconds, lambda: self._ask(Document, "worker_state_put", arguments))
+
+    async def bound_values(self, ref: JobRef) -> BoundValues:
+        """Read the values of the module's bound inputs."""
+        return await retry_for(STATE_SECONDS, lambda: self._ask(BoundValues, "worker_bound_values", _which(ref)))
 
     async def keep_state(self, ref: JobRef, number: int, body: str, written_at: str, why: str) -> None:
         """Hand over a state that the server does not store by itself any more, for a person to decide about."""

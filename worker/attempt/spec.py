@@ -54,6 +54,7 @@ class ModuleSpec(_Part):
     backend: StateHome | None = None
     source_kind: SourceKind
     source: dict[str, Any] = Field(default_factory=dict)
+    bindings: dict[str, str] = Field(default_factory=dict)
     extra_files: list[ExtraFile] = Field(default_factory=list)
     hooks: dict[str, Any] = Field(default_factory=dict)
 

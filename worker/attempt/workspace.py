@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from worker.api.replies import ClaimedJob, JobRef
+from worker.api.replies import BoundValues, ClaimedJob, JobRef
 from worker.attempt.context import JobContext
 from worker.attempt.control import JobControl
 from worker.attempt.output_watch import OutputWatch
@@ -47,6 +47,7 @@ class Workspace:
     keys: Keys = field(default_factory=lambda: Keys({}))
     env: dict[str, str] = field(default_factory=dict)
     work: Path = field(default_factory=Path)
+    bound: BoundValues = field(default_factory=BoundValues)
     plan_summary: dict[str, Any] | None = None
     # As the engine made it; the file of it is a copy for hooks.
     plan: bytes | None = field(default=None, repr=False)

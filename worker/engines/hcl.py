@@ -26,6 +26,7 @@ META_ARTIFACT = "plan.json"
 # The engine reads *.auto.tfvars in the order of their names, and the last value counts: these come after the source's.
 INPUTS_FILE = "~runyard.auto.tfvars.json"
 EXPRESSIONS_FILE = "~runyard.auto.tfvars"
+BOUND_FILE = "~runyard-bound.auto.tfvars.json"
 LOCK_FILE = ".terraform.lock.hcl"
 _CHANGES = 2
 
@@ -41,8 +42,9 @@ class HclDriver:
     async def write_inputs(self, space: Workspace) -> None:
         """Write the variables."""
         inputs, expressions = space.variables.inputs, space.variables.expressions
-        if inputs:
-            space.write(space.work / INPUTS_FILE, json.dumps(inputs, ensure_ascii=False, indent=2).encode())
+        for name, values in ((INPUTS_FILE, inputs), (BOUND_FILE, space.bound.values)):
+            if values:
+                space.write(space.work / name, json.dumps(values, ensure_ascii=False, indent=2).encode())
         if expressions:
             lines = (f"{name} = {text}\n" for name, text in sorted(expressions.items()))
             space.write(space.work / EXPRESSIONS_FILE, "".join(lines).encode())

@@ -60,6 +60,14 @@ def read_facts(folder: Path, *, is_tofu: bool, leave_out: Iterable[str] = ()) ->
     )
 
 
+def declared_variables(folder: Path, *, is_tofu: bool) -> set[str]:
+    """The variables that the code of one folder declares."""
+    blocks = [block for each in code_files(folder, is_tofu=is_tofu) for block in parse(each.name, _text_of(each))]
+    found = [block for block in blocks if block.kind == "variable"]
+    # In JSON the names are keys of one block.
+    return {name for block in found for name in block.labels or [inner.kind for inner in block.blocks]}
+
+
 def _backend(folder: Path, found: list[tuple[str, Block]]) -> tuple[str, str]:
     """The backend's kind and the file that names it; an engine without a backend block uses the state file beside the code."""
     for name, block in found:

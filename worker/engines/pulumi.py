@@ -144,9 +144,10 @@ class PulumiDriver:
         """Nothing is left to do: the checkpoint was exported when the apply ended, however it ended."""
 
     async def _configure(self, space: Workspace) -> None:
-        for name, value in sorted(space.variables.inputs.items()):
+        for name, value in sorted({**space.variables.inputs, **space.bound.values}.items()):
             text = value if isinstance(value, str) else json.dumps(value)
-            words = [self._binary, "config", "set", name, "--plaintext", "--stack", STACK, *_QUIET]
+            kind = "--secret" if name in space.bound.sensitive else "--plaintext"
+            words = [self._binary, "config", "set", name, kind, "--stack", STACK, *_QUIET]
             before, space.env = space.env, {**space.env, _INPUT: text}
             try:
                 await space.run(["/bin/sh", "-c", _BY_INPUT, *words], what=f"pulumi config set {name}")

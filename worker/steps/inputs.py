@@ -3,6 +3,7 @@
 from worker.attempt.workspace import Workspace
 from worker.engines.driver import driver_for
 from worker.files.safe_writer import SafeWriter
+from worker.steps.bound_inputs import read_bound
 
 MOST_EXTRA_BYTES = 16 * 1024 * 1024
 MOST_EXTRA_FILES = 200
@@ -17,4 +18,5 @@ async def write_inputs(space: Workspace) -> None:
         for path, content in sorted(space.variables.files.items()):
             size = writer.write(path, content.encode(), mode=0o644)
             space.say(f"File {path}, {size:,} bytes")
+    space.bound = await read_bound(space)
     await driver_for(space).write_inputs(space)

@@ -10,6 +10,7 @@ from app.jobs.components.table import job_link, plan_counts
 from app.jobs.state.run import RunState
 from app.jobs.view.state_versions import Version
 from app.modules.components.contents import history_chart, locks, outputs, resources, source_files
+from app.modules.components.dependencies import changed_note, dependencies
 from app.modules.components.grants import output_readers
 from app.modules.components.rail import beside_rail
 from app.modules.state.actions import ModuleActionState
@@ -339,10 +340,11 @@ def module_detail() -> rx.Component:
         _facts(),
         follow(Module["path"].to(str)),
         _drift_note(),
+        changed_note(),
         locks(),
         beside_rail(
             [_history()],
-            [outputs(), path_variables(Module["path"].to(str)), path_schedules(), output_readers()],
+            [outputs(), path_variables(Module["path"].to(str)), dependencies(), path_schedules(), output_readers()],
             [resources(), _source(), source_files(), _state()],
         ),
         class_name="ry-stack ry-detail",

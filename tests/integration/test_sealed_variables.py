@@ -40,7 +40,7 @@ def tables_with(project_url: str, forms: tuple[str, ...]) -> list[str]:
     found = []
     with psycopg.connect(project_url) as connection:
         for schema, table in connection.execute(query).fetchall():
-            row = sql.SQL("select from {} as t where {} limit 1").format(
+            row = sql.SQL("select 1 from {} as t where {} limit 1").format(
                 sql.Identifier(schema, table),
                 sql.SQL(" or ").join(
                     # Bytes are shown in hexadecimal.

@@ -2420,7 +2420,7 @@ grant execute on function private.delete_module to authenticated;
 create function private.refuse_queued_changes(p_module uuid) returns void
 language plpgsql stable set search_path = '' as $$
 begin
-  perform private.fail('RY409', format('Job %s is queued and would change the module.', j.id),
+  perform private.fail('RY409', format('Job %s is queued and would change the module.', j.number),
     'Cancel it first, or lock the module when it is done.')
   from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id
   where q.state_key = p_module and q.stage in ('WAITING', 'BACKOFF', 'READY') and j.type in ('APPLY', 'DESTROY');
@@ -3411,6 +3411,7 @@ comment on type public.cancel_kind is
 create table public.provision_jobs (
   id bigint generated always as identity primary key,
   org_id uuid not null references public.organizations (id) on delete cascade,
+  number bigint not null,
   type public.job_type not null,
   status public.job_status not null default 'QUEUED',
   phase public.job_phase,
@@ -3445,6 +3446,7 @@ create table public.provision_jobs (
   plan_sha256 text check (plan_sha256 ~ '^[0-9a-f]{64}$'),
   message text check (length(message) <= 2000),
   plan_job_id bigint references public.provision_jobs (id) on delete set null,
+  is_followed boolean not null default false,
   retry_of bigint references public.provision_jobs (id) on delete set null,
   rollout_id uuid,
   idempotency_key text,
@@ -3468,8 +3470,11 @@ create table public.provision_jobs (
   -- Counts by status come from an index alone only where vacuum has been.
   autovacuum_vacuum_insert_scale_factor = 0.02);
 
+-- A plan and the apply that follows it share a number; nothing else does.
+create unique index provision_jobs_number_idx on public.provision_jobs (org_id, number, (plan_job_id is null));
 -- With the type: lists and counts by status and type come from the index alone.
-create index provision_jobs_org_id_status_idx on public.provision_jobs (org_id, status, id desc) include (type);
+create index provision_jobs_org_id_status_idx on public.provision_jobs (org_id, status, id desc)
+  include (type, is_followed);
 create index provision_jobs_org_id_idx on public.provision_jobs (org_id, id desc);
 create index provision_jobs_module_id_idx on public.provision_jobs (module_id, id desc) where module_id is not null;
 -- A module's badge is read for every row of the tree, and plans may be many.
@@ -3499,6 +3504,10 @@ create policy "Members see their organisation's jobs" on public.provision_jobs
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.provision_jobs is
   'Jobs: one row per unit of work, from the request to its end. Written by functions only.';
+comment on column public.provision_jobs.id is
+  'Internal: calls, folders and containers have it. People see the number.';
+comment on column public.provision_jobs.number is
+  'The number of its run in the organisation, from 1; a plan and the apply that follows it have the same.';
 comment on column public.provision_jobs.phase is 'What its current attempt is doing.';
 comment on column public.provision_jobs.module_path is 'That module''s path when it was enqueued.';
 comment on column public.provision_jobs.group_path is 'That module''s group.';
@@ -3531,6 +3540,8 @@ comment on column public.provision_jobs.plan_sha256 is
   'Digest of the plan file: of a finished plan, the one that its runner sealed; of an apply, the one that it applies.';
 comment on column public.provision_jobs.message is 'Why it was requested; an apply has its plan''s.';
 comment on column public.provision_jobs.plan_job_id is 'The plan whose saved result it applies.';
+comment on column public.provision_jobs.is_followed is
+  'Whether an apply with the same number followed this plan: lists show that one.';
 comment on column public.provision_jobs.retry_of is 'The job that it repeats.';
 comment on column public.provision_jobs.idempotency_key is
   'The caller''s own key: enqueueing again with it returns this job.';
@@ -3552,18 +3563,70 @@ comment on column public.provision_jobs.slimmed_at is
   'When payload, steps, plan and result were removed: 90 days after its end. It cannot be retried from then on.';
 comment on column public.provision_jobs.started_at is 'When that attempt reported its first phase.';
 
+-- ## numbers
+
+-- The counter of an organisation's runs is a sequence of its own: a counter in a row would be locked until whoever
+-- enqueues commits, and a transaction that enqueues for several modules would hold it while it waits for their states.
+create function private.job_counter(p_org uuid) returns regclass
+language plpgsql set search_path = '' as $$
+declare
+  v_name pg_catalog.text := 'private.job_numbers_' || translate(p_org::pg_catalog.text, '-', '_');
+begin
+  -- Rows that were restored without their triggers have no counter yet.
+  if to_regclass(v_name) is null then
+    perform pg_advisory_xact_lock(private.lock_key('numbers', p_org::pg_catalog.text));
+    execute format('create sequence if not exists %s start %s', v_name, (
+      select coalesce(max(j.number), 0) + 1 from public.provision_jobs as j where j.org_id = p_org));
+  end if;
+  return v_name::pg_catalog.regclass;
+end;
+$$;
+
+create function private.make_job_counter() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.job_counter(new.id);
+  return null;
+end;
+$$;
+create trigger make_job_counter after insert on public.organizations
+  for each row execute function private.make_job_counter();
+
+-- Numbers a new job: the apply that follows a plan has the plan's number, every other job the next one. A second apply
+-- of the same plan and a retry are runs of their own.
+create function private.number_job() returns trigger
+language plpgsql set search_path = '' as $$
+begin
+  if new.number is null and new.plan_job_id is not null and new.retry_of is null then
+    update public.provision_jobs as p set is_followed = true
+    where p.id = new.plan_job_id and p.org_id = new.org_id and not p.is_followed returning p.number into new.number;
+  end if;
+  new.number := coalesce(new.number, nextval(private.job_counter(new.org_id)));
+  return new;
+end;
+$$;
+create trigger number before insert on public.provision_jobs for each row execute function private.number_job();
+
+-- The number of a job, for texts that people read.
+create function private.job_number(p_job bigint) returns bigint
+language sql stable set search_path = '' as $$
+  select j.number from public.provision_jobs as j where j.id = p_job
+$$;
+
 create view public.last_jobs with (security_invoker = true) as
 select
   m.id as module_id,
   m.org_id,
   m.path,
   j.id,
+  j.number,
   j.type,
   j.status
 from public.modules as m
 cross join lateral (
   select
     j.id,
+    j.number,
     j.type,
     j.status
   from public.provision_jobs as j
@@ -3573,6 +3636,7 @@ where m.deleted_at is null;
 grant select on public.last_jobs to authenticated, service_role;
 comment on view public.last_jobs is
   'The newest apply, destroy or drift check of each module that has one: how its infrastructure is.';
+comment on column public.last_jobs.number is 'The number of its run in the organisation.';
 
 -- ## scheduling
 create type private.job_stage as enum ('WAITING', 'BACKOFF', 'READY', 'RUNNING', 'HELD');
@@ -3784,6 +3848,7 @@ begin
   delete from private.live_jobs where org_id = old.id;
   delete from public.job_events where org_id = old.id;
   delete from public.job_log_chunks where org_id = old.id;
+  execute format('drop sequence if exists private.job_numbers_%s', translate(old.id::pg_catalog.text, '-', '_'));
   return old;
 end;
 $$;
@@ -4253,7 +4318,7 @@ create function private.check_upload_apply(p_plan bigint) returns void
 language plpgsql stable set search_path = '' as $$
 begin
   perform private.fail('RY403', format('Plan %s is of a folder on somebody''s disk; that may not be applied to %s.',
-      j.id, m.path),
+      j.number, m.path),
     'Push the change and plan the module; or set can_apply_uploads on the module, which admins may.')
   from public.provision_jobs as j join public.modules as m on m.id = j.module_id
   where j.id = p_plan and j.payload #>> '{module,source_kind}' = 'upload' and not m.can_apply_uploads;
@@ -4546,7 +4611,7 @@ begin
     returning * into v_lock;
   if v_lock.module_id is null then
     select * into v_lock from private.state_locks where module_id = v_module;
-    perform private.fail('RY423', format('The state is locked by job %s.', v_lock.job_id),
+    perform private.fail('RY423', format('The state is locked by job %s.', private.job_number(v_lock.job_id)),
       'Wait until that job is done, or force-unlock the state with its lock id.', v_lock.info::pg_catalog.text);
   end if;
   return v_lock.info;
@@ -4588,13 +4653,13 @@ begin
       'serial', s.serial, 'lineage', s.lineage, 'size', octet_length(s.body), 'sha256', s.sha256, 'job_id', s.job_id,
         'updated_at', s.updated_at,
       'lock', (
-        select jsonb_build_object('id', l.lock_id, 'info', l.info, 'job_id', l.job_id, 'attempt', l.attempt,
-          'created_at', l.created_at)
+        select jsonb_build_object('id', l.lock_id, 'info', l.info, 'job_id', l.job_id, 'job_number',
+          private.job_number(l.job_id), 'attempt', l.attempt, 'created_at', l.created_at)
         from private.state_locks as l where l.module_id = v_module.id),
       'versions', (
         select coalesce(jsonb_agg(jsonb_build_object('serial', v.serial, 'size', octet_length(v.body), 'sha256',
-          v.sha256, 'job_id', v.job_id,
-          'attempt', v.attempt, 'written_by', v.written_by, 'created_at', v.created_at) order by v.serial desc), '[]')
+          v.sha256, 'job_id', v.job_id, 'job_number', private.job_number(v.job_id), 'attempt', v.attempt,
+          'written_by', v.written_by, 'created_at', v.created_at) order by v.serial desc), '[]')
         from private.state_versions as v where v.module_id = v_module.id))
     from (values (1)) as one (n) left join private.states as s on s.module_id = v_module.id);
 end;
@@ -4817,16 +4882,16 @@ language plpgsql stable set search_path = '' as $$
 begin
   return case
     when p_live.stage = 'RUNNING' and p_live.attempt = p_attempt then private.evidence('against',
-      format('Job %s is running on %s and writes this state.', p_job.id, p_job.worker_name), p_job.started_at)
+      format('Job %s is running on %s and writes this state.', p_job.number, p_job.worker_name), p_job.started_at)
     when p_live.job_id is null then private.evidence('for',
-      format('Job %s has ended: %s.', p_job.id, p_job.status), p_job.finished_at)
+      format('Job %s has ended: %s.', p_job.number, p_job.status), p_job.finished_at)
     when p_live.stage = 'HELD' and p_job.error ->> 'code' = 'engine_killed' then private.evidence('unclear',
       format('The engine of job %s was killed: nothing writes any more, and the state may lack what it made.',
-        p_job.id), p_job.updated_at)
+        p_job.number), p_job.updated_at)
     when p_live.stage = 'HELD' and p_live.instance_id is null then private.evidence('for',
       format('Attempt %s was released by a person: what it still writes is kept aside.', p_attempt), null)
     when p_live.stage = 'HELD' then private.evidence('unclear',
-      format('Nobody knows how far job %s got.', p_job.id), p_job.updated_at)
+      format('Nobody knows how far job %s got.', p_job.number), p_job.updated_at)
     else private.evidence('for', format('Attempt %s has lost the job; it can no longer write.', p_attempt),
       null) end;
 end;
@@ -4864,8 +4929,9 @@ begin
     v_found := v_found || private.evidence('unclear',
       format('%s of its states were written and not stored. Decide about them first.', v_kept), null);
   end if;
-  return jsonb_build_object('is_locked', true, 'lock_id', v_lock.lock_id, 'job_id', v_lock.job_id, 'attempt',
-    v_lock.attempt, 'evidence', v_found, 'verdict', case when v_found @> '[{"weighs": "against"}]' then 'unsafe'
+  return jsonb_build_object('is_locked', true, 'lock_id', v_lock.lock_id, 'job_id', v_lock.job_id, 'job_number',
+    v_job.number, 'attempt', v_lock.attempt, 'evidence', v_found, 'verdict',
+      case when v_found @> '[{"weighs": "against"}]' then 'unsafe'
       when v_found @> '[{"weighs": "unclear"}]' then 'unclear' else 'safe' end);
 end;
 $$;
@@ -4984,9 +5050,11 @@ begin
   v_module := private.my_module(p_module, 'state.write');
   v_lock := private.release_with_proof(p_module, p_lock_id);
   perform private.audit(v_module.org_id, 'state.force_unlocked', 'module', p_module::pg_catalog.text, v_module.path,
-    jsonb_build_object('lock_id', p_lock_id, 'job', v_lock.job_id, 'attempt', v_lock.attempt));
+    jsonb_build_object('lock_id', p_lock_id, 'job', private.job_number(v_lock.job_id), 'attempt',
+      v_lock.attempt));
   perform private.wake_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
-  return jsonb_build_object('unlocked', true, 'job_id', v_lock.job_id);
+  return jsonb_build_object('unlocked', true, 'job_id', v_lock.job_id, 'job_number',
+    private.job_number(v_lock.job_id));
 end;
 $$;
 comment on function private.force_unlock_state is
@@ -5236,6 +5304,9 @@ begin
   values (p_consumer, p_producer, v_consumer.org_id, coalesce(p_options ->> 'cascades', 'off'),
     private.caller_label(v_consumer.org_id))
   on conflict (consumer_id, producer_id) do update set cascades = coalesce(p_options ->> 'cascades', d.cascades);
+  if v_bindings = '{}' then
+    return;
+  end if;
   delete from public.module_bindings as b where b.consumer_id = p_consumer and b.producer_id = p_producer
     and v_bindings -> b.input = 'null';
   insert into public.module_bindings as b (consumer_id, input, producer_id, output, org_id)
@@ -5244,7 +5315,7 @@ begin
   on conflict (consumer_id, input) do update set output = excluded.output;
   perform private.note_outputs(p_producer);
   insert into private.applied_inputs (module_id, digests)
-  select s.module_id, '{}' from private.states as s where s.module_id = p_consumer and v_bindings <> '{}'
+  select s.module_id, '{}' from private.states as s where s.module_id = p_consumer
   on conflict do nothing;
 end;
 $$;
@@ -5323,9 +5394,9 @@ declare
 begin
   perform private.need('module.write', p_org, p_path);
   perform private.need_target(p_org, p_path);
-  if jsonb_typeof(p_dependencies) is distinct from 'array' or jsonb_array_length(p_dependencies) > 5000
+  if jsonb_typeof(p_dependencies) is distinct from 'array' or jsonb_array_length(p_dependencies) > 2000
     or jsonb_path_exists(p_dependencies, 'strict $[*] ? (@.type() != "object")') then
-    perform private.fail('RY422', 'Dependencies are a list of at most 5,000 objects.',
+    perform private.fail('RY422', 'Dependencies are a list of at most 2,000 objects.',
       'Write [{"consumer": "apps/site", "producer": "platform/network", "bindings": {"vpc_id": "id"}}].');
   end if;
   perform private.lock_dependencies(p_org);
@@ -5563,7 +5634,8 @@ language plpgsql stable set search_path = '' as $$
 begin
   if (select count(*) from private.kept_states as k
     where k.job_id = p_job and k.stored_at is null and k.discarded_at is null) > 1000 then
-    perform private.fail('RY429', format('1,000 states of job %s wait for a decision, which is the limit.', p_job),
+    perform private.fail('RY429', format('1,000 states of job %s wait for a decision, which is the limit.',
+      private.job_number(p_job)),
       'Store or discard some of them on the job''s page.');
   end if;
 end;
@@ -5658,9 +5730,9 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_kept private.kept_states := private.my_kept_state(p_id, false);
 begin
-  perform private.audit(v_kept.org_id, 'state.read', 'job', v_kept.job_id::pg_catalog.text,
+  perform private.audit(v_kept.org_id, 'state.read', 'job', private.job_number(v_kept.job_id)::pg_catalog.text,
     format('kept state %s', v_kept.number), jsonb_build_object('kept_state', p_id, 'serial', v_kept.serial));
-  return to_jsonb(v_kept) - 'org_id';
+  return to_jsonb(v_kept) - 'org_id' || jsonb_build_object('job_number', private.job_number(v_kept.job_id));
 end;
 $$;
 comment on function private.kept_state is
@@ -5696,8 +5768,8 @@ begin
   perform private.write_state(v_kept.module_id, v_serial, v_kept.lineage, v_body, v_kept.job_id, v_kept.attempt);
   update private.kept_states set stored_at = now(), decided_by = private.caller_label(v_kept.org_id) where id = p_id;
   perform private.audit(v_kept.org_id, 'state.stored', 'module', v_kept.module_id::pg_catalog.text,
-    format('kept state of job %s', v_kept.job_id), jsonb_build_object('kept_state', p_id, 'serial', v_serial, 'before',
-      v_old.serial));
+    format('kept state of job %s', private.job_number(v_kept.job_id)), jsonb_build_object('kept_state', p_id, 'serial',
+      v_serial, 'before', v_old.serial));
   perform private.wake_org(v_kept.org_id, 'modules', v_kept.module_id::pg_catalog.text);
   return jsonb_build_object('serial', v_serial);
 end;
@@ -5714,7 +5786,7 @@ declare
 begin
   update private.kept_states set discarded_at = now(), body = '', decided_by = private.caller_label(v_kept.org_id)
     where id = p_id;
-  perform private.audit(v_kept.org_id, 'state.discarded', 'job', v_kept.job_id::pg_catalog.text,
+  perform private.audit(v_kept.org_id, 'state.discarded', 'job', private.job_number(v_kept.job_id)::pg_catalog.text,
     format('kept state %s', v_kept.number), jsonb_build_object('kept_state', p_id, 'serial', v_kept.serial, 'sha256',
       v_kept.sha256));
   return jsonb_build_object('discarded', true);
@@ -7866,7 +7938,7 @@ declare
 begin
   select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
   if v_job.id is null then
-    perform private.fail('RY404', format('There is no job %s.', p_job), 'It may be past its retention period.');
+    perform private.fail('RY404', 'There is no such job.', 'It may be past its retention period.');
   end if;
   perform private.need('job.read', v_job.org_id, v_job.module_path);
   return coalesce((
@@ -7918,7 +7990,7 @@ begin
   select * into v_plan from public.provision_jobs where id = p_plan;
   if v_plan.planned_serial <> private.state_serial(v_plan.module_id) then
     perform private.fail('RY409', format('The state has moved on since plan %s: it was made against serial %s, and now '
-      'there is %s.', p_plan, v_plan.planned_serial, private.state_serial(v_plan.module_id)),
+      'there is %s.', v_plan.number, v_plan.planned_serial, private.state_serial(v_plan.module_id)),
       'Make a new plan, and look at that one.');
   end if;
 end;
@@ -8115,13 +8187,15 @@ begin
       and j.payload #>> '{options,inspects}' is null
       and (p_type <> 'DESTROY' or j.payload #> '{options,destroy}' = 'true')
   ) then
-    perform private.fail('RY422', format('Job %s is not a finished plan of this module.', p_plan),
+    perform private.fail('RY422', format('Job %s is not a finished plan of this module.',
+      private.job_number(p_plan)),
       'Plan first, then apply that plan. A destroy needs a destroy plan; a check of a held job is none.');
   end if;
   perform private.check_upload_apply(p_plan);
   if exists (select from public.provision_jobs as j where j.plan_job_id = p_plan
     and j.status not in ('FAILED', 'CANCELLED')) then
-    perform private.fail('RY409', format('Plan %s is already being applied, or was.', p_plan), 'Make a new plan.');
+    perform private.fail('RY409', format('Plan %s is already being applied, or was.', private.job_number(p_plan)),
+      'Make a new plan.');
   end if;
   perform private.check_state_is_planned(p_plan);
 end;
@@ -8357,11 +8431,13 @@ begin
   perform private.place_jobs(p_org, v_jobs, p_options ->> 'reason');
   -- One act is one line in the log of acts, however many jobs it makes; each of them has its own first event.
   if cardinality(v_jobs) = 1 then
-    perform private.audit(p_org, 'job.enqueued', 'job', j.id::pg_catalog.text, p_type || ' ' || j.module_path)
+    perform private.audit(p_org, 'job.enqueued', 'job', j.number::pg_catalog.text, p_type || ' ' || j.module_path)
     from public.provision_jobs as j where j.id = v_jobs[1];
   else
     perform private.audit(p_org, 'jobs.enqueued', 'job', null, format('%s of %s modules', p_type, cardinality(v_jobs)),
-      jsonb_build_object('jobs', private.number_ranges(v_jobs)));
+      jsonb_build_object('jobs', private.number_ranges(array(
+        select j.number from unnest(v_jobs) as p (id)
+        cross join lateral (select j.number from public.provision_jobs as j where j.id = p.id offset 0) as j))));
   end if;
   return v_jobs;
 end;
@@ -8436,7 +8512,7 @@ begin
   end if;
   return (
     select json_agg(made) from (
-      select j.id, j.module_id, j.module_path, j.status::pg_catalog.text as status
+      select j.id, j.number, j.module_id, j.module_path, j.status::pg_catalog.text as status
       from unnest(v_jobs) as p (id)
       cross join lateral (select * from public.provision_jobs as j where j.id = p.id offset 0) as j
       order by j.id
@@ -8649,7 +8725,7 @@ create function private.job_for_runner(p_job public.provision_jobs, p_org_slug t
 language plpgsql stable set search_path = '' as $$
 begin
   return json_build_object(
-    'id', p_job.id, 'attempt', p_job.attempt, 'type', p_job.type, 'lease_seconds',
+    'id', p_job.id, 'number', p_job.number, 'attempt', p_job.attempt, 'type', p_job.type, 'lease_seconds',
       extract(epoch from private.lease())::integer, 'org_id', p_job.org_id,
       'org_slug', p_org_slug,
     'module_id', p_job.module_id, 'module_path', p_job.module_path, 'group_path', p_job.group_path, 'target_worker_id',
@@ -8840,7 +8916,7 @@ begin
   v_job.needs_confirmation := v_is_held;
   v_job.approval_deadline_at := case when v_module.approvals_required > 0 or v_is_held
     then now() + make_interval(secs => v_module.approval_timeout_seconds) end;
-  perform private.add_job(v_job, format('Plan %s has changes%s.', p_plan.id,
+  perform private.add_job(v_job, format('Plan %s has changes%s.', p_plan.number,
     case when not v_is_held then ', and its module applies by itself' else '' end));
 end;
 $$;
@@ -8886,7 +8962,7 @@ create function private.drop_outdated_applies(p_job public.provision_jobs) retur
 language plpgsql set search_path = '' as $$
 begin
   perform private.end_job(j.id, 'CANCELLED', 'outdated', 'system', null, 'system',
-    format('The state has moved on since plan %s.', j.plan_job_id))
+    format('The state has moved on since plan %s.', p.number))
   from public.provision_jobs as j join public.provision_jobs as p on p.id = j.plan_job_id
   where j.org_id = p_job.org_id and j.status = 'AWAITING_APPROVAL' and j.module_id = p_job.module_id
     and j.id <> p_job.id and p.planned_serial <> private.state_serial(p_job.module_id);
@@ -9024,7 +9100,7 @@ begin
   where id = p_live.job_id returning * into v_job;
   perform private.record_job_event(v_job, p_event, 'PROCESSING', 'NEEDS_ATTENTION', 'system', null, 'system', p_reason,
     jsonb_build_object('worker_id', p_live.worker_id, 'phase', v_job.phase));
-  update public.rollouts set status = 'PAUSED', reason = format('Job %s needs attention.', v_job.id)
+  update public.rollouts set status = 'PAUSED', reason = format('Job %s needs attention.', v_job.number)
     where id = v_job.rollout_id
     and status = 'RUNNING';
 end;
@@ -9221,7 +9297,7 @@ begin
       'Copy it from the state''s page, so that nobody releases a lock they have not looked at.');
   end if;
   if exists (select from private.live_jobs as q where q.job_id = v_lock.job_id and q.stage = 'RUNNING') then
-    perform private.fail('RY409', format('Job %s is running and holds the lock.', v_lock.job_id),
+    perform private.fail('RY409', format('Job %s is running and holds the lock.', private.job_number(v_lock.job_id)),
       'Cancel it first; its lock goes with it.');
   end if;
   delete from private.state_locks where module_id = p_module;
@@ -9577,7 +9653,7 @@ declare
 begin
   select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
   if v_job.id is null then
-    perform private.fail('RY404', format('There is no job %s.', p_job));
+    perform private.fail('RY404', 'There is no such job.');
   end if;
   perform private.need(p_verb, v_job.org_id, v_job.module_path);
   perform private.lock_state(v_job.org_id, s.state_key) from private.job_states as s where s.job_id = p_job;
@@ -9617,7 +9693,7 @@ begin
   else
     perform private.fail('RY409', format('The job is %s already.', v_job.status), 'What is done cannot be cancelled.');
   end if;
-  perform private.audit(v_job.org_id, 'job.cancelled', 'job', p_job::pg_catalog.text,
+  perform private.audit(v_job.org_id, 'job.cancelled', 'job', v_job.number::pg_catalog.text,
     v_job.type || ' ' || coalesce(v_job.module_path, ''), jsonb_build_object('kind', p_kind, 'reason', p_reason));
   return to_jsonb(v_job);
 end;
@@ -9690,12 +9766,12 @@ begin
     then now() + make_interval(secs => coalesce(v_module.approval_timeout_seconds, 86400)) end;
   -- States come before the locks of sets, and the new job takes the place of the old one in its set.
   perform private.lock_state(v_old.org_id, s.state_key) from private.job_states as s where s.job_id = p_job;
-  v_new := private.add_job(v_new, coalesce(p_reason, format('Retry of job %s.', p_job)));
+  v_new := private.add_job(v_new, coalesce(p_reason, format('Retry of job %s.', v_old.number)));
   perform private.record_job_event(v_old, 'retried_as', null, null, private.caller_kind(), private.caller_id(),
     private.caller_label(v_old.org_id), p_reason,
-    jsonb_build_object('job', v_new.id));
-  perform private.audit(v_old.org_id, 'job.retried', 'job', p_job::pg_catalog.text,
-    v_old.type || ' ' || coalesce(v_old.module_path, ''), jsonb_build_object('as', v_new.id));
+    jsonb_build_object('job', v_new.number));
+  perform private.audit(v_old.org_id, 'job.retried', 'job', v_old.number::pg_catalog.text,
+    v_old.type || ' ' || coalesce(v_old.module_path, ''), jsonb_build_object('as', v_new.number));
   return to_jsonb(v_new);
 end;
 $$;
@@ -9719,7 +9795,7 @@ begin
   v_new := (private.add_module_jobs(p_job.org_id, 'PLAN', array[p_job.module_id], null,
     jsonb_build_object('refresh_only', true, 'inspects', p_job.id, 'lock', false)))[1];
   perform private.lock_state(p_job.org_id, s.state_key) from private.job_states as s where s.job_id = v_new;
-  perform private.place_jobs(p_job.org_id, array[v_new], format('To see what job %s left behind.', p_job.id));
+  perform private.place_jobs(p_job.org_id, array[v_new], format('To see what job %s left behind.', p_job.number));
   return (select to_jsonb(j) from public.provision_jobs as j where j.id = v_new);
 end;
 $$;
@@ -9793,7 +9869,7 @@ begin
   end if;
   perform private.record_job_event(v_job, 'resolved', null, null, private.caller_kind(), private.caller_id(),
     private.caller_label(v_job.org_id), p_action);
-  perform private.audit(v_job.org_id, 'job.resolved', 'job', p_job::pg_catalog.text,
+  perform private.audit(v_job.org_id, 'job.resolved', 'job', v_job.number::pg_catalog.text,
     v_job.type || ' ' || coalesce(v_job.module_path, ''), jsonb_build_object('action', p_action));
   return v_answer;
 end;
@@ -9896,7 +9972,7 @@ begin
   values (v_job.org_id, p_job, private.caller_id(), v_label, p_decision, v_comment, v_is_override, v_job.plan_sha256);
   perform private.audit(v_job.org_id, 'job.' || case when v_is_override then 'approval_overridden'
     when p_decision = 'approve' and v_job.approvals_required = 0 then 'confirmed' else p_decision end,
-    'job', p_job::pg_catalog.text, v_job.type || ' ' || coalesce(v_job.module_path, ''),
+    'job', v_job.number::pg_catalog.text, v_job.type || ' ' || coalesce(v_job.module_path, ''),
     jsonb_strip_nulls(jsonb_build_object(case when v_is_override then 'reason' else 'comment' end, v_comment,
       'plan_sha256', v_job.plan_sha256)));
   if p_decision = 'reject' then
@@ -9927,7 +10003,7 @@ declare
 begin
   select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
   if v_job.id is null then
-    perform private.fail('RY404', format('There is no job %s.', p_job));
+    perform private.fail('RY404', 'There is no such job.');
   end if;
   select convert_from(a.body, 'UTF8')::pg_catalog.jsonb into v_answer from private.artifacts as a
   where a.job_id in (v_job.id, v_job.plan_job_id) and a.name = 'changes.json' order by a.job_id, a.attempt desc limit 1;
@@ -9972,7 +10048,7 @@ begin
   select j.org_id, j.module_path into v_org, v_path from public.provision_jobs as j
   where j.id = p_job and j.org_id in (select private.my_org_ids());
   if v_org is null then
-    perform private.fail('RY404', format('There is no job %s.', p_job));
+    perform private.fail('RY404', 'There is no such job.');
   end if;
   perform private.need('job.comment', v_org, v_path);
   insert into public.job_comments (org_id, job_id, user_id, user_label, body)
@@ -10532,7 +10608,7 @@ begin
     v_first := coalesce(v_first, v_job);
   end loop;
   perform private.audit(v_worker.org_id, 'worker.update_queued', 'worker', p_worker::pg_catalog.text, v_worker.name,
-    jsonb_build_object('job', v_first.id, 'version', v_version));
+    jsonb_build_object('job', v_first.number, 'version', v_version));
   return to_jsonb(v_first);
 end;
 $$;
@@ -10603,7 +10679,8 @@ begin
   where j.rollout_id = p_rollout and j.status in ('FAILED', 'CANCELLED', 'NEEDS_ATTENTION')
     and j.finished_at >= v_rollout.updated_at;
   if v_failed is not null then
-    update public.rollouts set status = 'PAUSED', reason = format('Job %s did not succeed.', v_failed)
+    update public.rollouts set status = 'PAUSED',
+      reason = format('Job %s did not succeed.', private.job_number(v_failed))
       where id = p_rollout;
     return;
   end if;
@@ -10980,7 +11057,8 @@ $$;
 create function private.refuse_second_lifecycle_job(p_worker uuid) returns void
 language plpgsql stable set search_path = '' as $$
 begin
-  perform private.fail('RY409', format('Job %s is already at work on this runner.', q.job_id), 'Wait until it is done.')
+  perform private.fail('RY409', format('Job %s is already at work on this runner.', private.job_number(q.job_id)),
+    'Wait until it is done.')
   from private.live_jobs as q where q.state_key = p_worker and q.stage <> 'WAITING';
 end;
 $$;
@@ -11126,7 +11204,7 @@ begin
     from jsonb_each(coalesce(p_options, '{}')) as o where o.key in ('image', 'version')));
   v_job := private.add_job(v_job, 'Deploy ' || v_worker.name);
   perform private.audit(p_org, 'worker.deployed', 'worker', v_worker.id::pg_catalog.text, v_worker.name,
-    jsonb_build_object('region', p_region, 'job', v_job.id));
+    jsonb_build_object('region', p_region, 'job', v_job.number));
   return jsonb_build_object('worker', to_jsonb(v_worker), 'job', to_jsonb(v_job));
 end;
 $$;
@@ -11151,7 +11229,7 @@ begin
   perform private.refresh_worker_status(p_worker);
   perform private.wake_worker(p_worker);
   perform private.audit(v_worker.org_id, 'worker.removal_queued', 'worker', p_worker::pg_catalog.text, v_worker.name,
-    jsonb_build_object('job', v_job.id));
+    jsonb_build_object('job', v_job.number));
   return to_jsonb(v_job);
 end;
 $$;
@@ -11189,7 +11267,7 @@ begin
   update private.worker_tokens set revoked_at = now() where worker_id = v_worker.id and revoked_at is null
     and last_used_at is null;
   v_token := private.add_token(v_worker.id, p_token_hash, p_token_hint, null);
-  perform private.record_worker_event(v_worker.id, 'token_rotated', format('By job %s', p_job));
+  perform private.record_worker_event(v_worker.id, 'token_rotated', format('By job %s', private.job_number(p_job)));
   return jsonb_build_object('token_id', v_token);
 end;
 $$;
@@ -11318,7 +11396,7 @@ begin
         'role_arn', v_identity.role_arn, 'external_id', v_identity.external_id, 'network', v_identity.network)));
     v_job := private.add_job(v_job, 'Test ' || v_identity.name);
     perform private.audit(v_identity.org_id, 'cloud_identity.tested', 'cloud_identity', p_identity::pg_catalog.text,
-      v_identity.name, jsonb_build_object('job', v_job.id));
+      v_identity.name, jsonb_build_object('job', v_job.number));
   end if;
   return to_jsonb(v_identity) || jsonb_build_object('job', to_jsonb(v_job));
 end;
@@ -11714,7 +11792,7 @@ create function private.settle_set(p_set uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
   with recursive ended as materialized (
-    select m.module_id, coalesce(format('Because of #%s.', j.id), 'Because of ' || o.path || '.') as words
+    select m.module_id, coalesce(format('Because of #%s.', j.number), 'Because of ' || o.path || '.') as words
     from private.set_members as m
     left join public.provision_jobs as j on j.id = m.job_id
     left join public.modules as o on o.id = m.module_id
@@ -11902,8 +11980,8 @@ begin
     'left_out', count(*) filter (where m.because_of is not null),
     'cancelled', count(*) filter (where j.status = 'CANCELLED' or m.left_out = 'cancelled'),
     'with_changes', count(*) filter (where j.status = 'SUCCEEDED' and j.plan_summary -> 'has_changes' = 'true'),
-    'failures', coalesce(jsonb_agg(jsonb_build_object('job_id', j.id, 'module_path', coalesce(j.module_path, o.path),
-      'status', j.status,
+    'failures', coalesce(jsonb_agg(jsonb_build_object('job_id', j.id, 'job_number', j.number, 'module_path',
+      coalesce(j.module_path, o.path), 'status', j.status,
         'message', left(coalesce(j.error ->> 'message', m.left_out, ''), 500)) order by j.id)
       filter (where j.status in ('FAILED', 'NEEDS_ATTENTION') or m.left_out <> 'cancelled'
         and m.because_of is null), '[]'))
@@ -12258,7 +12336,7 @@ create function private.cascade(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_modules pg_catalog.uuid[] := private.cascaded_modules(p_job);
-  v_words pg_catalog.text := format('After job %s of %s.', p_job.id, p_job.module_path);
+  v_words pg_catalog.text := format('After job %s of %s.', p_job.number, p_job.module_path);
   v_set public.job_sets;
 begin
   if v_modules = '{}' then
@@ -12271,7 +12349,7 @@ begin
   end if;
   insert into public.job_sets (org_id, type, path, options, cause_job_id, created_by_label)
   values (p_job.org_id, 'PLAN', p_job.module_path, jsonb_build_object('priority', 150, 'confirm', true, 'reason',
-    v_words), p_job.id, format('cascade of #%s', p_job.id)) returning * into v_set;
+    v_words), p_job.id, format('cascade of #%s', p_job.number)) returning * into v_set;
   perform private.add_members(v_set, v_modules);
   perform private.place_members(v_set, 200, false, v_set.id);
 end;
@@ -12913,15 +12991,15 @@ begin
     return null;
   end if;
   v_what := initcap(replace(v_job.type::pg_catalog.text, '_', ' ')) || coalesce(' of ' || v_job.module_path, '')
-    || format(' (#%s)', v_job.id);
+    || format(' (#%s)', v_job.number);
   perform private.notify(new.org_id, case new.to_status when 'AWAITING_APPROVAL' then 'job.awaiting_approval'
       when 'NEEDS_ATTENTION' then 'job.needs_attention' when 'SUCCEEDED' then 'job.succeeded' else 'job.failed' end,
     'job_event:' || new.id, 'job:' || new.job_id, v_job.module_path, '{}',
     v_what || case new.to_status when 'AWAITING_APPROVAL' then ' waits for approval' when 'NEEDS_ATTENTION'
       then ' needs attention' when 'SUCCEEDED' then ' succeeded' else ' failed' end,
-    jsonb_build_object('job', jsonb_build_object('id', v_job.id, 'type', v_job.type, 'status', new.to_status,
-      'attempt', new.attempt,
-      'module_path', v_job.module_path, 'requested_by', v_job.created_by_label), 'reason',
+    jsonb_build_object('job', jsonb_build_object('id', v_job.id, 'number', v_job.number, 'type', v_job.type,
+      'status', new.to_status, 'attempt', new.attempt,
+      'module_path', v_job.module_path, 'requested_by', v_job.created_by_label, 'message', v_job.message), 'reason',
         coalesce(v_job.error ->> 'message', new.reason)));
   return null;
 end;
@@ -13630,8 +13708,9 @@ begin
     return case when v_current.job_id is null then array['The state is locked by a job that is over.',
       'Look at the state, then force-unlock it with the lock''s id.']
       when v_current.stage = 'HELD' then array[format('Job %s of the same module needs attention and holds the state.',
-        v_current.job_id), 'Resolve that job first.']
-      else array[format('Job %s of the same module goes first: one job per state at a time.', v_current.job_id),
+        private.job_number(v_current.job_id)), 'Resolve that job first.']
+      else array[format('Job %s of the same module goes first: one job per state at a time.',
+        private.job_number(v_current.job_id)),
         'It starts when that one is done.'] end;
   end if;
   return null;
@@ -13670,7 +13749,7 @@ declare
 begin
   select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
   if v_job.id is null then
-    perform private.fail('RY404', format('There is no job %s.', p_job));
+    perform private.fail('RY404', 'There is no such job.');
   end if;
   if v_job.status <> 'QUEUED' then
     return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'claimable', false, 'summary',
@@ -13728,8 +13807,8 @@ begin
     )
     select jsonb_build_object('waiting', coalesce((
         select jsonb_agg(jsonb_build_object('module_path', w.path, 'waits_for', (
-          select coalesce(jsonb_agg(jsonb_build_object('module_path', b.path, 'job_id', j.id, 'status', j.status)
-            order by b.path), '[]')
+          select coalesce(jsonb_agg(jsonb_build_object('module_path', b.path, 'job_number', j.number, 'status',
+            j.status) order by b.path), '[]')
           from private.set_edges as e join public.modules as b on b.id = e.before_id
           left join private.set_members as t on t.set_id = e.set_id and t.module_id = e.before_id
           left join public.provision_jobs as j on j.id = t.job_id
@@ -13793,6 +13872,7 @@ begin
     select s.status, count(*) as n from unnest(enum_range(null::public.job_status)) as s (status)
     cross join lateral (
       select k.type from public.provision_jobs as k where k.org_id = p_org and k.status = s.status
+        and not k.is_followed
       order by k.id desc limit case when s.status in ('SUCCEEDED', 'FAILED', 'CANCELLED') then 10000 end
     ) as j
     where p_types = '{}' or j.type::pg_catalog.text = any (p_types) group by s.status) as c);
@@ -13815,10 +13895,20 @@ declare
   v_number bigint := substring(p_search from '^\s*#?(\d{1,18})\s*$')::bigint;
 begin
   return query select j.id, j.status from public.provision_jobs as j
-  where j.org_id = p_org and (j.module_id = any (v_modules) or j.worker_id = any (v_workers) or j.id = v_number)
+  where j.org_id = p_org and (j.module_id = any (v_modules) or j.worker_id = any (v_workers) or j.number = v_number)
     and (p_module is null or j.module_id = p_module) and (p_worker is null or j.worker_id = p_worker)
+    -- A runner's list has each of its jobs: another runner may have applied what it planned.
+    and (p_worker is not null or not j.is_followed)
     and (p_types = '{}' or j.type::pg_catalog.text = any (p_types));
 end;
+$$;
+
+-- The plan of a run whose apply is listed: how it ended, and how much it changes.
+create function private.plan_in_list(p_job public.provision_jobs) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('status', p.status, 'worker_name', p.worker_name, 'started_at', p.started_at,
+    'finished_at', p.finished_at, 'plan_summary', p.plan_summary - array['resources', 'outputs'])
+  from public.provision_jobs as p where p.id = p_job.plan_job_id and p.number = p_job.number
 $$;
 
 -- What is not asked for must not be in the plan: with it, the pages of the queue come from one index alone.
@@ -13848,7 +13938,7 @@ begin
       select j.id from unnest(v_statuses) as s (status)
       cross join lateral (
         select k.id, k.status from public.provision_jobs as k
-        where k.org_id = p_org and k.status = s.status and k.id < v_before
+        where k.org_id = p_org and k.status = s.status and k.id < v_before and not k.is_followed
           and (v_types = '{}' or k.type::pg_catalog.text = any (v_types))
         order by k.id desc limit p_offset + p_limit
       ) as j
@@ -13870,7 +13960,8 @@ begin
     into v_counts, v_shown;
   end if;
   select coalesce(jsonb_agg(to_jsonb(j) - array['payload', 'result', 'late_report'] || jsonb_build_object(
-    'target_name', (select w.name from public.workers as w where w.id = j.target_worker_id)) order by s.place), '[]')
+    'target_name', (select w.name from public.workers as w where w.id = j.target_worker_id),
+    'plan', private.plan_in_list(j)) order by s.place), '[]')
   into v_rows
   from unnest(v_shown) with ordinality as s (id, place) join public.provision_jobs as j on j.id = s.id;
   return jsonb_build_object('counts', v_counts, 'rows', v_rows, 'total', (
@@ -13882,9 +13973,23 @@ exception
 end;
 $$;
 comment on function private.list_jobs is
-  'A page of jobs {total, counts by status, rows}, running ones first or newest first; filters {status, type, '
-  'module_id, worker_id}. Without a search, the newest 10,000 of each final status are counted. Members.';
+  'A page of runs {total, counts by status, rows}, running ones first or newest first: a plan that an apply follows is '
+  'listed as that apply, with its plan; filters {status, type, module_id, worker_id}; a runner''s are all its jobs.'
+  ' Without a search, the newest 10,000 of each final status are counted. Members.';
 grant execute on function private.list_jobs to authenticated;
+
+create function private.job_by_number(p_org uuid, p_number bigint) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('job.read', p_org);
+  return (select coalesce(jsonb_agg(to_jsonb(j) order by j.id), '[]') from public.provision_jobs as j
+    where j.org_id = p_org and j.number = p_number);
+end;
+$$;
+comment on function private.job_by_number is
+  'The jobs of a run, by its number in the organisation: the plan and the apply that follows it, or the only one; '
+  'none where there is no such number. Members.';
+grant execute on function private.job_by_number to authenticated;
 
 -- ## modules
 create function private.list_modules(
@@ -13921,7 +14026,8 @@ begin
         limit 1000) as c),
     'rows', (select coalesce(jsonb_agg(to_jsonb(m) - array['source', 'extra_files', 'hooks']
       || jsonb_build_object('last_job', (
-        select jsonb_build_object('id', j.id, 'type', j.type, 'status', j.status, 'finished_at', j.finished_at)
+        select jsonb_build_object('id', j.id, 'number', j.number, 'type', j.type, 'status', j.status,
+          'finished_at', j.finished_at)
         from public.provision_jobs as j where j.module_id = m.id and j.type in ('APPLY', 'DESTROY', 'DRIFT')
         order by j.id desc limit 1)) order by s.place), '[]')
       from shown as s join public.modules as m on m.id = s.id)) into v_answer;
@@ -14208,7 +14314,9 @@ language sql stable set search_path = '' as $$
     else (e.detail ->> 'worker_id')::pg_catalog.uuid end, e.job_id, e.attempt, e.to_status
   from (
     select * from public.job_events as j where j.org_id = p_org and j.at >= p_since and j.at < p_until
-      and (p_filters ->> 'job_id' is null or j.job_id = (p_filters ->> 'job_id')::bigint)
+      and (p_filters ->> 'job' is null or j.job_id = any (array(
+        select k.id from public.provision_jobs as k where k.org_id = p_org
+          and k.number = (p_filters ->> 'job')::bigint)))
     order by j.at desc, j.id desc limit p_most
   ) as e
   where (p_filters -> 'event' is null or e.event = any (private.text_list(p_filters -> 'event')))
@@ -14234,7 +14342,7 @@ language sql stable set search_path = '' as $$
       and (p_filters ->> 'worker_id' is null or w.worker_id = (p_filters ->> 'worker_id')::pg_catalog.uuid)
     order by w.at desc, w.id desc limit p_most
   ) as e
-  where p_filters ->> 'job_id' is null
+  where p_filters ->> 'job' is null
     and (p_filters -> 'event' is null or e.event = any (private.text_list(p_filters -> 'event')))
     and (p_pattern is null or e.event ilike p_pattern or e.reason ilike p_pattern or e.instance_name ilike p_pattern
       or e.worker_id = any (p_workers))
@@ -14257,7 +14365,7 @@ declare
   v_rows pg_catalog.jsonb;
 begin
   perform private.need('organization.read', p_org);
-  perform private.check_page(p_filters, array['kind', 'event', 'worker_id', 'job_id', 'since', 'until'], 'newest',
+  perform private.check_page(p_filters, array['kind', 'event', 'worker_id', 'job', 'since', 'until'], 'newest',
     array['newest'], p_limit, p_offset);
   if p_offset > 10000 then
     perform private.fail('RY422', 'Events are turned over up to the ten thousandth.',
@@ -14281,8 +14389,9 @@ begin
   )
   select coalesce(jsonb_agg(to_jsonb(s) || jsonb_build_object(
       'worker_name', (select w.name from public.workers as w where w.id = s.worker_id), 'module_path',
-      (select j.module_path from public.provision_jobs as j where j.id = s.job_id))
-    order by s.at desc, s.kind, s.id desc), '[]') into v_rows from shown as s;
+      j.module_path, 'job_number', j.number)
+    order by s.at desc, s.kind, s.id desc), '[]') into v_rows
+  from shown as s left join public.provision_jobs as j on j.id = s.job_id;
   return jsonb_build_object('rows', v_rows - p_limit, 'has_more', jsonb_array_length(v_rows) > p_limit);
 exception
   when invalid_text_representation or invalid_datetime_format or datetime_field_overflow
@@ -14292,8 +14401,8 @@ end;
 $$;
 comment on function private.list_events is
   'Events of runners and jobs {rows, has_more}, newest first; the search is in event, reason, who, instance and '
-  'runner, among the newest 50,000 of each kind; filters {kind: job or runner, event, worker_id, job_id, since, '
-  'until}. Members.';
+  'runner, among the newest 50,000 of each kind; filters {kind: job or runner, event, worker_id, job (a number), '
+  'since, until}. Members.';
 grant execute on function private.list_events to authenticated;
 
 -- ==================== schemas/figures.sql
@@ -15354,7 +15463,8 @@ create function private.delete_organizations() returns integer
 language plpgsql set search_path = '' as $$
 declare
   v_jobs bigint[] := array(
-    select j.id from public.organizations as o join public.provision_jobs as j on j.org_id = o.id
+    select j.id from public.organizations as o
+    cross join lateral (select k.id from public.provision_jobs as k where k.org_id = o.id order by k.id limit 1000) as j
     where o.deleted_at is not null limit 1000);
 begin
   delete from public.job_events as e where e.job_id = any (v_jobs);
@@ -15986,6 +16096,17 @@ comment on function public.invite_member is
   'for owners.';
 grant execute on function public.invite_member to authenticated;
 
+create function public.job_by_number(p_org uuid, p_number bigint) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.job_by_number(p_org, p_number);
+end
+$$;
+comment on function public.job_by_number is
+  'The jobs of a run, by its number in the organisation: the plan and the apply that follows it, or the '
+  'only one; none where there is no such number. Members.';
+grant execute on function public.job_by_number to authenticated;
+
 create function public.kept_state(p_id uuid) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -16050,8 +16171,8 @@ end
 $$;
 comment on function public.list_events is
   'Events of runners and jobs {rows, has_more}, newest first; the search is in event, reason, who, instance '
-  'and runner, among the newest 50,000 of each kind; filters {kind: job or runner, event, worker_id, job_id, '
-  'since, until}. Members.';
+  'and runner, among the newest 50,000 of each kind; filters {kind: job or runner, event, worker_id, job (a '
+  'number), since, until}. Members.';
 grant execute on function public.list_events to authenticated;
 
 create function public.list_job_variables(p_job bigint) returns jsonb
@@ -16075,9 +16196,9 @@ begin
 end
 $$;
 comment on function public.list_jobs is
-  'A page of jobs {total, counts by status, rows}, running ones first or newest first; filters {status, '
-  'type, module_id, worker_id}. Without a search, the newest 10,000 of each final status are counted. '
-  'Members.';
+  'A page of runs {total, counts by status, rows}, running ones first or newest first: a plan that an apply '
+  'follows is listed as that apply, with its plan; filters {status, type, module_id, worker_id}; a runner''s '
+  'are all its jobs. Without a search, the newest 10,000 of each final status are counted. Members.';
 grant execute on function public.list_jobs to authenticated;
 
 create function public.list_modules(p_org uuid, p_search text default null::text, p_filters jsonb

@@ -467,6 +467,17 @@ comment on function public.invite_member is
   'for owners.';
 grant execute on function public.invite_member to authenticated;
 
+create function public.job_by_number(p_org uuid, p_number bigint) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.job_by_number(p_org, p_number);
+end
+$$;
+comment on function public.job_by_number is
+  'The jobs of a run, by its number in the organisation: the plan and the apply that follows it, or the '
+  'only one; none where there is no such number. Members.';
+grant execute on function public.job_by_number to authenticated;
+
 create function public.kept_state(p_id uuid) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -531,8 +542,8 @@ end
 $$;
 comment on function public.list_events is
   'Events of runners and jobs {rows, has_more}, newest first; the search is in event, reason, who, instance '
-  'and runner, among the newest 50,000 of each kind; filters {kind: job or runner, event, worker_id, job_id, '
-  'since, until}. Members.';
+  'and runner, among the newest 50,000 of each kind; filters {kind: job or runner, event, worker_id, job (a '
+  'number), since, until}. Members.';
 grant execute on function public.list_events to authenticated;
 
 create function public.list_job_variables(p_job bigint) returns jsonb
@@ -556,9 +567,9 @@ begin
 end
 $$;
 comment on function public.list_jobs is
-  'A page of jobs {total, counts by status, rows}, running ones first or newest first; filters {status, '
-  'type, module_id, worker_id}. Without a search, the newest 10,000 of each final status are counted. '
-  'Members.';
+  'A page of runs {total, counts by status, rows}, running ones first or newest first: a plan that an apply '
+  'follows is listed as that apply, with its plan; filters {status, type, module_id, worker_id}; a runner''s '
+  'are all its jobs. Without a search, the newest 10,000 of each final status are counted. Members.';
 grant execute on function public.list_jobs to authenticated;
 
 create function public.list_modules(p_org uuid, p_search text default null::text, p_filters jsonb

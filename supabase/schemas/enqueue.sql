@@ -13,7 +13,7 @@ begin
   select * into v_plan from public.provision_jobs where id = p_plan;
   if v_plan.planned_serial <> private.state_serial(v_plan.module_id) then
     perform private.fail('RY409', format('The state has moved on since plan %s: it was made against serial %s, and now '
-      'there is %s.', p_plan, v_plan.planned_serial, private.state_serial(v_plan.module_id)),
+      'there is %s.', v_plan.number, v_plan.planned_serial, private.state_serial(v_plan.module_id)),
       'Make a new plan, and look at that one.');
   end if;
 end;
@@ -210,13 +210,15 @@ begin
       and j.payload #>> '{options,inspects}' is null
       and (p_type <> 'DESTROY' or j.payload #> '{options,destroy}' = 'true')
   ) then
-    perform private.fail('RY422', format('Job %s is not a finished plan of this module.', p_plan),
+    perform private.fail('RY422', format('Job %s is not a finished plan of this module.',
+      private.job_number(p_plan)),
       'Plan first, then apply that plan. A destroy needs a destroy plan; a check of a held job is none.');
   end if;
   perform private.check_upload_apply(p_plan);
   if exists (select from public.provision_jobs as j where j.plan_job_id = p_plan
     and j.status not in ('FAILED', 'CANCELLED')) then
-    perform private.fail('RY409', format('Plan %s is already being applied, or was.', p_plan), 'Make a new plan.');
+    perform private.fail('RY409', format('Plan %s is already being applied, or was.', private.job_number(p_plan)),
+      'Make a new plan.');
   end if;
   perform private.check_state_is_planned(p_plan);
 end;
@@ -452,11 +454,13 @@ begin
   perform private.place_jobs(p_org, v_jobs, p_options ->> 'reason');
   -- One act is one line in the log of acts, however many jobs it makes; each of them has its own first event.
   if cardinality(v_jobs) = 1 then
-    perform private.audit(p_org, 'job.enqueued', 'job', j.id::pg_catalog.text, p_type || ' ' || j.module_path)
+    perform private.audit(p_org, 'job.enqueued', 'job', j.number::pg_catalog.text, p_type || ' ' || j.module_path)
     from public.provision_jobs as j where j.id = v_jobs[1];
   else
     perform private.audit(p_org, 'jobs.enqueued', 'job', null, format('%s of %s modules', p_type, cardinality(v_jobs)),
-      jsonb_build_object('jobs', private.number_ranges(v_jobs)));
+      jsonb_build_object('jobs', private.number_ranges(array(
+        select j.number from unnest(v_jobs) as p (id)
+        cross join lateral (select j.number from public.provision_jobs as j where j.id = p.id offset 0) as j))));
   end if;
   return v_jobs;
 end;
@@ -531,7 +535,7 @@ begin
   end if;
   return (
     select json_agg(made) from (
-      select j.id, j.module_id, j.module_path, j.status::pg_catalog.text as status
+      select j.id, j.number, j.module_id, j.module_path, j.status::pg_catalog.text as status
       from unnest(v_jobs) as p (id)
       cross join lateral (select * from public.provision_jobs as j where j.id = p.id offset 0) as j
       order by j.id

@@ -52,7 +52,7 @@ begin
   v_job.needs_confirmation := v_is_held;
   v_job.approval_deadline_at := case when v_module.approvals_required > 0 or v_is_held
     then now() + make_interval(secs => v_module.approval_timeout_seconds) end;
-  perform private.add_job(v_job, format('Plan %s has changes%s.', p_plan.id,
+  perform private.add_job(v_job, format('Plan %s has changes%s.', p_plan.number,
     case when not v_is_held then ', and its module applies by itself' else '' end));
 end;
 $$;
@@ -98,7 +98,7 @@ create function private.drop_outdated_applies(p_job public.provision_jobs) retur
 language plpgsql set search_path = '' as $$
 begin
   perform private.end_job(j.id, 'CANCELLED', 'outdated', 'system', null, 'system',
-    format('The state has moved on since plan %s.', j.plan_job_id))
+    format('The state has moved on since plan %s.', p.number))
   from public.provision_jobs as j join public.provision_jobs as p on p.id = j.plan_job_id
   where j.org_id = p_job.org_id and j.status = 'AWAITING_APPROVAL' and j.module_id = p_job.module_id
     and j.id <> p_job.id and p.planned_serial <> private.state_serial(p_job.module_id);
@@ -236,7 +236,7 @@ begin
   where id = p_live.job_id returning * into v_job;
   perform private.record_job_event(v_job, p_event, 'PROCESSING', 'NEEDS_ATTENTION', 'system', null, 'system', p_reason,
     jsonb_build_object('worker_id', p_live.worker_id, 'phase', v_job.phase));
-  update public.rollouts set status = 'PAUSED', reason = format('Job %s needs attention.', v_job.id)
+  update public.rollouts set status = 'PAUSED', reason = format('Job %s needs attention.', v_job.number)
     where id = v_job.rollout_id
     and status = 'RUNNING';
 end;
@@ -433,7 +433,7 @@ begin
       'Copy it from the state''s page, so that nobody releases a lock they have not looked at.');
   end if;
   if exists (select from private.live_jobs as q where q.job_id = v_lock.job_id and q.stage = 'RUNNING') then
-    perform private.fail('RY409', format('Job %s is running and holds the lock.', v_lock.job_id),
+    perform private.fail('RY409', format('Job %s is running and holds the lock.', private.job_number(v_lock.job_id)),
       'Cancel it first; its lock goes with it.');
   end if;
   delete from private.state_locks where module_id = p_module;

@@ -439,7 +439,7 @@ declare
 begin
   select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
   if v_job.id is null then
-    perform private.fail('RY404', format('There is no job %s.', p_job), 'It may be past its retention period.');
+    perform private.fail('RY404', 'There is no such job.', 'It may be past its retention period.');
   end if;
   perform private.need('job.read', v_job.org_id, v_job.module_path);
   return coalesce((

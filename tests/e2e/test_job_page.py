@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
-from tests.e2e.test_work_pages import STEP, enqueue, make_module, open_as, owner, runner, status
+from tests.e2e.test_work_pages import STEP, enqueue, id_of, make_module, open_as, owner, runner, status
 
 __all__ = ["open_as", "owner", "runner"]
 pytestmark = pytest.mark.timeout(900)
@@ -20,7 +20,7 @@ def test_the_state_panel_follows_the_lock_of_a_running_apply(
     job = runner.claim(enqueue(product, owner, module, "APPLY"))
     runner.report(job, "APPLY", [{**STEP, "name": "apply", "title": "Apply", "phase": "APPLY"}])
     page = open_as(owner)
-    page.goto(f"/dashboard/jobs/{job['id']}")
+    page.goto(f"/dashboard/jobs/{job['number']}")
     expect(status(page)).to_have_attribute("data-status", "PROCESSING")
     expect(page.get_by_test_id("state")).to_contain_text("Not locked")
     runner.lock(job)
@@ -32,7 +32,7 @@ def test_a_job_cancelled_in_the_queue_waited_and_never_ran(
     product: Product, owner: Person, open_as: Callable[[Person], Page]
 ) -> None:
     number = enqueue(product, owner, make_module(product, owner, "panel/never"), "APPLY")
-    product.rpc(owner.token, "cancel_job", {"p_job": number})
+    product.rpc(owner.token, "cancel_job", {"p_job": id_of(product, owner, number)})
     page = open_as(owner)
     page.goto(f"/dashboard/jobs/{number}")
     expect(status(page)).to_have_attribute("data-status", "CANCELLED")

@@ -22,6 +22,8 @@ class JobView(TypedDict):
     """The facts of one job, in words."""
 
     id: int
+    number: int
+    message: str
     title: str
     type: str
     status: str
@@ -46,7 +48,7 @@ class JobView(TypedDict):
     problem: str
     problem_hint: str
     problem_code: str
-    plan_job_id: int
+    planned_by: int
     retry_of: int
     inspects: int
     is_refresh_only: bool
@@ -83,9 +85,15 @@ class EventView(TypedDict):
     words: str
 
 
-def build_view(job: Row, names: Mapping[str, str], events: Sequence[Row], engines: Row | None = None) -> JobView:
-    """Put a job's facts into words; `engines` are the versions that the instance at work has."""
-    built = {**_what(job, names), **_times(job, events), **_whose(job), **_offers(job)}
+def build_view(
+    job: Row,
+    names: Mapping[str, str],
+    events: Sequence[Row],
+    engines: Row | None = None,
+    numbers: Mapping[str, int] | None = None,
+) -> JobView:
+    """Put a job's facts into words; `engines` are those of the instance at work, `numbers` those of the jobs it names."""
+    built = {**_what(job, names), **_times(job, events), **_whose(job), **_offers(job), **_others(job, numbers or {})}
     if any(event.get("event") == "marked_failed" or event.get("reason") == "mark_failed" for event in events):
         # It tells what to decide, and that is done.
         built["problem_hint"] = ""
@@ -97,6 +105,8 @@ def _what(job: Row, names: Mapping[str, str]) -> dict[str, Any]:
     error = job.get("error") or {}
     return {
         "id": int(job["id"]),
+        "number": int(job.get("number") or 0),
+        "message": str(job.get("message") or ""),
         "title": title(job),
         "type": str(job["type"]),
         "status": str(job["status"]),
@@ -106,15 +116,28 @@ def _what(job: Row, names: Mapping[str, str]) -> dict[str, Any]:
         "problem": as_sentence(str(error.get("message") or "")),
         "problem_hint": str(error.get("hint") or ""),
         "problem_code": str(error.get("code") or ""),
-        "plan_job_id": int(job.get("plan_job_id") or 0),
-        "retry_of": int(job.get("retry_of") or 0),
-        "inspects": int(_option(job, "inspects") or 0),
         "is_refresh_only": bool(_option(job, "refresh_only")) or job["type"] == "DRIFT",
         "again_type": "DESTROY" if _option(job, "destroy") else str(job["type"]),
         "phase": words.PHASE_WORDS.get(str(job.get("phase")), "").lower(),
         "done": done,
         "total": total,
     }
+
+
+def named_jobs(job: Row) -> dict[str, str]:
+    """Name the other jobs that a job's facts lead to, by their ids."""
+    found = {
+        "planned_by": job.get("plan_job_id"),
+        "retry_of": job.get("retry_of"),
+        "inspects": _option(job, "inspects"),
+    }
+    return {name: str(one) for name, one in found.items() if one}
+
+
+def _others(job: Row, numbers: Mapping[str, int]) -> dict[str, int]:
+    found = {name: numbers.get(named_jobs(job).get(name, ""), 0) for name in ("planned_by", "retry_of", "inspects")}
+    # A plan of the same number is on this page.
+    return {name: 0 if number == job.get("number") else number for name, number in found.items()}
 
 
 def _option(job: Row, name: str) -> Any:
@@ -292,9 +315,8 @@ def _with_reason(name: str, said: str, reason: str) -> str:
     """Add why, without saying anything twice."""
     if name == "resumed":
         return said
-    planned = re.fullmatch(r"Plan (\d+) has changes", reason)
-    if name == "enqueued" and planned:
-        return f"Created from plan #{planned[1]}"
+    if name == "enqueued" and re.fullmatch(r"Plan \d+ has changes", reason):
+        return "Plan has changes: its apply was created"
     if name == "resolved" and reason in DECISIONS:
         return said.replace(JOB_EVENTS["resolved"][1], DECISIONS[reason], 1)
     if not reason or reason.lower() in said.lower() or said.endswith(f" by {reason.removeprefix('Instance ')}"):

@@ -11,6 +11,7 @@ class ActiveJob(TypedDict):
     """A job that waits for a runner or has one."""
 
     id: int
+    number: int
     type: str
     path: str
     status: str
@@ -44,6 +45,7 @@ def active_row(job: Row) -> ActiveJob:
     """Make the row of one job."""
     return {
         "id": int(job["id"]),
+        "number": int(job["number"]),
         "type": str(job["type"]),
         "path": target_of(job),
         "status": str(job["status"]),

@@ -20,6 +20,7 @@ from app.jobs.view.timeline import to_ms
 GIT = {"engine": "tofu", "engine_version": "1.10.5", "source_kind": "git", "source": {"ref": "main"}}
 JOB: dict[str, Any] = {
     "id": 4828,
+    "number": 58,
     "type": "APPLY",
     "status": "PROCESSING",
     "phase": "APPLY",
@@ -205,5 +206,5 @@ def test_decisions_and_returns_are_told_in_words() -> None:
     assert [event["words"] for event in build_events(events)] == [
         "Marked as failed by nora",
         "Runner back in contact",
-        "Created from plan #26",
+        "Plan has changes: its apply was created",
     ]

@@ -27,6 +27,7 @@ SIGN_IN_PAGE = Reply(200, "<html>Sign in</html>")
 BUSY = Reply(503, json.dumps({"code": "PGRST001", "message": "Database client error."}))
 JOB = {
     "id": 7,
+    "number": 7,
     "type": "PLAN",
     "module_path": "a",
     "status": "SUCCEEDED",

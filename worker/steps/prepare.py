@@ -20,14 +20,8 @@ from worker.steps.identity import give_identities
 
 async def prepare(space: Workspace) -> None:
     """Make the directory, check that the engine is there, and put the environment together."""
-    if space.context.isolation and (warning := space.context.isolation.warning):
-        space.say(warning)
     check_engine(space)
-    try:
-        for folder in (space.root, space.root / "source", space.root / "tmp", space.root / "home"):
-            folder.mkdir(parents=True, mode=0o700)
-    except OSError as error:
-        raise no_directory(error) from error
+    await make_folders(space)
     await take_variables(space)
     space.env = await build_environment(space)
     await give_identities(space)
@@ -49,6 +43,17 @@ async def take_variables(space: Workspace) -> None:
         given = opened
     space.variables = JobVariables.of(given)
     space.log.redactor.add(*space.variables.secrets())
+
+
+async def make_folders(space: Workspace) -> None:
+    """Make the job's directory."""
+    if space.context.isolation and (warning := space.context.isolation.warning):
+        space.say(warning)
+    try:
+        for folder in (space.root, space.root / "source", space.root / "tmp", space.root / "home"):
+            folder.mkdir(parents=True, mode=0o700)
+    except OSError as error:
+        raise no_directory(error) from error
 
 
 def check_engine(space: Workspace) -> None:

@@ -193,6 +193,17 @@ comment on function public.create_schedule is
   'Operators; admins to destroy.';
 grant execute on function public.create_schedule to authenticated;
 
+create function public.create_sealing_key(p_org uuid, p_public_key text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.create_sealing_key(p_org, p_public_key);
+end
+$$;
+comment on function public.create_sealing_key is
+  'Makes a public key the one that secrets of the organisation are sealed to from now on. Runners that have '
+  'its private half get the label of the answer. Admins.';
+grant execute on function public.create_sealing_key to authenticated;
+
 create function public.create_service_account(p_org uuid, p_spec jsonb, p_secret_hash text default
   null::text, p_secret_hint text default null::text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -1353,9 +1364,10 @@ begin
 end
 $$;
 comment on function public.set_variables is
-  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, '
-  'is_enforced}]. A key that has this value already keeps its version. Each row of the answer has a warning '
-  'where the value may be a secret. Operators; admins for the organisation and for enforced ones.';
+  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced, '
+  'key_id}]; with key_id, the value is sealed to that key. A variable that has this value already keeps its '
+  'version. Each row of the answer has a warning where the value may be a secret. Operators; admins for the '
+  'organisation and for enforced ones.';
 grant execute on function public.set_variables to authenticated;
 
 create function public.set_worker_disabled(p_worker uuid, p_disabled boolean) returns jsonb

@@ -171,6 +171,8 @@ class GivenVariable(Reply):
     name: str
     value: Any = None
     is_hcl: bool = False
+    path: str | None = None
+    key_id: str | None = None
 
 
 class GivenVariables(Reply):

@@ -85,7 +85,7 @@ class HclDriver:
             "version": self._engine.version,
         }
         await space.context.server.put_artifact(space.ref, META_ARTIFACT, json.dumps(meta).encode())
-        await space.context.server.put_artifact(space.ref, PLAN_ARTIFACT, body)
+        await space.context.server.put_artifact(space.ref, PLAN_ARTIFACT, space.keys.seal(body))
         space.say(f"Kept the plan, {len(body):,} bytes.")
 
     async def load_plan(self, space: Workspace) -> None:

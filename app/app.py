@@ -25,6 +25,7 @@ from app.jobs import page as jobs
 from app.jobs import routes as job_routes
 from app.live.fan_out import fan_out
 from app.live.members import check_members
+from app.modules import graph_page
 from app.modules import page as modules
 from app.modules import routes as module_routes
 from app.project.runtime import runtime
@@ -69,6 +70,7 @@ FRAMED = (
     *jobs.ROUTES,
     *job_page.routes(RunnerActionState.enable),
     *modules.ROUTES,
+    *graph_page.ROUTES,
     *figures.ROUTES,
     *events.ROUTES,
     *faults.ROUTES,

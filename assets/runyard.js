@@ -236,6 +236,10 @@
     secret: (owner, token) => { secrets.set(owner, token); repaint(); },
     hasSecret: (owner) => secrets.has(owner),
     forget: (owner) => { secrets.delete(owner); repaint(); },
+    signInAgain: () => {
+      const here = window.location.pathname + window.location.search;
+      window.location.assign(`/login?ended=1&next=${encodeURIComponent(here)}`);
+    },
     signOut: async () => { await post("/auth/logout"); window.location.assign("/login"); },
   };
 

@@ -39,15 +39,18 @@
   const notes = {
     expired: "This link is no longer valid. Ask for a new one.",
     confirmed: "Your address is confirmed. Sign in.",
+    ended: "Your session has ended. Sign in to return to the page you were on.",
   };
-  const noted = notes[sessionStorage.getItem(NOTED)] || "";
+  let offered = "";
+  const isEnded = new URLSearchParams(window.location.search).has("ended");
+  const noted = notes[sessionStorage.getItem(NOTED) || (isEnded ? "ended" : "")] || "";
   // The page is there before React takes it over: text in its own tree would be called wrong, and taken out with what was typed.
   const beside = (el) => el.shadowRoot || el.attachShadow({ mode: "open" });
   class LinkNote extends HTMLElement {
-    connectedCallback() {
-      const root = beside(this);
-      const style = Object.assign(document.createElement("style"), { textContent: `:host{display:${noted ? "block" : "none"}}` });
-      root.replaceChildren(style, Object.assign(document.createElement("span"), { textContent: noted }));
+    connectedCallback() { this.show(offered || noted); }
+    show(text) {
+      const style = Object.assign(document.createElement("style"), { textContent: `:host{display:${text ? "block" : "none"}}` });
+      beside(this).replaceChildren(style, Object.assign(document.createElement("span"), { textContent: text }));
     }
   }
   if (!leadsTo || window.location.pathname.replace(/\/$/, "") === leadsTo) sessionStorage.removeItem(NOTED);
@@ -78,8 +81,11 @@
       Object.assign(fields, Object.fromEntries(new URLSearchParams(sessionStorage.getItem(HANDED) || "")));
       sessionStorage.removeItem(HANDED);
     }
-    if (form.dataset.auth === "accept") [fields.invitation, fields.token] = (sessionStorage.getItem(KEPT) || ".").split(".");
-    return fields;
+    return ["accept", "join"].includes(form.dataset.auth) ? { ...fields, ...invitation() } : fields;
+  }
+  function invitation() {
+    const [id, token] = (sessionStorage.getItem(KEPT) || ".").split(".");
+    return { invitation: id, token };
   }
   document.addEventListener("submit", async (event) => {
     const form = event.target.closest("form[data-auth]");
@@ -92,7 +98,8 @@
     catch { answer = { ok: false, message: "The server did not answer.", hint: "Nothing was changed. Try again." }; }
     button.disabled = false;
     if (form.dataset.auth === "accept" && answer.status === 401) { window.location.assign("/login?next=/invite"); return; }
-    if (form.dataset.auth === "accept" && answer.ok) sessionStorage.removeItem(KEPT);
+    const isJoined = ["accept", "join"].includes(form.dataset.auth) && answer.ok && !answer.confirm;
+    if (isJoined) sessionStorage.removeItem(KEPT);
     say(form, answer);
     if (answer.needs_code) askCode(form, answer);
     if (answer.ok) arrive(form, answer);
@@ -106,6 +113,20 @@
     const isWhole = /^[^.]+\.[^.]+$/.test(found);
     if (isWhole) sessionStorage.setItem(KEPT, found);
     document.documentElement.toggleAttribute("data-no-invitation", !isWhole);
+    if (!isWhole) return;
+    // runyard.js, which posts, is loaded after this script.
+    if (window.runyard) showOffer(); else document.addEventListener("DOMContentLoaded", showOffer, { once: true });
+  }
+  async function showOffer() {
+    const offer = await window.runyard.post("/auth/offer", invitation()).catch(() => ({ message: "The server did not answer.", hint: "Load the page again." }));
+    const isFor = offer.email ? `${offer.email} is invited` : "";
+    const by = offer.invited_by ? ` by ${offer.invited_by}` : "";
+    const other = offer.ok && offer.signed_in_as && offer.signed_in_as !== offer.email ? ` You are signed in as ${offer.signed_in_as}: sign in with the invited address.` : "";
+    offered = offer.ok ? `${isFor}${by} to join ${offer.organization} as ${offer.role}.${other}` : [offer.message, offer.hint].filter(Boolean).join(" ");
+    const { documentElement: root } = document;
+    root.toggleAttribute("data-visitor", Boolean(offer.ok && !offer.signed_in_as));
+    root.toggleAttribute("data-no-offer", !offer.ok);
+    document.querySelectorAll("ry-link-note").forEach((note) => note.show?.(offered));
   }
   takeInvitation();
   async function askPolicy() {

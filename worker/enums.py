@@ -101,3 +101,11 @@ LIFECYCLE_TYPES = frozenset(
 )
 # The others read the state, and neither lock nor write it.
 WRITING_TYPES = frozenset({JobType.APPLY, JobType.DESTROY})
+
+
+class VariableKind(StrEnum):
+    """What becomes of a variable."""
+
+    INPUT = "input"
+    ENV = "env"
+    FILE = "file"

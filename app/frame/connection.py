@@ -58,9 +58,15 @@ def connection_banner() -> rx.Component:
     again = rx.button("Try now", on_click=SessionState.try_now, variant="ghost", color_scheme="gray", size="1")
     paused = _words("Live updates paused. Refreshing every 10 s. Jobs are not affected.")
     away = _words("Out of contact with the database", _since(), ". What you see may be old. ", KEPT)
+    unswept = _words(
+        "Nothing sweeps this database: lost jobs are not found, and schedules do not start. Run ",
+        rx.el.code("runyard doctor"),
+        " on the server to see why.",
+    )
+    swept = rx.cond(SessionState.is_unswept, _banner("alarm-clock-off", unswept, "amber"), rx.fragment())
     link_words = rx.match(
         SessionState.link,
-        ("live", rx.fragment()),
+        ("live", swept),
         ("", rx.fragment()),
         ("polling", _banner("refresh-cw", paused, "amber", again, class_name="late")),
         _banner("wifi-off", away, "red", again),

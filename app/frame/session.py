@@ -62,6 +62,7 @@ class SessionState(Sparing, rx.State):
     can_admin: bool = False
     link: str = ""
     link_since: str = ""
+    is_unswept: bool = False
     runner_count: int = 0
     needs_me_count: int = 0
     module_count: int = 0
@@ -124,6 +125,7 @@ class SessionState(Sparing, rx.State):
         self._assign("is_counted", True)
         self._assign("link", store.link.value)
         self._assign("link_since", store.link_since)
+        self._assign("is_unswept", store.is_unswept)
         self._assign("runner_count", int(store.counts("workers").get("total") or 0))
         self._assign("latest_version", latest(store.rows("worker_releases")))
         self._assign("outdated_by_job", int(store.facets.get("updated_by_job") or 0))
@@ -197,8 +199,13 @@ def connection_of(root: rx.State) -> tuple[str, str]:
     return session.session_id, read_sid(headers.cookie or "")
 
 
+def sign_in_again() -> rx.event.EventSpec:
+    """Lead somebody whose session is over to the sign-in page, which gives the reason and leads back to this page."""
+    return rx.call_script("window.runyard.signInAgain()")
+
+
 def say_error(error: AppError) -> rx.event.EventSpec:
     """Tell what happened and what next, as a toast for something I did."""
     if isinstance(error, SignedOut):
-        return rx.redirect("/login")
+        return sign_in_again()
     return rx.toast.error(error.message, description=error.hint, duration=8000)

@@ -6,12 +6,13 @@ from urllib.parse import quote, urlencode
 
 import reflex as rx
 import structlog
-from reflex.event import Event
+from reflex.event import Event, EventSpec
 from reflex.state import BaseState, StateUpdate
 from reflex_base.registry import RegistrationContext
 
-from app.frame.session import SessionState
+from app.frame.session import SessionState, sign_in_again
 from app.guard.arguments import BadArguments, check_arguments
+from app.http.cookies import read_sid
 from app.project.errors import AppError
 from app.project.models import BrowserSession
 from app.project.runtime import runtime
@@ -26,13 +27,15 @@ def is_public(fn: Callable[..., Any]) -> bool:
     return bool(getattr(fn, "is_public", False))
 
 
-def _sign_in_path(state: BaseState) -> str:
-    """Come back after signing in to the page that was asked for."""
+def _way_to_sign_in(state: BaseState) -> EventSpec:
+    """Come back after signing in to the page that was requested; a browser that still has a cookie learns that its session ended."""
+    if read_sid(state.router.headers.cookie or ""):
+        return sign_in_again()
     path = state.router.url.path.rstrip("/")
     if path == "/device":
         code = str(state.router.url.query_parameters.get("code") or "")[:20]
         path = f"/device?{urlencode({'code': code})}"
-    return f"/login?next={quote(path)}" if path.startswith(("/dashboard/", "/device")) else "/login"
+    return rx.redirect(f"/login?next={quote(path)}" if path.startswith(("/dashboard/", "/device")) else "/login")
 
 
 class DenyByDefault(rx.Middleware):
@@ -58,7 +61,7 @@ class DenyByDefault(rx.Middleware):
         if is_outside:
             return StateUpdate(events=Event.from_event_type(rx.redirect("/dashboard/runners")))
         if session is None and not is_public(fn):
-            return StateUpdate(events=Event.from_event_type(rx.redirect(_sign_in_path(state))))
+            return StateUpdate(events=Event.from_event_type(_way_to_sign_in(state)))
         return _refuse_misfits(fn, event)
 
 

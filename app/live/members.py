@@ -9,7 +9,7 @@ import structlog
 from reflex.event import Event
 from reflex.state import StateUpdate
 
-from app.frame.session import SessionState
+from app.frame.session import SessionState, sign_in_again
 from app.project.errors import AppError, SignedOut
 from app.project.hub import View
 from app.project.runtime import runtime
@@ -20,13 +20,13 @@ MEMBER_SECONDS = 20.0
 log = structlog.get_logger(__name__)
 
 
-async def evict(app: rx.App, view: View, to: str = "/login") -> None:
+async def evict(app: rx.App, view: View, way_out: rx.event.EventSpec | None = None) -> None:
     """End a tab's view: its session or membership is over, so its states are emptied too."""
     runtime().hub.leave(view.tab)
     token = rx.BaseStateToken(ident=view.tab, cls=SessionState)
     async with app.modify_state(token) as root:
         root.reset()
-    update = StateUpdate(events=Event.from_event_type(rx.redirect(to)))
+    update = StateUpdate(events=Event.from_event_type(way_out or sign_in_again()))
     await app.event_namespace.emit_update(update=update, token=view.tab)
 
 
@@ -49,23 +49,24 @@ async def check_members(app: rx.App) -> None:
 async def check_member(app: rx.App, sid: str, org_id: str) -> None:
     """End every view that a session has of an organisation, if its person is no member any more."""
     try:
-        to = await _way_out(sid, org_id)
-        for view in runtime().hub.views(org_id) if to else ():
+        way_out = await _way_out(sid, org_id)
+        for view in runtime().hub.views(org_id) if way_out else ():
             if view.sid == sid:
-                await evict(app, view, to)
+                await evict(app, view, way_out)
     except Exception:
         # What fails for one session concerns nobody else.
         log.exception("member_check_failed")
 
 
-async def _way_out(sid: str, org_id: str) -> str:
-    """Say where somebody must go who may not look here any more; empty while they may, or nobody can tell."""
+async def _way_out(sid: str, org_id: str) -> rx.event.EventSpec | None:
+    """Find the way out for a person whose session or membership is over; none for a member, or while the project is silent."""
     try:
         session = await runtime().authorized.sessions.get(sid)
         if session is None:
-            return "/login"
-        return "" if await runtime().hub.members.is_member(session, org_id) else "/dashboard/runners"
+            return sign_in_again()
+        is_member = await runtime().hub.members.is_member(session, org_id)
+        return None if is_member else rx.redirect("/dashboard/runners")
     except SignedOut:
-        return "/login"
+        return sign_in_again()
     except AppError:
-        return ""
+        return None

@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.session import AppState
+from app.frame.session import AppState, sign_in_again
 from app.live.patches import NO_FLASHES, draw, tint
 from app.project.errors import AppError, NotThere, SignedOut, Unreachable
 from app.project.hub import View
@@ -63,7 +63,7 @@ class LivePage(AppState, mixin=True):
         try:
             await self._open()
         except SignedOut:
-            return rx.redirect("/login")
+            return sign_in_again()
         except NotThere as error:
             return await self._not_there(error)
         except Unreachable as error:

@@ -4,19 +4,20 @@ Every call is made with the token of the person it is made for, so row level
 security decides; the dashboard holds no secret key.
 """
 
+import contextlib
 import time
 from collections.abc import Mapping
 from typing import Any, cast
 
 import httpx
-from postgrest import APIError, AsyncPostgrestClient, CountMethod
-from supabase_auth import AsyncGoTrueClient, AsyncMemoryStorage
+from postgrest import APIError, CountMethod
 from supabase_auth.errors import AuthApiError, AuthError, AuthRetryableError, AuthUnknownError
 from supabase_auth.types import Session as AuthSession
 
 from app.project.errors import AppError, NotThere, Refused, SignedOut, Unreachable
 from app.project.models import BrowserSession, Page, Query
 from app.project.settings import Settings
+from supabase import AsyncClient, AsyncClientOptions
 
 _EXPIRED_CODES = {"PGRST301", "PGRST302", "PGRST303"}
 # The database starts, stops or cannot be connected to.
@@ -60,14 +61,23 @@ class Client:
         """Close the pool."""
         await self._http.aclose()
 
-    def _rest(self, token: str) -> AsyncPostgrestClient:
-        headers = {"apikey": self._settings.publishable_key, "Authorization": f"Bearer {token}"}
-        return AsyncPostgrestClient(
-            f"{self._settings.supabase_url}/rest/v1",
+    def _as(self, token: str = "", address: str = "") -> AsyncClient:
+        """Build a client for one call: a shared one would mix people's sessions.
+
+        `address` is the browser's, so that Auth counts wrong passwords for the person who typed them, and keeps with a session
+        where it was opened, rather than the dashboard's own address.
+        """
+        headers = {"Authorization": f"Bearer {token or self._settings.publishable_key}", **self._on_behalf_of(address)}
+        options = AsyncClientOptions(
             headers=headers,
-            http_client=self._http,
-            retry_enabled=False,
+            httpx_client=self._http,
+            postgrest_client_retry=False,
+            auto_refresh_token=False,
+            persist_session=False,
+            # A link in a mail may be followed in another browser, which has no verifier of a PKCE flow.
+            flow_type="implicit",
         )
+        return AsyncClient(self._settings.supabase_url, self._settings.publishable_key, options)
 
     async def _run(self, query: Any) -> Any:
         try:
@@ -79,12 +89,13 @@ class Client:
 
     async def rpc(self, token: str, name: str, args: Mapping[str, Any] | None = None) -> Any:
         """Call a database function and return its JSON."""
-        result = await self._run(self._rest(token).rpc(name, dict(args or {})))
+        result = await self._run(self._as(token).rpc(name, dict(args or {})))
         return result.data
 
     async def invoke(self, token: str, name: str, body: Mapping[str, Any]) -> Any:
-        """Call an edge function and return its JSON; what it refuses is said in its own words."""
-        headers = {"apikey": self._settings.publishable_key, "Authorization": f"Bearer {token}"}
+        """Call an edge function, as a visitor without a token, and return its JSON; a refusal keeps its own words."""
+        key = self._settings.publishable_key
+        headers = {"apikey": key, "Authorization": f"Bearer {token or key}"}
         url = f"{self._settings.supabase_url}/functions/v1/{name}"
         try:
             answer = await self._http.post(url, headers=headers, json=dict(body))
@@ -101,7 +112,7 @@ class Client:
         """Read rows of a table that the caller may see."""
         query = query or Query()
         count = CountMethod.exact if query.is_counted else None
-        builder: Any = self._rest(token).from_(table).select(query.columns, count=count)
+        builder: Any = self._as(token).from_(table).select(query.columns, count=count)
         for condition in query.filters:
             builder = builder.filter(condition.column, condition.operator, condition.value)
         if query.or_filter:
@@ -113,21 +124,6 @@ class Client:
         result = await self._run(builder)
         return Page(rows=list(result.data), total=result.count or 0)
 
-    def _auth(self, address: str = "") -> AsyncGoTrueClient:
-        """Build a throwaway Auth client: a shared one would mix people's sessions.
-
-        `address` is the browser's, so that Auth counts wrong passwords for the person who typed them, and keeps with a session
-        where it was opened, rather than the dashboard's own address.
-        """
-        return AsyncGoTrueClient(
-            url=f"{self._settings.supabase_url}/auth/v1",
-            headers={"apikey": self._settings.publishable_key, **self._on_behalf_of(address)},
-            storage=AsyncMemoryStorage(),
-            auto_refresh_token=False,
-            persist_session=False,
-            http_client=self._http,
-        )
-
     def _on_behalf_of(self, address: str) -> dict[str, str]:
         """Say whose browser asks; the embedded stack believes it by the key that it gave to its dashboard."""
         if not address:
@@ -138,20 +134,20 @@ class Client:
 
     async def sign_in(self, email: str, password: str, address: str = "") -> AuthSession:
         """Exchange email and password for a session."""
-        answer = await self._guarded(self._auth(address).sign_in_with_password({"email": email, "password": password}))
+        auth = self._as(address=address).auth
+        answer = await self._guarded(auth.sign_in_with_password({"email": email, "password": password}))
         return _must_have_session(answer.session)
 
     async def sign_up(self, email: str, password: str, redirect_to: str, address: str = "") -> AuthSession | None:
         """Create an account; None when the project first wants the email confirmed, by a link that leads back here."""
         options: Any = {"email_redirect_to": redirect_to}
-        answer = await self._guarded(
-            self._auth(address).sign_up({"email": email, "password": password, "options": options})
-        )
+        auth = self._as(address=address).auth
+        answer = await self._guarded(auth.sign_up({"email": email, "password": password, "options": options}))
         return cast("AuthSession | None", answer.session)
 
     async def refresh(self, refresh_token: str, address: str = "") -> AuthSession:
         """Exchange a refresh token for the next session."""
-        answer = await self._guarded(self._auth(address).refresh_session(refresh_token))
+        answer = await self._guarded(self._as(address=address).auth.refresh_session(refresh_token))
         return _must_have_session(answer.session)
 
     async def sign_out(self, session: BrowserSession, scope: str = "local") -> None:
@@ -159,22 +155,19 @@ class Client:
         await self.sign_out_token(session.access_token, scope)
 
     async def sign_out_token(self, token: str, scope: str = "local") -> None:
-        """End the session that a token belongs to."""
-        headers = {"apikey": self._settings.publishable_key, "Authorization": f"Bearer {token}"}
-        url = f"{self._settings.supabase_url}/auth/v1/logout"
-        try:
-            await self._http.post(url, params={"scope": scope}, headers=headers)
-        except httpx.HTTPError as error:
-            raise Unreachable from error
+        """End the session that a token belongs to; one that is over stays over."""
+        with contextlib.suppress(Refused):
+            await self._guarded(self._as(token).auth.admin.sign_out(token, cast("Any", scope)))
 
     async def send_recovery(self, email: str, redirect_to: str) -> None:
         """Ask Auth to send a password recovery link."""
         options: Any = {"redirect_to": redirect_to}
-        await self._guarded(self._auth().reset_password_for_email(email, options))
+        await self._guarded(self._as().auth.reset_password_for_email(email, options))
 
     async def verify_recovery(self, token_hash: str, address: str = "") -> AuthSession:
         """Exchange the hash of a recovery link for a session."""
-        answer = await self._guarded(self._auth(address).verify_otp({"token_hash": token_hash, "type": "recovery"}))
+        auth = self._as(address=address).auth
+        answer = await self._guarded(auth.verify_otp({"token_hash": token_hash, "type": "recovery"}))
         return _must_have_session(answer.session)
 
     async def set_password(self, token: str, password: str) -> None:

@@ -19,6 +19,7 @@ from realtime import (
 )
 
 from app.project.settings import Settings
+from supabase import AsyncClient, AsyncClientOptions
 
 JOIN_SECONDS = 12.0
 READY_SECONDS = 15.0
@@ -151,13 +152,10 @@ class RealtimeClient:
         if self._client is not None and self._client.is_connected:
             return self._client
         await self.close()
-        client = AsyncRealtimeClient(
-            f"{self._settings.supabase_url}/realtime/v1",
-            token=self._settings.publishable_key,
-            auto_reconnect=False,
-            max_retries=1,
-            timeout=int(JOIN_SECONDS),
+        options = AsyncClientOptions(
+            realtime={"auto_reconnect": False, "max_retries": 1}, auto_refresh_token=False, persist_session=False
         )
+        client = AsyncClient(self._settings.supabase_url, self._settings.publishable_key, options).realtime
         await client.connect()
         self._client = client
         return client

@@ -4,6 +4,7 @@ It is no copy of the organisation. Releases and rollouts are few and held whole;
 only the rows that changed lately are here (`row`), and lists are live queries, asked of the database by the page.
 """
 
+import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +22,9 @@ WHOLE_TABLES = ("worker_releases", "rollouts")
 CHANGING_TABLES = ("workers", "worker_instances", "provision_jobs")
 LIVE_TABLES = WHOLE_TABLES + CHANGING_TABLES
 MAX_CHANGES = 500
+# The sweep runs every 10 s. Without it no lost job is found and no schedule starts.
+SWEEP_LATE_SECONDS = 120
+FIRST_SWEEP_SECONDS = 60.0
 # Counted beside the menu; what else the overview counts are slots.
 COUNTED = frozenset({"workers", "jobs"})
 # Changes may have been missed: anyone who reads rows by themselves reads them again.
@@ -75,6 +79,8 @@ class OrgStore:
     link: Link = Link.POLLING
     link_detail: str = ""
     link_since: str = ""
+    is_unswept: bool = False
+    _unswept_at: float | None = None
     is_loaded: bool = False
     changed_at: float = 0.0
     _revisions: Counter[str] = field(default_factory=Counter)
@@ -173,7 +179,18 @@ class OrgStore:
             self.notify("counts")
         if differing - COUNTED:
             self.notify("slots")
+        self._note_sweep(overview.get("swept_seconds_ago", 0))
         self.notify("overview")
+
+    def _note_sweep(self, seconds_ago: int | None) -> None:
+        """Notice that nothing sweeps any more; a database that has just started has a minute for its first sweep."""
+        now = time.monotonic()
+        is_late = seconds_ago is None or seconds_ago > SWEEP_LATE_SECONDS
+        self._unswept_at = (self._unswept_at or now) if is_late else None
+        is_unswept = self._unswept_at is not None and now - self._unswept_at >= FIRST_SWEEP_SECONDS
+        if is_unswept != self.is_unswept:
+            self.is_unswept = is_unswept
+            self.notify("link")
 
     def set_facets(self, facets: dict[str, Any]) -> None:
         """Take how many runners each label, version, region and health has."""

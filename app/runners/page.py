@@ -190,6 +190,13 @@ ROUTES = (
         "/dashboard/runners",
         "Runners",
         runners,
-        [AddRunnerState.come_back, BulkState.clear, RunnersState.load, FirstStepsState.load, FaultsOfferState.load],
+        [
+            AddRunnerState.come_back,
+            BulkState.clear,
+            RunnersState.load,
+            AddRunnerState.open_for_path,
+            FirstStepsState.load,
+            FaultsOfferState.load,
+        ],
     ),
 )

@@ -7,6 +7,7 @@ from app.settings.components.identities import identities
 from app.settings.components.members import members
 from app.settings.components.records import audit, organisation, releases
 from app.settings.components.triggers import notifications, schedules, updates
+from app.settings.components.variables import variables
 from app.settings.state.account import AccountState
 from app.settings.state.accounts import AccountsState
 from app.settings.state.audit import AuditState
@@ -17,6 +18,7 @@ from app.settings.state.releases import ReleasesState
 from app.triggers.state.notifications import NotificationsState
 from app.triggers.state.schedules import SchedulesState
 from app.triggers.state.updates import UpdatesState
+from app.variables.state.variables import VariablesState
 
 HOME = "/dashboard/settings"
 
@@ -24,6 +26,7 @@ ROUTES = (
     Route("/dashboard/account", "Account", account, AccountState.load),
     Route(HOME, "Settings", members, MembersState.load),
     Route(f"{HOME}/members", "Members", members, MembersState.load),
+    Route(f"{HOME}/variables", "Variables", variables, VariablesState.load),
     Route(f"{HOME}/cloud-identities", "Cloud identities", identities, IdentitiesState.load),
     Route(f"{HOME}/service-accounts", "Service accounts", accounts, AccountsState.load),
     Route(f"{HOME}/schedules", "Schedules", schedules, SchedulesState.load),

@@ -5,7 +5,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import AppState
+from app.frame.session import AppState, sign_in_again
 from app.project.errors import AppError, SignedOut
 
 CODE = re.compile(r"[A-Za-z]{4}[ -]?[A-Za-z]{4}")
@@ -30,7 +30,7 @@ class DeviceState(AppState, rx.State):
         try:
             self.who = (await (await self._who())._must_session()).email
         except SignedOut:
-            return rx.redirect("/login")
+            return sign_in_again()
         asked = str(self.router.url.query_parameters.get("code") or "")
         if asked:
             await self._find(asked)

@@ -168,11 +168,14 @@ def reset_password() -> rx.Component:
 
 def invite() -> rx.Component:
     """Accept an invitation; or learn that the link lacks a part, which only the browser knows (sign_in.js)."""
+    password = _field("password", "Choose a password", "password", "new-password", hint="8 characters or more.")
     whole = card(
         "You are invited",
-        "Accept to join the organisation with the account you are signed in with.",
+        "",
         _form("accept", submit="Accept the invitation"),
-        below=_below("Another account?", "Sign in", "/login?next=/invite"),
+        _form("join", password, submit="Create account and join"),
+        _done("Check your email", "Follow the link there and sign in: the invitation is kept in this browser."),
+        below=_below("Already have an account?", "Sign in", "/login?next=/invite"),
     )
     part = card(
         "This invitation link is incomplete",

@@ -101,7 +101,9 @@ async def sign_in(runtime: Runtime, request: Request, fields: dict[str, str]) ->
     try:
         auth = await runtime.authorized.client.sign_in(fields.get("email", ""), fields.get("password", ""), address)
     except Refused as error:
-        # One sentence for every refusal, so that nobody learns which addresses exist.
+        if error.code == "over_request_rate_limit":
+            raise Refused("Too many attempts.", "Wait a minute and try again.") from error
+        # One sentence for every other refusal, so that nobody learns which addresses exist.
         raise Refused("Incorrect email or password.", "Check both and try again.") from error
     auth = await complete(runtime.authorized.client, auth, fields.get("code", ""), address)
     return await _welcome(runtime, request, auth)
@@ -184,17 +186,57 @@ async def reset(runtime: Runtime, request: Request, fields: dict[str, str]) -> R
     return _signed_in(runtime, session)
 
 
+async def offer(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
+    """Show what an invitation offers, and the account that would accept it."""
+    session = await runtime.authorized.sessions.get(request.cookies.get(NAME, ""))
+    found = await _offer_of(runtime, fields)
+    return JSONResponse({"ok": True, **found, "signed_in_as": session.email if session else ""})
+
+
+async def _offer_of(runtime: Runtime, fields: dict[str, str]) -> dict[str, Any]:
+    body = {"invitation": fields.get("invitation", ""), "token_hash": hash_of(fields.get("token", ""))}
+    try:
+        found: dict[str, Any] = await runtime.authorized.client.invoke("", "invitation", body)
+    except Refused as error:
+        if error.code == "RY429":
+            raise
+        hint = "Ask the person who invited you for a new link."
+        raise Refused("This invitation is not valid, or no longer.", hint) from error
+    return found
+
+
 async def accept(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
     """Accept an invitation with the secret of its link; the database has only its hash."""
     session = await runtime.authorized.sessions.get(request.cookies.get(NAME, ""))
     if session is None:
         raise SignedOut
+    await _accept_as(runtime, session, fields)
+    return JSONResponse({"ok": True})
+
+
+async def _accept_as(runtime: Runtime, session: BrowserSession, fields: dict[str, str]) -> None:
     token_hash = hash_of(fields.get("token", ""))
     args: dict[str, Any] = {"p_invitation": fields.get("invitation", ""), "p_token_hash": token_hash}
     membership = await runtime.authorized.rpc(session, "accept_invitation", args)
     session.org_id = str((membership or {}).get("org_id", session.org_id))
     await runtime.authorized.sessions.put(session)
-    return JSONResponse({"ok": True})
+
+
+async def join(runtime: Runtime, request: Request, fields: dict[str, str]) -> Response:
+    """Create the account that an invitation is for, and accept it."""
+    found = await _offer_of(runtime, fields)
+    back, address = f"{request.headers.get('origin', '')}/login", _address(runtime, request)
+    try:
+        auth = await runtime.authorized.client.sign_up(found["email"], fields.get("password", ""), back, address)
+    except Refused as error:
+        if error.code != "user_already_exists":
+            raise
+        raise Refused(f"{found['email']} has an account already.", "Sign in with it to accept.") from error
+    if auth is None:
+        return JSONResponse({"ok": True, "confirm": True})
+    session = await _open(runtime, request, auth)
+    await _accept_as(runtime, session, fields)
+    return _signed_in(runtime, session)
 
 
 ACTIONS: dict[str, Action] = {
@@ -203,7 +245,9 @@ ACTIONS: dict[str, Action] = {
     "logout": sign_out,
     "forgotten": forgotten,
     "reset": reset,
+    "offer": offer,
     "accept": accept,
+    "join": join,
 }
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import AppState
+from app.frame.session import AppState, sign_in_again
 from app.project.errors import AppError, NotThere, SignedOut
 from app.project.runtime import runtime
 
@@ -32,7 +32,7 @@ class WelcomeState(AppState, rx.State):
         try:
             await who._begin()
         except SignedOut:
-            return rx.redirect("/login")
+            return sign_in_again()
         except NotThere:
             self.has_organisation = False
         except AppError as error:

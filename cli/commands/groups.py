@@ -8,6 +8,8 @@ import typer
 from cli.command import Here, command, new_app
 from cli.commands import sets
 from cli.errors import NotFound, Usage
+from cli.modules.files import with_variables
+from cli.variables.files import given_pairs
 
 app = new_app("The groups that modules stand in; their hooks and variables apply to every module below.")
 app.registered_commands.extend(sets.app.registered_commands)
@@ -18,7 +20,7 @@ Path = Annotated[str, typer.Argument(metavar="PATH", help="Such as platform/netw
 def list_groups(here: Here) -> None:
     """List the groups."""
     rows = here.api.all_rows("groups", org_id=f"eq.{here.org.id}", order="path")
-    here.printer.rows(rows, ("path", "description", "env", "hooks"), "No groups.")
+    here.printer.rows(with_variables(here.org, rows), ("path", "description", "env", "hooks"), "No groups.")
 
 
 @command(app, "set", calls=("upsert_group",), page="Modules → Group")
@@ -33,7 +35,12 @@ def set_group(
 ) -> None:
     """Create a group, with those above it, or change it."""
     after = here.api.call(
-        "upsert_group", org=here.org.id, path=path, description=description, env=_pairs(env), hooks=_hooks(hooks)
+        "upsert_group",
+        org=here.org.id,
+        path=path,
+        description=description,
+        env=given_pairs(env) if env else None,
+        hooks=_hooks(hooks),
     )
     here.printer.result(after, lambda row: f"{row['path']}  {row['id']}")
 
@@ -46,15 +53,6 @@ def delete(here: Here, path: Path, yes: Annotated[bool, typer.Option("--yes", he
         raise NotFound(f'There is no group "{path}".', "`runyard groups list` shows those that there are.")
     here.confirm(f"Delete the group {path}?", yes)
     here.printer.result(here.api.call("delete_group", group=found[0]["id"]), lambda _: f"Deleted {path}")
-
-
-def _pairs(texts: list[str] | None) -> dict[str, str] | None:
-    if not texts:
-        return None
-    pairs = dict(text.partition("=")[::2] for text in texts)
-    if "" in pairs or any("=" not in text for text in texts):
-        raise Usage("A variable is NAME=VALUE.")
-    return pairs
 
 
 def _hooks(text: str | None) -> Any:

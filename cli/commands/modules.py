@@ -16,7 +16,7 @@ from cli.command import Here, command, new_app
 from cli.commands import state
 from cli.errors import CommandError, NotFound, Usage
 from cli.modules import bringing
-from cli.modules.files import difference, document_of, read_document, read_files, spec_of, write_toml
+from cli.modules.files import difference, document_of, read_document, read_files, spec_of, with_variables, write_toml
 from cli.modules.repository import GIT_URL, Repository, open_repository
 from cli.output import say
 
@@ -66,7 +66,7 @@ def list_modules(
 @command(app, "show", page="Module")
 def show(here: Here, module: Module) -> None:
     """Show one module."""
-    here.printer.row(here.org.module(module), SHOWN)
+    here.printer.row(_module(here, module), SHOWN)
 
 
 @command(app, "create", calls=("create_module",), page="Modules → Create module")
@@ -90,7 +90,7 @@ def create(
 @command(app, "edit", calls=("update_module",), page="Module → Edit")
 def edit(here: Here, module: Module, settings: Settings = None, yes: Yes = False) -> None:
     """Change a module: the fields that --set names, or in your editor as the file that `export` writes."""
-    row = here.org.module(module)
+    row = _module(here, module)
     before = document_of(here.org, row)
     after = {**before, **_settings(settings)} if settings else _edited(before)
     if after["path"] != row["path"]:
@@ -136,7 +136,7 @@ def export(
 ) -> None:
     """Write modules as TOML files, which `import` reads."""
     rows = [here.org.module(each) for each in modules] if modules else here.org.modules()
-    documents = [document_of(here.org, row) for row in rows]
+    documents = [document_of(here.org, row) for row in with_variables(here.org, rows)]
     if here.printer.as_json:
         here.printer.document(documents)
     elif folder is None:
@@ -180,6 +180,10 @@ def grant(here: Here, module: Module, to: Annotated[str, typer.Option("--to", he
 def ungrant(here: Here, module: Module, to: Annotated[str, typer.Option("--to", help="The module that read.")]) -> None:
     """Revoke another module's access to this module's outputs, at once."""
     _decide(here, "revoke_outputs", module, to, "may no longer read the outputs of")
+
+
+def _module(here: Here, wanted: str) -> Row:
+    return with_variables(here.org, [here.org.module(wanted)])[0]
 
 
 def _decide(here: Here, function: str, module: str, reader: str, words: str) -> None:
@@ -232,7 +236,7 @@ def _bring(here: Here, repository: Repository, chosen: list[bringing.Proposal], 
 
 
 def _write(here: Here, documents: list[dict[str, Any]], yes: bool) -> None:
-    rows = {row["path"]: row for row in here.org.modules()}
+    rows = {row["path"]: row for row in with_variables(here.org, here.org.modules())}
     changes = []
     for document in documents:
         row = rows.get(document["path"])

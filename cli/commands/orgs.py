@@ -13,6 +13,7 @@ from cli.output import say
 app = new_app("Your organisations.")
 SHARED_USE = ("never", "none-fits", "none-available")
 MAKERS = ("everybody", "owners")
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 Days = Annotated[int | None, typer.Option("--log-retention-days", help="How long logs are kept.")]
 
 
@@ -50,6 +51,17 @@ def update(
         raise Usage("Nothing to change.", "Give --name, --log-retention-days or --own-approvals.")
     after = here.api.call("update_organization", org=here.org.id, **wanted)
     here.printer.result(after, lambda row: f"{row['slug']}  {row['name']}  logs {row['log_retention_days']} days")
+
+
+@command(app, "delete", calls=("delete_organization",), page="Settings → Organisation → Delete organisation")
+def delete(here: Here, slug: Annotated[str, typer.Argument(help="Its short name.")], yes: Yes = False) -> None:
+    """Delete an organisation that has no modules and no runners any more, with its history."""
+    from cli.client.organization import find_organization
+
+    found = find_organization(here.api, slug)
+    here.confirm(f"Delete {found.slug} with its jobs, logs, states and audit log? This cannot be undone.", yes)
+    after = here.api.call("delete_organization", org=found.id, confirm_slug=found.slug)
+    here.printer.result(after, lambda row: f"Deleted {row['slug']}")
 
 
 @command(app, "shared-runners", calls=("set_shared_runners",), page="Settings → Organisation")

@@ -1,6 +1,5 @@
 """`runyard run plan|apply|destroy|drift|output`: queue a job, and follow it."""
 
-import json
 import signal
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ from cli.jobs.follow import ENDS, Follower, patiently
 from cli.jobs.keyed import call_keyed
 from cli.jobs.plan import plan_lines
 from cli.output import say
+from cli.variables.files import given_inputs
 
 app = new_app("Queue a plan, apply, destroy, drift check or output, and follow it.")
 
@@ -265,19 +265,6 @@ def _module_of(folder: Path) -> str:
     return str(read_document(file.read_text(encoding="utf-8"), str(file))["path"])
 
 
-def _variables(texts: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for text in texts:
-        name, is_pair, value = text.partition("=")
-        if not is_pair or not name:
-            raise Usage(f'"{text}" is not name=value.', "Write --var region=eu-west-1.")
-        try:
-            found[name] = json.loads(value) if value[:1] in ("[", "{") else value
-        except ValueError as error:
-            raise Usage(f"The value of {name} is not JSON: {error}", """Write --var 'zones=["a", "b"]'.""") from error
-    return found
-
-
 def _found(here: Here, modules: list[str] | None, group: str | None) -> list[Row]:
     found = [here.org.module(each) for each in modules or ()]
     found += here.org.modules(group) if group is not None else []
@@ -336,7 +323,7 @@ def _options(
     variables: list[str] | None = None,
 ) -> dict[str, Any]:
     given: dict[str, Any] = {
-        "variables": _variables(variables or []),
+        "variables": given_inputs(variables or []),
         "targets": targets,
         "replace": replace,
         "refresh_only": refresh_only or None,

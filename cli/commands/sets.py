@@ -1,4 +1,4 @@
-"""`runyard groups plan|drift|progress|cancel|retry`: all modules below a group, as one thing."""
+"""`runyard groups plan|apply|destroy|drift|progress|why|cancel|retry`: all modules below a group, as one thing."""
 
 import time
 from typing import Annotated, Any
@@ -16,14 +16,30 @@ Path = Annotated[str, typer.Argument(metavar="PATH", help='A group, such as plat
 Set = Annotated[str | None, typer.Argument(metavar="SET", help="Its id; the newest if it is left out.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Until all are done; exits with 20 if some failed.")]
 Key = Annotated[str | None, typer.Option("--key", help="Asking again with it starts nothing new.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 PAGE = "Modules → Group"
 POLL_EVERY_SECONDS = 2.0
+WORDS = {"PLAN": "Plan all", "DRIFT": "Check all for drift", "APPLY": "Apply all", "DESTROY": "Destroy all"}
 
 
 @command(app, "plan", calls=("start_set",), page=f"{PAGE} → Plan all")
 def plan(here: Here, path: Path, wait: Wait = False, key: Key = None) -> None:
     """Plan all modules below a group."""
     _start(here, "PLAN", path, wait, key)
+
+
+@command(app, "apply", calls=("start_set",), page=f"{PAGE} → Apply all in order")
+def apply(here: Here, path: Path, wait: Wait = False, key: Key = None, yes: Yes = False) -> None:
+    """Apply all modules below a group, each after what it depends on."""
+    here.confirm(f"Apply all modules below {path or 'everything'}?", yes)
+    _start(here, "APPLY", path, wait, key)
+
+
+@command(app, "destroy", calls=("start_set",), page="")
+def destroy(here: Here, path: Path, wait: Wait = False, key: Key = None, yes: Yes = False) -> None:
+    """Destroy what all modules below a group have made, each before what it depends on."""
+    here.confirm(f"Destroy what all modules below {path or 'everything'} have made?", yes)
+    _start(here, "DESTROY", path, wait, key)
 
 
 @command(app, "drift", calls=("start_set",), page=f"{PAGE} → Check all for drift")
@@ -44,6 +60,12 @@ def sets(here: Here, path: Annotated[str | None, typer.Option("--path", help="Of
 def progress(here: Here, made: Set = None, wait: Wait = False) -> None:
     """Say how far a set is, and what failed."""
     _show(here, _find(here, made), wait)
+
+
+@command(app, "why", calls=("explain_set",), page=PAGE)
+def why(here: Here, made: Set = None) -> None:
+    """Show which modules of a set wait for which, and which were left out."""
+    here.printer.result(here.api.call("explain_set", set=_find(here, made)), explanation)
 
 
 @command(app, "cancel", calls=("cancel_set",), page=f"{PAGE} → Cancel the rest")
@@ -78,15 +100,36 @@ def _show(here: Here, made: str, is_waiting: bool) -> None:
         time.sleep(POLL_EVERY_SECONDS)
         now = patiently(ask)
     here.printer.result(now, _details)
-    if is_waiting and now["failed"]:
+    if is_waiting and now["failed"] + now["left_out"]:
         raise typer.Exit(ExitCode.JOB_FAILED)
 
 
 def sentence(row: dict[str, Any]) -> str:
     """A set's progress in one line."""
     failed = f", {row['failed']} failed" if row["failed"] else ""
-    what = {"PLAN": "Plan all", "DRIFT": "Check all for drift"}.get(row["type"], row["type"])
-    return f"{row['id']}  {what} below {row['path'] or 'all'}: {row['done']} of {row['total']} done{failed}"
+    left_out = f", {row['left_out']} left out" if row.get("left_out") else ""
+    what = WORDS.get(row["type"], row["type"])
+    where = (
+        f"after #{row['cause_job_number']} of {row['path']}"
+        if row.get("cause_job_number")
+        else f"below {row['path'] or 'all'}"
+    )
+    return f"{row['id']}  {what} {where}: {row['done']} of {row['total']} done{failed}{left_out}"
+
+
+def explanation(found: dict[str, Any]) -> str:
+    """What each module of a set waits for, and which were left out, a line for each."""
+    lines = [f"{row['module_path']} waits for {_befores(row['waits_for'])}" for row in found["waiting"]]
+    lines += [f"{row['module_path']} is left out. {row['message']}" for row in found["left_out"]]
+    return "\n".join(lines) or "No module of this set waits for another."
+
+
+def _befores(rows: list[dict[str, Any]]) -> str:
+    named = (
+        f"{row['module_path']} (#{row['job_number']} {row['status']})" if row["job_number"] else row["module_path"]
+        for row in rows
+    )
+    return ", ".join(named) or "its turn"
 
 
 def _details(row: dict[str, Any]) -> str:

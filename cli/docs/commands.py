@@ -34,7 +34,7 @@ REASONS: dict[str, str] = {
             "worker_append_logs", "worker_claim", "worker_close_session", "worker_finish", "worker_get_artifact", "worker_heartbeat",
             "worker_identities", "worker_job", "worker_put_artifact", "worker_recover", "worker_report", "worker_return_job",
             "worker_state_get", "worker_state_keep", "worker_state_lock", "worker_state_put", "worker_state_unlock", "worker_target_status",
-            "worker_outputs_get", "worker_target_token", "worker_target_update",
+            "worker_outputs_get", "worker_bound_values", "worker_target_token", "worker_target_update", "worker_variables",
         ),
         RUNNER,
     ),
@@ -42,8 +42,9 @@ REASONS: dict[str, str] = {
         ("open_worker_session", "rate_limit", "renew_worker_session", "service_account_for", "use_service_account", "use_personal_token",
             "check_worker_credential", "start_device_login", "take_device_login", "worker_token_hashes", "installation_metrics"), EDGE
     ),
+    "invitation_offer": "the edge function of an invitation's page calls it for a person who may have no account yet",
     **dict.fromkeys(("worker_scaling_decided", "worker_scaling_inputs"), PLANNER),
-    **dict.fromkeys(("list_jobs", "list_modules", "list_runners", "rollout_progress", "runner_facets"), PAGES),
+    **dict.fromkeys(("list_jobs", "list_modules", "list_runners", "path_runners", "rollout_progress", "runner_facets"), PAGES),
     "change_runners": "one change to many runners, which the Runners page makes; commands name one runner each",
     **dict.fromkeys(("finish_delivery", "lease_deliveries"), "the edge function that sends notifications calls it"),
 }  # fmt: skip

@@ -29,6 +29,21 @@ USUAL: dict[str, Any] = {
 }
 
 
+def with_variables(org: Organization, rows: list[Row]) -> list[Row]:
+    """Rows of modules or groups with their plain variables; HCL expressions, files and enforced ones are not in files of modules."""
+    plain = {"is_hcl": "is.false", "is_enforced": "is.false", "kind": "in.(input,env)", "ended_at": "is.null"}
+    if len(rows) == 1:
+        plain["path"] = f"eq.{rows[0]['path']}"
+    found = org.api.all_rows("variables", org_id=f"eq.{org.id}", order="path,kind,name", **plain)
+    values: dict[tuple[str, str], dict[str, Any]] = {}
+    for each in found:
+        values.setdefault((each["path"], each["kind"]), {})[each["name"]] = each["value"]
+    return [
+        {**row, "inputs": values.get((row["path"], "input"), {}), "env": values.get((row["path"], "env"), {})}
+        for row in rows
+    ]
+
+
 def document_of(org: Organization, row: Row) -> dict[str, Any]:
     """The module as its file says it; a runner is named, not numbered."""
     spec = {name: value for name, value in row.items() if name in FIELDS}

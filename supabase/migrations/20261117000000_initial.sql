@@ -517,6 +517,7 @@ create table public.organizations (
   shared_runners public.shared_use not null default 'NONE_AVAILABLE',
   maintenance_until timestamptz,
   maintenance_reason text check (length(maintenance_reason) <= 500),
+  deleted_at timestamptz,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now()
 );
@@ -530,6 +531,8 @@ comment on column public.organizations.can_approve_own_jobs is
 comment on column public.organizations.shared_runners is 'When its jobs may go to shared runners.';
 comment on column public.organizations.maintenance_until is
   'Until then no runner takes a job of it; what runs, finishes.';
+comment on column public.organizations.deleted_at is
+  'When an owner removed it. Nobody is a member since then; the sweep deletes its history in parts.';
 create trigger touch before update on public.organizations for each row execute function private.touch_updated_at();
 
 create table public.memberships (
@@ -615,11 +618,13 @@ select
   v.verb,
   v.least_role::public.member_role
 from (values
-  ('organization.read', 'viewer'), ('organization.update', 'owner'), ('organization.maintain', 'admin'),
+  ('organization.read', 'viewer'), ('organization.update', 'owner'), ('organization.delete', 'owner'),
+  ('organization.maintain', 'admin'),
   ('member.manage', 'admin'), ('member.own', 'owner'), ('audit.read', 'admin'), ('account.manage', 'admin'),
   ('identity.manage', 'admin'), ('group.write', 'operator'), ('group.delete', 'admin'),
   ('module.read', 'viewer'), ('module.write', 'operator'), ('module.guard', 'admin'), ('module.delete', 'admin'),
-  ('module.lock', 'operator'), ('job.read', 'viewer'), ('job.comment', 'viewer'), ('job.run', 'operator'),
+  ('module.lock', 'operator'), ('variable.write', 'operator'), ('variable.enforce', 'admin'),
+  ('job.read', 'viewer'), ('job.comment', 'viewer'), ('job.run', 'operator'),
   ('job.cancel', 'operator'), ('job.approve', 'operator'), ('job.resolve', 'operator'), ('job.destroy', 'admin'),
   ('state.read', 'viewer'), ('state.text', 'admin'), ('state.write', 'admin'),
   ('runner.read', 'viewer'), ('runner.operate', 'operator'), ('runner.manage', 'admin'),
@@ -871,6 +876,48 @@ comment on function private.update_organization is
   'Changes an organisation''s name, how long it keeps logs, whether people may approve their own jobs. Owners.';
 grant execute on function private.update_organization to authenticated;
 
+-- Refuses to remove an organisation that still has something of its own.
+create function private.refuse_contents(p_org uuid) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_modules bigint := (select count(*) from public.modules where org_id = p_org and deleted_at is null);
+  v_runners bigint := (select count(*) from public.workers where org_id = p_org and removed_at is null);
+begin
+  if v_modules + v_runners > 0 then
+    perform private.fail('RY409',
+      format('The organisation still has modules (%s) or runners (%s).', v_modules, v_runners),
+      'Remove them first. Destroy the infrastructure of a module before you remove it, or it stays without a state.');
+  end if;
+end;
+$$;
+
+create function private.delete_organization(p_org uuid, p_confirm_slug text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_org public.organizations;
+begin
+  perform private.need('organization.delete', p_org);
+  select * into v_org from public.organizations where id = p_org;
+  if p_confirm_slug is distinct from v_org.slug then
+    perform private.fail('RY422', 'The short name does not match.',
+      format('Write "%s" to remove the organisation.', v_org.slug));
+  end if;
+  perform private.lock_routing(p_org, true);
+  perform private.refuse_contents(p_org);
+  -- The short name is free again at once.
+  update public.organizations set
+    deleted_at = now(), slug = 'deleted-' || left(replace(p_org::pg_catalog.text, '-', ''), 30)
+  where id = p_org;
+  update public.service_accounts set removed_at = now() where org_id = p_org and removed_at is null;
+  delete from public.invitations where org_id = p_org;
+  delete from public.memberships where org_id = p_org;
+  return to_jsonb(v_org);
+end;
+$$;
+comment on function private.delete_organization is
+  'Removes an organisation without modules and runners, with its short name as confirmation. Owners.';
+grant execute on function private.delete_organization to authenticated;
+
 create function private.my_organizations() returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
@@ -933,13 +980,12 @@ comment on function private.invite_member is
   'owners.';
 grant execute on function private.invite_member to authenticated;
 
-create function private.accept_invitation(p_invitation uuid, p_token_hash text) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+-- Finds an open invitation by its link's secret.
+create function private.lock_invitation(p_invitation uuid, p_token_hash text) returns public.invitations
+language plpgsql set search_path = '' as $$
 declare
   v_invitation public.invitations;
-  v_member public.memberships;
 begin
-  perform private.need_person();
   select i.* into v_invitation
   from public.invitations as i join private.invitation_tokens as t on t.invitation_id = i.id
   where i.id = p_invitation and t.token_hash = p_token_hash and i.accepted_at is null and i.revoked_at is null
@@ -949,6 +995,34 @@ begin
   if v_invitation.id is null then
     perform private.fail('RY404', 'This invitation is not valid, or no longer.', 'Ask for a new one.');
   end if;
+  return v_invitation;
+end;
+$$;
+
+create function private.invitation_offer(p_invitation uuid, p_token_hash text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_invitation public.invitations := private.lock_invitation(p_invitation, p_token_hash);
+begin
+  return jsonb_build_object('email', v_invitation.email, 'role', v_invitation.role,
+    'expires_at', v_invitation.expires_at,
+    'organization', (select o.name from public.organizations as o where o.id = v_invitation.org_id),
+    'invited_by', (select m.email from public.memberships as m
+      where m.org_id = v_invitation.org_id and m.user_id = v_invitation.invited_by));
+end;
+$$;
+comment on function private.invitation_offer is
+  'What an invitation offers to the person who has its link: organisation, role, address and inviter.';
+grant execute on function private.invitation_offer to service_role;
+
+create function private.accept_invitation(p_invitation uuid, p_token_hash text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_invitation public.invitations;
+  v_member public.memberships;
+begin
+  perform private.need_person();
+  v_invitation := private.lock_invitation(p_invitation, p_token_hash);
   if v_invitation.email <> lower(coalesce(private.jwt() ->> 'email', '')) then
     perform private.fail('RY403', 'This invitation is for another email address.',
       'Sign in with the address that was invited.');
@@ -1811,10 +1885,10 @@ grant execute on function private.use_personal_token to service_role;
 -- ==================== schemas/modules.sql
 
 -- Groups and modules: the tree that jobs act on. A group is a node (depth 1: stack, depth 2: namespace …), a module a
--- leaf with source, engine, inputs, hooks and state. Both tables spell paths out, because runner assignments,
--- precedence and lists all ask "at or below this path". Operators create and change modules; admins delete them. A
--- specification names only the columns that it changes, and an unknown name is refused. A module's lock keeps applies
--- from starting.
+-- leaf with source, engine, hooks and state; variables.sql has the variables of both. Both tables spell paths out,
+-- because runner assignments, precedence and lists all ask "at or below this path". Operators create and change
+-- modules; admins delete them. A specification names only the columns that it changes, and an unknown name is refused.
+-- A module's lock keeps applies from starting.
 
 create type public.engine as enum ('tofu', 'terraform', 'pulumi');
 comment on type public.engine is 'The program that does the work: OpenTofu, Terraform or Pulumi.';
@@ -1829,17 +1903,15 @@ create table public.groups (
   path text not null check (private.is_path(path)),
   description text not null default '' check (length(description) <= 2000),
   hooks jsonb not null default '{}' check (jsonb_typeof(hooks) = 'object'),
-  env jsonb not null default '{}' check (jsonb_typeof(env) = 'object' and octet_length(env::text) <= 65536),
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   unique (org_id, path)
 );
 alter table public.groups enable row level security;
 grant select on public.groups to authenticated, service_role;
-comment on table public.groups is 'A node of the tree of paths. Its hooks and variables apply to every module below.';
+comment on table public.groups is 'A node of the tree of paths. Its hooks apply to every module below.';
 comment on column public.groups.hooks is
   'Scripts around engine steps: before_init, after_apply and so on. A module''s own hook replaces it.';
-comment on column public.groups.env is 'Variables for the engine. No secrets: those live on the runner.';
 create trigger touch before update on public.groups for each row execute function private.touch_updated_at();
 create trigger wake after insert or update
   or delete on public.groups for each row execute function private.wake_for_row();
@@ -1859,8 +1931,6 @@ create table public.modules (
   engine public.engine not null default 'tofu',
   engine_version text,
   backend text check (backend in ('runyard', 'own')),
-  inputs jsonb not null default '{}',
-  env jsonb not null default '{}',
   extra_files jsonb not null default '[]',
   hooks jsonb not null default '{}',
   labels text[] not null default '{}',
@@ -1897,8 +1967,6 @@ comment on column public.modules.engine_version is 'The engine version wanted; n
 comment on column public.modules.backend is
   'Where the state is kept: "runyard", or "own" for the backend that the code names. Null: nobody has chosen, so a '
   'module whose code names a backend is refused until its state is brought in.';
-comment on column public.modules.inputs is 'Input values, by variable name.';
-comment on column public.modules.env is 'Variables for the engine. No secrets.';
 comment on column public.modules.extra_files is 'Files written beside the code: [{path, content, mode?}].';
 comment on column public.modules.hooks is
   'Scripts around steps: before_ or after_ × init, plan, apply, destroy, output.';
@@ -1928,26 +1996,25 @@ begin
     or length(new.description) > 2000
     or length(new.engine_version) > 50 or length(new.runner_instance_name) not between 1 and 100
     or new.approvals_required not between 0 and 10 or new.approval_timeout_seconds not between 60 and 2592000
-    or jsonb_typeof(new.source) <> 'object' or jsonb_typeof(new.inputs) <> 'object' or jsonb_typeof(new.env) <> 'object'
+    or jsonb_typeof(new.source) <> 'object'
     or jsonb_typeof(new.hooks) <> 'object' or jsonb_typeof(new.extra_files) <> 'array'
       or not private.is_label_list(new.labels)
     -- Each of its jobs carries a copy.
-    or octet_length(new.source::pg_catalog.text) + octet_length(new.inputs::pg_catalog.text)
-      + octet_length(new.env::pg_catalog.text) + octet_length(new.extra_files::pg_catalog.text) > 1048576 then
+    or octet_length(new.source::pg_catalog.text) + octet_length(new.extra_files::pg_catalog.text) > 1048576 then
     perform private.fail('RY422', 'A field of the module is not valid.',
       'approvals_required is 0 to 10, approval_timeout_seconds 60 to 2592000, a description has at most 2,000 '
-      'characters, labels read like "gpu=true", at most 32 of 1,000 characters in all; source, inputs, env and '
+      'characters, labels read like "gpu=true", at most 32 of 1,000 characters in all; source and '
       'extra_files have at most 1 MiB together.');
   end if;
   return new;
 end;
 $$;
-create trigger check_row before insert or update of name, path, description, source, engine_version, inputs, env,
+create trigger check_row before insert or update of name, path, description, source, engine_version,
   extra_files, hooks, labels,
   runner_instance_name, approvals_required, approval_timeout_seconds on public.modules
   for each row execute function private.check_module_row();
 create trigger wake after insert or delete or update of description, source_kind, source, engine, engine_version,
-  inputs, env, extra_files, hooks,
+  extra_files, hooks,
   labels, runner_instance_name, pinned_worker_id, approvals_required, approval_timeout_seconds, auto_apply, deleted_at,
   backend, drift_since, drift_resources
   on public.modules for each row execute function private.wake_for_row();
@@ -1964,19 +2031,6 @@ begin
   if exists (select from jsonb_each(coalesce(p_hooks, '{}')) as h where jsonb_typeof(h.value) <> 'string'
     or length(h.value #>> '{}') > 65536) then
     perform private.fail('RY422', 'A hook must be a script of at most 64 KiB.', 'Send each hook as one string.');
-  end if;
-end;
-$$;
-
--- Refuses variables that no process could take.
-create function private.check_env(p_env jsonb) returns void
-language plpgsql immutable set search_path = '' as $$
-begin
-  if p_env is not null and (jsonb_typeof(p_env) <> 'object' or exists (
-    select from jsonb_each(p_env) as e where e.key !~ '^[A-Za-z_][A-Za-z0-9_]*$' or jsonb_typeof(e.value) <> 'string'
-  )) then
-    perform private.fail('RY422',
-      'A variable must have a name of letters, digits and underscores, and a text as its value.');
   end if;
 end;
 $$;
@@ -2038,6 +2092,14 @@ begin
 end;
 $$;
 
+-- The modules at or below a path; "" is all of an organisation's.
+create function private.modules_below(p_org uuid, p_path text) returns setof uuid
+language sql stable set search_path = '' as $$
+  select m.id from public.modules as m
+  where m.org_id = p_org and m.deleted_at is null and (p_path = '' or m.path = p_path or starts_with(m.path, p_path
+    || '/'))
+$$;
+
 -- Makes a group and those above it where they are missing. Refuses a path at or below a module.
 create function private.ensure_groups(p_org uuid, p_path text) returns uuid
 language plpgsql set search_path = '' as $$
@@ -2065,17 +2127,15 @@ declare
 begin
   perform private.need('group.write', p_org, p_path);
   perform private.check_hooks(p_hooks);
-  perform private.check_env(p_env);
   perform private.ensure_groups(p_org, p_path);
-  update public.groups set description = coalesce(p_description, description), hooks = coalesce(p_hooks, hooks),
-    env = coalesce(p_env, env)
+  update public.groups set description = coalesce(p_description, description), hooks = coalesce(p_hooks, hooks)
   where org_id = p_org and path = p_path returning * into v_group;
+  perform private.replace_variables(p_org, p_path, 'env', p_env);
   perform private.audit(p_org, 'group.saved', 'group', v_group.id::pg_catalog.text, p_path);
   return to_jsonb(v_group);
 exception
   when check_violation then
-    perform private.fail('RY422', 'The description or the variables are too long.',
-      'A description has at most 2,000 characters, the variables of a group 64 KiB.');
+    perform private.fail('RY422', 'The description is too long.', 'It has at most 2,000 characters.');
 end;
 $$;
 comment on function private.upsert_group is 'Creates or changes a group, and creates the groups above it. Operators.';
@@ -2159,7 +2219,6 @@ create function private.check_module(p_module public.modules) returns void
 language plpgsql stable set search_path = '' as $$
 begin
   perform private.check_hooks(p_module.hooks);
-  perform private.check_env(p_module.env);
   perform private.check_source(p_module.source_kind::pg_catalog.text, p_module.source);
   perform private.check_extra_files(p_module.extra_files);
   perform private.check_backend(p_module);
@@ -2200,12 +2259,11 @@ declare
   v_new public.modules;
 begin
   select p_org as org_id, 'inline'::public.source_kind as source_kind, '{"files": {}}'::pg_catalog.jsonb as source,
-    'tofu'::public.engine as engine, '{}'::pg_catalog.jsonb as inputs,
-    '{}'::pg_catalog.jsonb as env, '[]'::pg_catalog.jsonb as extra_files, '{}'::pg_catalog.jsonb as hooks,
+    'tofu'::public.engine as engine, '[]'::pg_catalog.jsonb as extra_files, '{}'::pg_catalog.jsonb as hooks,
       '{}'::pg_catalog.text[] as labels, 0 as approvals_required,
     86400 as approval_timeout_seconds, false as auto_apply, false as can_apply_uploads, false as is_temporary,
     '' as description
-  into v_new.org_id, v_new.source_kind, v_new.source, v_new.engine, v_new.inputs, v_new.env, v_new.extra_files,
+  into v_new.org_id, v_new.source_kind, v_new.source, v_new.engine, v_new.extra_files,
     v_new.hooks, v_new.labels, v_new.approvals_required, v_new.approval_timeout_seconds, v_new.auto_apply,
       v_new.can_apply_uploads, v_new.is_temporary, v_new.description;
   return v_new;
@@ -2235,17 +2293,19 @@ begin
   end if;
   insert into public.modules (
     org_id, group_id, group_path, name, path, description, source_kind, source, engine, engine_version, backend,
-      inputs, env, extra_files, hooks,
+      extra_files, hooks,
     labels, runner_instance_name, pinned_worker_id, approvals_required, approval_timeout_seconds, auto_apply,
     can_apply_uploads, is_temporary
   ) values (
     p_org, private.ensure_groups(p_org, p_group_path), p_group_path, p_name, p_group_path || '/' || p_name,
       v_new.description, v_new.source_kind, v_new.source,
-    v_new.engine, v_new.engine_version, v_new.backend, v_new.inputs, v_new.env, v_new.extra_files, v_new.hooks,
+    v_new.engine, v_new.engine_version, v_new.backend, v_new.extra_files, v_new.hooks,
       v_new.labels, v_new.runner_instance_name,
     v_new.pinned_worker_id, v_new.approvals_required, v_new.approval_timeout_seconds, v_new.auto_apply,
     v_new.can_apply_uploads, v_new.is_temporary
   ) returning * into v_module;
+  perform private.replace_variables(p_org, v_module.path, 'input', p_spec -> 'inputs');
+  perform private.replace_variables(p_org, v_module.path, 'env', p_spec -> 'env');
   perform private.audit(p_org, 'module.created', 'module', v_module.id::pg_catalog.text, v_module.path);
   return to_jsonb(v_module);
 exception
@@ -2295,7 +2355,7 @@ begin
   update public.modules set
     description = v_module.description, source_kind = v_module.source_kind, source = v_module.source,
       engine = v_module.engine,
-    engine_version = v_module.engine_version, backend = v_module.backend, inputs = v_module.inputs, env = v_module.env,
+    engine_version = v_module.engine_version, backend = v_module.backend,
       extra_files = v_module.extra_files,
     hooks = v_module.hooks, labels = v_module.labels, runner_instance_name = v_module.runner_instance_name,
     pinned_worker_id = v_module.pinned_worker_id, approvals_required = v_module.approvals_required,
@@ -2303,6 +2363,8 @@ begin
     can_apply_uploads = v_module.can_apply_uploads,
     is_temporary = v_module.is_temporary, updated_at = now()
   where id = p_module returning * into v_module;
+  perform private.replace_variables(v_module.org_id, v_module.path, 'input', p_spec -> 'inputs');
+  perform private.replace_variables(v_module.org_id, v_module.path, 'env', p_spec -> 'env');
   perform private.audit(v_module.org_id, 'module.updated', 'module', p_module::pg_catalog.text, v_module.path,
     jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_module))));
   return to_jsonb(v_module);
@@ -2312,8 +2374,9 @@ exception
 end;
 $$;
 comment on function private.update_module is
-  'Changes the fields of a module that are named. Jobs that are already queued keep what they had. Operators; admins '
-  'to lower approvals_required, and for can_apply_uploads and is_temporary.';
+  'Changes the fields of a module that are named; "inputs" and "env" replace its plain variables of that kind. Jobs '
+  'that are already queued keep what they had. Operators; admins to lower approvals_required, and for '
+  'can_apply_uploads and is_temporary.';
 grant execute on function private.update_module to authenticated;
 
 create function private.delete_module(p_module uuid, p_confirm_name text) returns jsonb
@@ -2326,15 +2389,18 @@ begin
     perform private.fail('RY422', 'The name does not match.', format('Write "%s" to remove the module.',
       v_module.name));
   end if;
+  perform private.lock_dependencies(v_module.org_id);
   perform private.lock_routing(v_module.org_id, true);
   perform pg_advisory_xact_lock(private.lock_key('state', p_module::pg_catalog.text));
   v_module := private.my_module(p_module, 'module.delete');
+  perform private.refuse_consumers(v_module);
   if private.is_state_in_use(p_module)
     or exists (select from public.provision_jobs where module_id = p_module and status = 'AWAITING_APPROVAL') then
     perform private.fail('RY409', 'The module has jobs that are not finished.',
       'Cancel them, or wait until they are done.');
   end if;
   update public.modules set deleted_at = now() where id = p_module returning * into v_module;
+  delete from public.module_dependencies where consumer_id = p_module;
   for v_worker in delete from public.worker_assignments where org_id = v_module.org_id and path = v_module.path
     returning worker_id loop
     perform private.reroute(v_module.org_id, v_worker);
@@ -2344,7 +2410,8 @@ begin
 end;
 $$;
 comment on function private.delete_module is
-  'Removes a module from the tree, with its name as confirmation. What it created in the world stays. Admins.';
+  'Removes a module from the tree, with its name as confirmation; refused while other modules depend on it. What it '
+  'created in the world stays. Admins.';
 grant execute on function private.delete_module to authenticated;
 
 -- ## a person's lock
@@ -2955,6 +3022,30 @@ $$;
 comment on function private.assign_worker is
   'Lets a runner serve modules at or below a path; "" is all modules. Admins.';
 grant execute on function private.assign_worker to authenticated;
+
+create function private.path_runners(p_org uuid, p_path text) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('runner.read', p_org);
+  return (
+    with serving as (
+      select w.id, w.name, w.status, w.is_shared, w.is_disabled, (
+        select a.path from public.worker_assignments as a
+        where a.worker_id = w.id and a.path = any (private.path_prefixes(coalesce(p_path, '')))
+        order by length(a.path) desc limit 1) as path, w.is_assigned_to_all_modules
+      from public.workers as w join public.organizations as o on o.id = p_org
+      where w.removed_at is null and (w.org_id = p_org or w.is_shared and o.shared_runners <> 'NEVER')
+    ), ordered as (
+      select s.*, row_number() over (order by s.is_shared, length(s.path) desc nulls last, lower(s.name)) as place
+      from serving as s where s.is_shared or s.path is not null or s.is_assigned_to_all_modules)
+    select jsonb_build_object('total', count(*), 'rows', coalesce(
+      jsonb_agg(to_jsonb(s) order by s.place) filter (where s.place <= 200), '[]')) from ordered as s);
+end;
+$$;
+comment on function private.path_runners is
+  'The runners that serve the modules of a path, in the order they are tried, each with the assignment that counts: '
+  '200 at most, and how many there are. Members.';
+grant execute on function private.path_runners to authenticated;
 
 create function private.unassign_worker(p_worker uuid, p_path text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -4434,6 +4525,7 @@ begin
   delete from private.state_versions as v where v.module_id = p_module and v.serial <= (
     select o.serial from private.state_versions as o where o.module_id = p_module order by o.serial desc offset 100
       limit 1);
+  perform private.note_outputs(p_module);
 end;
 $$;
 
@@ -4635,22 +4727,26 @@ language sql immutable set search_path = '' as $$
     then p_state #> '{deployment,resources}' else '[]' end) as r (resource)
 $$;
 
--- The outputs in a state; a sensitive one is named, never told.
+-- The outputs in a state, with their values.
+create function private.read_outputs(p_state jsonb) returns table (name text, value jsonb, is_secret boolean)
+language sql immutable set search_path = '' as $$
+  -- Whatever is not plainly said to be open is kept back.
+  select t.key, t.value -> 'value' as value, coalesce(t.value -> 'sensitive', 'false') <> 'false' as is_secret
+  from jsonb_each(case when jsonb_typeof(p_state -> 'outputs') = 'object' then p_state -> 'outputs'
+    else '{}' end) as t
+  union all
+  -- This key is how Pulumi marks an encrypted value.
+  select p.key, p.value, p.value::pg_catalog.text like '%4dabf18193072939515e22adb298388d%'
+  from jsonb_path_query_first(p_state, '$.deployment.resources[*] ? (@.type == "pulumi:pulumi:Stack").outputs') as s,
+    jsonb_each(case when jsonb_typeof(s) = 'object' then s else '{}' end) as p
+$$;
+
+-- The outputs in a state as members see them; a sensitive one has a name and no value.
 create function private.state_outputs(p_state jsonb) returns jsonb
 language sql immutable set search_path = '' as $$
-  select coalesce(jsonb_object_agg(o.key, jsonb_build_object('sensitive', o.is_secret, 'value',
+  select coalesce(jsonb_object_agg(o.name, jsonb_build_object('sensitive', o.is_secret, 'value',
     case when not o.is_secret then o.value end)), '{}')
-  from (
-    -- Whatever is not plainly said to be open is kept back.
-    select t.key, t.value -> 'value' as value, coalesce(t.value -> 'sensitive', 'false') <> 'false' as is_secret
-    from jsonb_each(case when jsonb_typeof(p_state -> 'outputs') = 'object' then p_state -> 'outputs'
-      else '{}' end) as t
-    union all
-    -- This key is how Pulumi marks an encrypted value.
-    select p.key, p.value, p.value::pg_catalog.text like '%4dabf18193072939515e22adb298388d%'
-    from jsonb_path_query_first(p_state, '$.deployment.resources[*] ? (@.type == "pulumi:pulumi:Stack").outputs') as s,
-      jsonb_each(case when jsonb_typeof(s) = 'object' then s else '{}' end) as p
-  ) as o
+  from private.read_outputs(p_state) as o
 $$;
 
 create function private.state_resources(p_module uuid, p_search text default '') returns jsonb
@@ -4920,7 +5016,9 @@ begin
   join public.organizations as o on o.id = r.org_id and o.slug = p_org
   join public.modules as m on m.org_id = r.org_id and m.path = p_path and m.deleted_at is null
   where r.id = v_reader and (m.id = v_reader or exists (
-    select from public.output_grants as g where g.module_id = m.id and g.reader_id = v_reader));
+    select from public.output_grants as g where g.module_id = m.id and g.reader_id = v_reader
+    union all
+    select from public.module_bindings as b where b.producer_id = m.id and b.consumer_id = v_reader));
   if v_module is null then
     perform private.fail('RY403', format('This job may not read the outputs of "%s".', p_path),
       format('An admin grants it: runyard modules grant %s --to %s.', p_path,
@@ -4962,6 +5060,505 @@ $$;
 comment on function private.force_unlock_state is
   'Releases a state lock that no running job holds; the lock''s id is the proof of having looked. Admins.';
 grant execute on function private.force_unlock_state to authenticated;
+
+-- ==================== schemas/dependencies.sql
+
+-- Dependencies: a module (the consumer) depends on another (the producer), and may take outputs of it as its inputs.
+-- Edges never form a cycle: whoever writes one has the organisation's lock of dependencies, so two people cannot close
+-- a cycle together. Values are read from the producer's state by the attempt that needs them and are copied into no
+-- row; what is kept is a digest of each output, to see that a bound output has changed since the consumer was applied.
+
+create table public.module_dependencies (
+  consumer_id uuid not null references public.modules (id) on delete cascade,
+  producer_id uuid not null references public.modules (id) on delete cascade,
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  cascades text not null default 'off' check (cascades in ('off', 'on_change', 'always')),
+  created_by_label text not null,
+  created_at timestamptz not null default now(),
+  primary key (consumer_id, producer_id),
+  check (consumer_id <> producer_id)
+);
+create index module_dependencies_producer_id_idx on public.module_dependencies (producer_id);
+create index module_dependencies_org_id_idx on public.module_dependencies (org_id);
+alter table public.module_dependencies enable row level security;
+grant select on public.module_dependencies to authenticated, service_role;
+create policy "Members see their organisation's dependencies" on public.module_dependencies
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.module_dependencies is 'Which module depends on which other: the order of sets.';
+comment on column public.module_dependencies.consumer_id is 'The module that depends on the other.';
+comment on column public.module_dependencies.producer_id is 'The module that goes first, unless both are destroyed.';
+comment on column public.module_dependencies.cascades is
+  'Whether an apply of the producer plans the consumer: off, on_change (a bound output changed) or always.';
+comment on column public.module_dependencies.created_by_label is 'The member''s name at that time.';
+
+create table public.module_bindings (
+  consumer_id uuid not null,
+  input text not null check (input ~ '^[A-Za-z_][A-Za-z0-9_:-]{0,127}$'),
+  producer_id uuid not null,
+  output text not null check (output ~ '^[A-Za-z_][A-Za-z0-9_:-]{0,127}$'),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  primary key (consumer_id, input),
+  constraint module_bindings_dependency_fkey foreign key (consumer_id, producer_id)
+    references public.module_dependencies (consumer_id, producer_id) on delete cascade
+);
+create index module_bindings_producer_id_idx on public.module_bindings (producer_id, consumer_id);
+create index module_bindings_org_id_idx on public.module_bindings (org_id);
+alter table public.module_bindings enable row level security;
+grant select on public.module_bindings to authenticated, service_role;
+create policy "Members see their organisation's bindings" on public.module_bindings
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.module_bindings is
+  'Inputs of modules whose values are outputs of others. The consumer''s jobs may read the producer''s outputs.';
+comment on column public.module_bindings.consumer_id is 'The module that has the input.';
+comment on column public.module_bindings.producer_id is 'The module that has the output.';
+comment on column public.module_bindings.input is 'The consumer''s variable.';
+comment on column public.module_bindings.output is 'The producer''s output.';
+
+-- ## digests
+create table private.output_digests (
+  module_id uuid primary key references public.modules (id) on delete cascade,
+  digests jsonb not null
+);
+alter table private.output_digests enable row level security;
+comment on table private.output_digests is 'A digest of each output of modules that others take outputs of.';
+comment on column private.output_digests.digests is 'By the output''s name, of the current state.';
+
+create table private.read_inputs (
+  job_id bigint primary key references public.provision_jobs (id) on delete cascade,
+  digests jsonb not null
+);
+alter table private.read_inputs enable row level security;
+comment on table private.read_inputs is 'Digests of the bound values that a job was given.';
+comment on column private.read_inputs.digests is 'By the input''s name.';
+
+create table private.applied_inputs (
+  module_id uuid primary key references public.modules (id) on delete cascade,
+  digests jsonb not null
+);
+alter table private.applied_inputs enable row level security;
+comment on table private.applied_inputs is 'Digests of the bound values with which each module was last applied.';
+comment on column private.applied_inputs.digests is 'By the input''s name; {} for a module that was bound after that.';
+
+create view private.changed_inputs as
+select
+  b.consumer_id,
+  b.producer_id,
+  b.input
+from public.module_bindings as b
+inner join private.applied_inputs as a on a.module_id = b.consumer_id
+left join private.output_digests as o on o.module_id = b.producer_id
+where o.digests ->> b.output is distinct from a.digests ->> b.input;
+comment on view private.changed_inputs is 'Bound inputs whose value is another now than at the consumer''s last apply.';
+comment on column private.changed_inputs.consumer_id is 'The module that has the input.';
+comment on column private.changed_inputs.producer_id is 'The module that has the output.';
+comment on column private.changed_inputs.input is 'The consumer''s variable.';
+
+-- A value's digest.
+create function private.value_digest(p_value jsonb) returns text
+language sql immutable set search_path = '' as $$
+  select encode(sha256(convert_to(p_value::pg_catalog.text, 'UTF8')), 'hex')
+$$;
+
+-- Digests of the outputs in a state, by name.
+create function private.state_digests(p_body text) returns jsonb
+language plpgsql immutable set search_path = '' as $$
+begin
+  return (select coalesce(jsonb_object_agg(o.name, private.value_digest(o.value)), '{}')
+    from private.read_outputs(p_body::pg_catalog.jsonb) as o);
+exception
+  -- A state is kept whether or not its outputs can be read.
+  when data_exception then return '{}';
+end;
+$$;
+
+-- Keeps the digests of a module's outputs, if another module takes some of them.
+create function private.note_outputs(p_module uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if exists (select from public.module_bindings as b where b.producer_id = p_module) then
+    insert into private.output_digests as d (module_id, digests)
+    select s.module_id, private.state_digests(s.body) from private.states as s where s.module_id = p_module
+    on conflict (module_id) do update set digests = excluded.digests where d.digests <> excluded.digests;
+    if found then
+      perform private.wake_org(b.org_id, 'modules', b.consumer_id::pg_catalog.text)
+      from (select distinct b.org_id, b.consumer_id from public.module_bindings as b
+        where b.producer_id = p_module) as b;
+    end if;
+  end if;
+end;
+$$;
+
+-- Keeps what a module was applied with; a destroyed one is applied with nothing.
+create function private.note_applied_inputs(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if p_job.type = 'DESTROY' then
+    delete from private.applied_inputs where module_id = p_job.module_id;
+  else
+    insert into private.applied_inputs as a (module_id, digests)
+    select p_job.module_id, r.digests from private.read_inputs as r
+    where r.job_id = coalesce(p_job.plan_job_id, p_job.id)
+    on conflict (module_id) do update set digests = excluded.digests;
+  end if;
+end;
+$$;
+
+-- ## writing
+
+-- Serialises every change of an organisation's dependencies. Taken before routing and states.
+create function private.lock_dependencies(p_org uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform pg_advisory_xact_lock(private.lock_key('dependencies', p_org::pg_catalog.text));
+end;
+$$;
+
+-- Refuses dependencies that form a cycle, with the modules of one in their order.
+create function private.refuse_cycle(p_org uuid) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_left pg_catalog.uuid[];
+  v_before pg_catalog.uuid[];
+  v_walk pg_catalog.uuid[];
+  v_next pg_catalog.uuid;
+begin
+  v_left := array(select distinct d.consumer_id from public.module_dependencies as d where d.org_id = p_org);
+  -- Step by step, without those that depend on none that is left: in a cycle each depends on another.
+  while v_left <> '{}' and v_left is distinct from v_before loop
+    v_before := v_left;
+    v_left := array(select distinct d.consumer_id from public.module_dependencies as d
+      where d.org_id = p_org and d.consumer_id = any (v_before) and d.producer_id = any (v_before)
+      order by d.consumer_id);
+  end loop;
+  if v_left = '{}' then
+    return;
+  end if;
+  v_next := v_left[1];
+  while v_next <> all (coalesce(v_walk, '{}')) loop
+    v_walk := v_next || v_walk;
+    v_next := (select d.producer_id from public.module_dependencies as d
+      where d.consumer_id = v_next and d.producer_id = any (v_left) limit 1);
+  end loop;
+  perform private.fail('RY409', format('This would be a cycle: %s.', (
+      select string_agg(m.path, ' → ' order by c.place)
+      from unnest(v_next || v_walk[:array_position(v_walk, v_next)]) with ordinality as c (id, place)
+      join public.modules as m on m.id = c.id)), 'Remove one of these dependencies first.');
+end;
+$$;
+
+-- Refuses bindings that are no names, that the consumer's own inputs have a value for, or that read what nobody has.
+create function private.check_bindings(
+  p_consumer public.modules, p_producer public.modules, p_bindings jsonb
+) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if jsonb_typeof(p_bindings) <> 'object' or exists (
+    select from jsonb_each(p_bindings) as b
+    where jsonb_typeof(b.value) not in ('string', 'null') or b.key !~ '^[A-Za-z_][A-Za-z0-9_:-]{0,127}$'
+      or b.value #>> '{}' !~ '^[A-Za-z_][A-Za-z0-9_:-]{0,127}$') then
+    perform private.fail('RY422', 'Bindings are an object of input names and output names.',
+      'Write {"vpc_id": "id"}; null removes a binding.');
+  end if;
+  if p_producer.backend = 'own' and jsonb_path_exists(p_bindings, '$.* ? (@ != null)') then
+    perform private.fail('RY409', format('"%s" keeps its own backend, so Runyard has no outputs of it.',
+      p_producer.path), 'Depend on it without bindings, or let Runyard keep its state.');
+  end if;
+  perform private.fail('RY409', format('"%s" has a value for its input "%s" already.', p_consumer.path, b.key),
+    'Remove the variable of the module, or bind another input.')
+  from jsonb_each(p_bindings) as b join public.variables as v on v.name = b.key
+  where b.value <> 'null' and v.org_id = p_consumer.org_id and v.path = p_consumer.path and v.kind = 'input'
+    and v.ended_at is null;
+  perform private.fail('RY409', format('The input "%s" of "%s" is bound to "%s" already.', o.input, p_consumer.path,
+    m.path), 'Remove that binding first.')
+  from public.module_bindings as o join public.modules as m on m.id = o.producer_id
+  where o.consumer_id = p_consumer.id and o.producer_id <> p_producer.id and p_bindings ->> o.input is not null;
+end;
+$$;
+
+-- Writes or changes an edge, and those of its bindings that are named. The caller has the lock of dependencies, and
+-- refuses a cycle.
+create function private.write_dependency(p_consumer uuid, p_producer uuid, p_options jsonb) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_bindings pg_catalog.jsonb := coalesce(p_options -> 'bindings', '{}');
+  v_verb pg_catalog.text := case when jsonb_path_exists(v_bindings, '$.* ? (@ != null)') then 'state.write'
+    else 'module.write' end;
+  v_consumer public.modules;
+  v_producer public.modules := private.my_module(p_producer, v_verb);
+begin
+  -- Locked, then read: an input that somebody gives a value meanwhile must be seen.
+  perform from public.modules where id = p_consumer for no key update;
+  v_consumer := private.my_module(p_consumer, v_verb);
+  perform private.refuse_unknown_keys(p_options, array['bindings', 'cascades']);
+  if v_consumer.org_id <> v_producer.org_id then
+    perform private.fail('RY404', 'There is no such module.', 'Both must belong to one organisation.');
+  end if;
+  if p_consumer = p_producer then
+    perform private.fail('RY422', format('"%s" cannot depend on itself.', v_consumer.path), 'Name another module.');
+  end if;
+  if coalesce(p_options ->> 'cascades', 'off') not in ('off', 'on_change', 'always') then
+    perform private.fail('RY422', 'A dependency cascades off, on_change or always.', 'Send one of these.');
+  end if;
+  perform private.check_bindings(v_consumer, v_producer, v_bindings);
+  insert into public.module_dependencies as d (consumer_id, producer_id, org_id, cascades, created_by_label)
+  values (p_consumer, p_producer, v_consumer.org_id, coalesce(p_options ->> 'cascades', 'off'),
+    private.caller_label(v_consumer.org_id))
+  on conflict (consumer_id, producer_id) do update set cascades = coalesce(p_options ->> 'cascades', d.cascades);
+  delete from public.module_bindings as b where b.consumer_id = p_consumer and b.producer_id = p_producer
+    and v_bindings -> b.input = 'null';
+  insert into public.module_bindings as b (consumer_id, input, producer_id, output, org_id)
+  select p_consumer, n.key, p_producer, n.value, v_consumer.org_id
+  from jsonb_each_text(v_bindings) as n where n.value is not null
+  on conflict (consumer_id, input) do update set output = excluded.output;
+  perform private.note_outputs(p_producer);
+  insert into private.applied_inputs (module_id, digests)
+  select s.module_id, '{}' from private.states as s where s.module_id = p_consumer and v_bindings <> '{}'
+  on conflict do nothing;
+end;
+$$;
+
+-- Tells open pages of both modules.
+create function private.wake_dependency(p_org uuid, p_consumer uuid, p_producer uuid) returns void
+language sql set search_path = '' as $$
+  select private.wake_org(p_org, 'modules', m::pg_catalog.text) from unnest(array[p_consumer, p_producer]) as m
+$$;
+
+create function private.set_dependency(p_consumer uuid, p_producer uuid, p_options jsonb default '{}') returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_consumer public.modules := private.my_module(p_consumer, 'module.write');
+  v_producer public.modules := private.my_module(p_producer, 'module.read');
+begin
+  perform private.lock_dependencies(v_consumer.org_id);
+  perform private.write_dependency(p_consumer, p_producer, p_options);
+  perform private.refuse_cycle(v_consumer.org_id);
+  perform private.audit(v_consumer.org_id, 'module.depends', 'module', p_consumer::pg_catalog.text, v_consumer.path,
+    jsonb_build_object('on', v_producer.path) || coalesce(p_options, '{}'));
+  perform private.wake_dependency(v_consumer.org_id, p_consumer, p_producer);
+  return jsonb_build_object('consumer', v_consumer.path, 'producer', v_producer.path, 'cascades', (
+      select d.cascades from public.module_dependencies as d
+      where d.consumer_id = p_consumer and d.producer_id = p_producer),
+    'bindings', (select coalesce(jsonb_object_agg(b.input, b.output), '{}') from public.module_bindings as b
+      where b.consumer_id = p_consumer and b.producer_id = p_producer));
+end;
+$$;
+comment on function private.set_dependency is
+  'Makes a module depend on another, or changes how: {bindings: {input: output, or null to remove}, cascades: off, '
+  'on_change or always}. Refuses a cycle. Operators; admins for bindings.';
+grant execute on function private.set_dependency to authenticated;
+
+create function private.remove_dependency(p_consumer uuid, p_producer uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_consumer public.modules := private.my_module(p_consumer, 'module.write');
+  v_producer pg_catalog.text := (select m.path from public.modules as m where m.id = p_producer
+    and m.org_id = v_consumer.org_id);
+begin
+  perform private.lock_dependencies(v_consumer.org_id);
+  delete from public.module_dependencies where consumer_id = p_consumer and producer_id = p_producer;
+  if not found then
+    perform private.fail('RY404', 'There is no such dependency.', 'Look at the module''s dependencies again.');
+  end if;
+  perform private.audit(v_consumer.org_id, 'module.independent', 'module', p_consumer::pg_catalog.text,
+    v_consumer.path, jsonb_build_object('of', v_producer));
+  perform private.wake_dependency(v_consumer.org_id, p_consumer, p_producer);
+  return jsonb_build_object('consumer', v_consumer.path, 'producer', v_producer);
+end;
+$$;
+comment on function private.remove_dependency is 'Removes a dependency with its bindings. Operators.';
+grant execute on function private.remove_dependency to authenticated;
+
+-- The module of an organisation at a path; refuses a path without one.
+create function private.module_at(p_org uuid, p_path text) returns uuid
+language plpgsql stable set search_path = '' as $$
+declare
+  v_module pg_catalog.uuid := (select m.id from public.modules as m where m.org_id = p_org and m.path = p_path
+    and m.deleted_at is null);
+begin
+  if v_module is null then
+    perform private.fail('RY404', format('There is no module "%s".', left(p_path, 200)),
+      'Write its whole path, such as platform/network.');
+  end if;
+  return v_module;
+end;
+$$;
+
+create function private.replace_dependencies(p_org uuid, p_path text, p_dependencies jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_edge pg_catalog.jsonb;
+  v_removed integer;
+begin
+  perform private.need('module.write', p_org, p_path);
+  perform private.need_target(p_org, p_path);
+  if jsonb_typeof(p_dependencies) is distinct from 'array' or jsonb_array_length(p_dependencies) > 5000
+    or jsonb_path_exists(p_dependencies, 'strict $[*] ? (@.type() != "object")') then
+    perform private.fail('RY422', 'Dependencies are a list of at most 5,000 objects.',
+      'Write [{"consumer": "apps/site", "producer": "platform/network", "bindings": {"vpc_id": "id"}}].');
+  end if;
+  perform private.lock_dependencies(p_org);
+  delete from public.module_dependencies as d where d.consumer_id in (select private.modules_below(p_org, p_path));
+  get diagnostics v_removed = row_count;
+  for v_edge in select e from jsonb_array_elements(p_dependencies) as e loop
+    perform private.refuse_unknown_keys(v_edge, array['consumer', 'producer', 'bindings', 'cascades']);
+    if p_path <> '' and v_edge ->> 'consumer' <> p_path and not starts_with(v_edge ->> 'consumer', p_path || '/') then
+      perform private.fail('RY422', format('"%s" is not below "%s".', v_edge ->> 'consumer', p_path),
+        'Import the dependencies of each group by themselves, or those of all modules.');
+    end if;
+    perform private.write_dependency(private.module_at(p_org, v_edge ->> 'consumer'),
+      private.module_at(p_org, v_edge ->> 'producer'), v_edge - array['consumer', 'producer']);
+  end loop;
+  perform private.refuse_cycle(p_org);
+  perform private.audit(p_org, 'dependencies.replaced', 'group', null, coalesce(nullif(p_path, ''), 'all modules'),
+    jsonb_build_object('before', v_removed, 'now', jsonb_array_length(p_dependencies)));
+  perform private.wake_org(p_org, 'modules', null);
+  return jsonb_build_object('before', v_removed, 'now', jsonb_array_length(p_dependencies));
+end;
+$$;
+comment on function private.replace_dependencies is
+  'Replaces the dependencies of all modules at or below a path ("" is all) by a list of {consumer, producer, bindings, '
+  'cascades} with paths; all or nothing. Operators; admins for bindings.';
+grant execute on function private.replace_dependencies to authenticated;
+
+-- Refuses to remove a module that others depend on, and names them.
+create function private.refuse_consumers(p_module public.modules) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_consumers pg_catalog.text := (
+    select string_agg(m.path, ', ' order by m.path) from public.module_dependencies as d
+    join public.modules as m on m.id = d.consumer_id and m.deleted_at is null where d.producer_id = p_module.id);
+begin
+  if v_consumers is not null then
+    perform private.fail('RY409', format('Other modules depend on "%s": %s.', p_module.path, v_consumers),
+      'Remove these dependencies first.');
+  end if;
+end;
+$$;
+
+-- Refuses values for inputs that are bound.
+create function private.refuse_bound_inputs(p_module uuid, p_inputs jsonb) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  perform private.fail('RY409', format('The input "%s" is bound to the output "%s" of "%s".', b.input, b.output,
+    m.path), 'Remove the binding first, or leave the value out.')
+  from public.module_bindings as b join public.modules as m on m.id = b.producer_id
+  where b.consumer_id = p_module and p_inputs ? b.input order by b.input limit 1;
+end;
+$$;
+
+-- Where a module's bound inputs come from, as its jobs show it; null for one without.
+create function private.bound_inputs(p_module uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return (select jsonb_object_agg(b.input, format('%s: %s', m.path, b.output)) from public.module_bindings as b
+    join public.modules as m on m.id = b.producer_id where b.consumer_id = p_module);
+end;
+$$;
+
+-- ## reading
+
+-- The edges that have a module at or below a path at one of their ends.
+create function private.dependencies_of(p_org uuid, p_path text) returns setof public.module_dependencies
+language sql stable set search_path = '' as $$
+  select d.* from public.module_dependencies as d where d.org_id = p_org and (p_path = ''
+    or d.consumer_id in (select private.modules_below(p_org, p_path))
+    or d.producer_id in (select private.modules_below(p_org, p_path)))
+$$;
+
+create function private.list_dependencies(p_org uuid, p_path text default '') returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('module.read', p_org, p_path);
+  perform private.need_target(p_org, p_path);
+  return (
+    with recursive edge as materialized (
+      select d.* from private.dependencies_of(p_org, p_path) as d
+    ), shown as materialized (
+      select m.id, m.path from public.modules as m where m.deleted_at is null and (
+        m.id in (select private.modules_below(p_org, p_path))
+        or m.id in (select e.consumer_id from edge as e union select e.producer_id from edge as e))
+    ), step (id, step) as (
+      select s.id, 1 from shown as s
+      union
+      select e.consumer_id, s.step + 1 from step as s join edge as e on e.producer_id = s.id
+    ), placed as materialized (
+      select s.id, max(s.step) as step from step as s group by s.id
+    ), changed as materialized (
+      select c.* from private.changed_inputs as c where c.consumer_id in (select e.consumer_id from edge as e)
+    )
+    select jsonb_build_object('modules', coalesce((
+        select jsonb_agg(jsonb_build_object('id', s.id, 'path', s.path, 'step', p.step,
+          'changed_inputs', (select coalesce(jsonb_agg(c.input order by c.input), '[]') from changed as c
+            where c.consumer_id = s.id)) order by p.step, s.path)
+        from shown as s join placed as p on p.id = s.id), '[]'),
+      'dependencies', coalesce((
+        select jsonb_agg(jsonb_build_object('consumer_id', e.consumer_id, 'producer_id', e.producer_id, 'consumer',
+          c.path, 'producer', p.path, 'cascades', e.cascades, 'bindings', (
+            select coalesce(jsonb_object_agg(b.input, b.output), '{}') from public.module_bindings as b
+            where b.consumer_id = e.consumer_id and b.producer_id = e.producer_id)) order by c.path, p.path)
+        from edge as e join public.modules as c on c.id = e.consumer_id
+        join public.modules as p on p.id = e.producer_id), '[]')));
+end;
+$$;
+comment on function private.list_dependencies is
+  'The modules at or below a path ("" is all) and those that they depend on or that depend on them, each with its step '
+  'in the order and the bound inputs that changed since its last apply; and the dependencies between them. Members.';
+grant execute on function private.list_dependencies to authenticated;
+
+-- ## values
+
+-- Why a bound value cannot be given, or null.
+create function private.binding_problem(
+  p_producer public.modules, p_state jsonb, p_output text, p_value jsonb
+) returns text
+language sql immutable set search_path = '' as $$
+  select case
+    when p_producer.deleted_at is not null then 'was removed'
+    when p_producer.backend = 'own' then 'keeps its own backend, so Runyard has no outputs of it'
+    when p_state is null then 'has no state yet: it was never applied'
+    when p_state ? 'encrypted_data' then 'has a state that its engine encrypted'
+    when p_value is null then format('has no output "%s" in its state', p_output)
+    when p_value::pg_catalog.text like '%4dabf18193072939515e22adb298388d%'
+      then format('encrypted its output "%s" with Pulumi''s own key', p_output) end
+$$;
+
+create function private.worker_bound_values(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_module pg_catalog.uuid := private.owned_module(p_job, p_attempt);
+  v_path pg_catalog.text := (select m.path from public.modules as m where m.id = v_module);
+  v_bound pg_catalog.record;
+  v_values pg_catalog.jsonb := '{}';
+  v_secret pg_catalog.jsonb := '[]';
+  v_digests pg_catalog.jsonb := '{}';
+begin
+  for v_bound in
+    select b.input, b.output, p.path, o.value, o.is_secret, private.binding_problem(p, s.body, b.output,
+      o.value) as problem
+    from public.module_bindings as b join public.modules as p on p.id = b.producer_id
+    left join lateral (select t.body::pg_catalog.jsonb as body from private.states as t
+      where t.module_id = b.producer_id) as s on true
+    left join lateral private.read_outputs(s.body) as o on o.name = b.output
+    where b.consumer_id = v_module order by b.input
+  loop
+    if v_bound.problem is not null then
+      perform private.fail('RY422', format('The input "%s" of "%s" is the output "%s" of "%s", which %s.',
+        v_bound.input, v_path, v_bound.output, v_bound.path, v_bound.problem), format(
+        'Apply "%s" first, or change the dependency: runyard dependencies list %s.', v_bound.path, v_path));
+    end if;
+    v_values := v_values || jsonb_build_object(v_bound.input, v_bound.value);
+    v_secret := v_secret || case when v_bound.is_secret then to_jsonb(v_bound.input) else '[]' end;
+    v_digests := v_digests || jsonb_build_object(v_bound.input, private.value_digest(v_bound.value));
+  end loop;
+  insert into private.read_inputs as r (job_id, digests) values (p_job, v_digests)
+  on conflict (job_id) do update set digests = excluded.digests;
+  return jsonb_build_object('values', v_values, 'sensitive', v_secret);
+end;
+$$;
+comment on function private.worker_bound_values is
+  'The values of the job''s bound inputs, from the current states of their producers, and which of them are sensitive. '
+  'Refused, with the names of both modules, where one is missing.';
+grant execute on function private.worker_bound_values to worker, executor;
 
 -- ==================== schemas/kept_states.sql
 
@@ -6895,10 +7492,414 @@ comment on function private.set_shared_worker is
   'Lets a shared runner drain or resume, disables or enables it, or ends its sessions. Service key only.';
 grant execute on function private.set_shared_worker to service_role;
 
+-- ==================== schemas/variables.sql
+
+-- Variables: the inputs, environment and files of jobs. A variable belongs to a path: a module, a group, or "" for the
+-- whole organisation. Each row is one version and never changes its value; a new value ends the old row. A job keeps
+-- the numbers of the rows that it was given, so an apply has what its plan had, and no payload, event or audit row
+-- contains a value. One function ranks them for the job, the page and the command alike. No secrets: those stay on the
+-- runner.
+
+create table public.variables (
+  id bigint generated always as identity primary key,
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  path text check (path = '' or private.is_path(path)),
+  kind text not null check (kind in ('input', 'env', 'file')),
+  name text not null check (length(name) <= 200 and case kind
+    when 'input' then name ~ '^[A-Za-z_][A-Za-z0-9_:-]{0,127}$'
+    when 'env' then name ~ '^[A-Za-z_][A-Za-z0-9_]{0,127}$'
+    else name ~ '^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$' and name !~ '(^|/)\.\.?(/|$)' end),
+  value jsonb check (octet_length(value::text) <= case kind when 'env' then 65536 else 1048576 end),
+  is_hcl boolean not null default false,
+  is_enforced boolean not null default false,
+  version integer not null default 1,
+  created_by uuid,
+  created_by_label text not null,
+  created_at timestamptz not null default now(),
+  ended_at timestamptz,
+  unique (org_id, path, kind, name, version),
+  constraint variables_text_check check (kind = 'input' and not is_hcl or jsonb_typeof(value) = 'string'),
+  constraint variables_hcl_check check (kind = 'input' or not is_hcl),
+  constraint variables_run_check check (path is not null or ended_at is not null and not is_enforced)
+);
+create unique index variables_current_idx on public.variables (org_id, path, kind, name) where ended_at is null;
+create index variables_ended_idx on public.variables (ended_at) where ended_at is not null;
+alter table public.variables enable row level security;
+grant select on public.variables to authenticated, service_role;
+create policy "Members see their organisation's variables" on public.variables
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.variables is 'Versions of variables. Those without ended_at count for new jobs. No secrets.';
+comment on column public.variables.path is
+  'The module or group whose jobs have it; "" is the whole organisation. Null: given with the request of a job.';
+comment on column public.variables.kind is 'input of the module, env (environment variable), or file.';
+comment on column public.variables.name is 'Its key; of a file, the path in the module''s folder.';
+comment on column public.variables.value is
+  'JSON; a text for env, file and HCL. Emptied 30 days after the version ended, when plans expire, too.';
+comment on column public.variables.is_hcl is 'Whether the value of an input is an HCL expression.';
+comment on column public.variables.is_enforced is 'Whether it wins over the variables of paths below and of runs.';
+comment on column public.variables.version is 'Counts the values that a key has had at this path.';
+comment on column public.variables.created_by_label is 'The member''s name at that time.';
+comment on column public.variables.ended_at is 'When another value replaced it, or somebody removed it.';
+create trigger wake after insert or update of ended_at on public.variables
+  for each row when (new.path is not null) execute function private.wake_for_row();
+
+create table private.job_variables (
+  job_id bigint primary key references public.provision_jobs (id) on delete cascade,
+  variables bigint[] not null
+);
+alter table private.job_variables enable row level security;
+comment on table private.job_variables is 'The versions of variables that each job was given when it was enqueued.';
+comment on column private.job_variables.variables is 'Numbers of rows of public.variables.';
+
+-- ## setting
+
+-- Why a value should not be kept as plain text; null where nothing suggests a secret. Shapes of well-known tokens, and
+-- names as people choose them.
+create function private.secret_warning(p_name text, p_value jsonb) returns text
+language sql immutable set search_path = '' as $$
+  select case
+    when p_value::pg_catalog.text ~ ('(AKIA|ASIA)[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{20}'
+      '|glpat-[\w-]{20}'
+      '|xox[abeprs]-[\w-]{10}|sk_live_\w{16}|-----BEGIN [A-Z ]*PRIVATE KEY|eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.')
+      then 'The value looks like a key or token.'
+    when p_name ~* 'token|secret|passw|passphrase|private_?key|credential|api_?key|access_?key'
+      and jsonb_typeof(p_value) = 'string' and p_value <> '""' then 'The name suggests a secret.' end
+$$;
+
+-- Refuses a variable that no job could use.
+create function private.check_variable(p_variable public.variables) returns void
+language plpgsql immutable set search_path = '' as $$
+begin
+  if p_variable.kind is null or p_variable.name is null or p_variable.value is null then
+    perform private.fail('RY422', 'A variable has a kind, a name and a value.',
+      'Write {"kind": "input", "name": "region", "value": "eu-west-1"}; kinds are input, env and file.');
+  end if;
+  if p_variable.kind in ('env', 'file') and p_variable.is_hcl
+    or jsonb_typeof(p_variable.value) <> 'string' and (p_variable.kind <> 'input' or p_variable.is_hcl) then
+    perform private.fail('RY422', format('The value of "%s" must be a text.', left(p_variable.name, 200)),
+      'Environment variables, files and HCL expressions are texts; only an input may be an HCL expression.');
+  end if;
+  if p_variable.kind = 'file' and p_variable.name ~ '(^|/)(\.terraform|[^/]*runyard[^/]*\.auto\.tfvars[^/]*)(/|$)' then
+    perform private.fail('RY422', format('The runner writes "%s" itself.', p_variable.name),
+      'Choose another name for the file.');
+  end if;
+end;
+$$;
+
+-- Writes one variable at a path, unless it has this value already. The caller holds the lock of the path.
+create function private.put_variable(p_new public.variables) returns public.variables
+language plpgsql set search_path = '' as $$
+declare
+  v_old public.variables;
+  v_variable public.variables;
+begin
+  perform private.check_variable(p_new);
+  perform private.refuse_bound_inputs(m.id, jsonb_build_object(p_new.name, null)) from public.modules as m
+  where p_new.kind = 'input' and m.org_id = p_new.org_id and m.path = p_new.path and m.deleted_at is null;
+  select * into v_old from public.variables as v
+  where v.org_id = p_new.org_id and v.path = p_new.path and v.kind = p_new.kind and v.name = p_new.name
+  order by v.version desc limit 1;
+  if p_new.path = '' or p_new.is_enforced or v_old.is_enforced and v_old.ended_at is null then
+    perform private.need('variable.enforce', p_new.org_id, p_new.path);
+  end if;
+  if v_old.ended_at is null and (v_old.value, v_old.is_hcl, v_old.is_enforced)
+    = (p_new.value, p_new.is_hcl, p_new.is_enforced) then
+    return v_old;
+  end if;
+  update public.variables set ended_at = now() where id = v_old.id and ended_at is null;
+  insert into public.variables (
+    org_id, path, kind, name, value, is_hcl, is_enforced, version, created_by, created_by_label
+  ) values (
+    p_new.org_id, p_new.path, p_new.kind, p_new.name, p_new.value, p_new.is_hcl, p_new.is_enforced,
+    coalesce(v_old.version, 0) + 1, private.caller_id(), private.caller_label(p_new.org_id)
+  ) returning * into v_variable;
+  return v_variable;
+exception
+  when check_violation then
+    perform private.fail('RY422', format('"%s" is not a valid %s variable.', left(p_new.name, 200), left(p_new.kind,
+      20)), 'Kinds are input, env and file. A name has letters, digits and underscores; a file''s is a relative path. '
+      'A value has at most 1 MiB, that of an environment variable 64 KiB.');
+end;
+$$;
+
+-- Writes the names of changed variables into the audit log, never their values.
+create function private.audit_variables(p_org uuid, p_action text, p_path text, p_names text[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if cardinality(p_names) > 0 then
+    perform private.audit(p_org, p_action, 'variable', p_path, coalesce(nullif(p_path, ''), 'organisation'),
+      jsonb_build_object('names', to_jsonb(p_names)));
+  end if;
+end;
+$$;
+
+-- Lets one caller at a time change the variables of a path, so that versions count without gaps.
+create function private.lock_variables(p_org uuid, p_path text) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform pg_advisory_xact_lock(private.lock_key('variables', p_org || p_path));
+end;
+$$;
+
+create function private.set_variables(p_org uuid, p_path text, p_variables jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_given pg_catalog.jsonb;
+  v_one public.variables;
+  v_changed pg_catalog.text[] := '{}';
+  v_answer pg_catalog.jsonb := '[]';
+begin
+  perform private.need('variable.write', p_org, p_path);
+  perform private.need_target(p_org, p_path);
+  if jsonb_typeof(p_variables) is distinct from 'array' or jsonb_array_length(p_variables) not between 1 and 1000 then
+    perform private.fail('RY422', 'Send a list of 1 to 1,000 variables.',
+      'Write [{"kind": "input", "name": "region", "value": "eu-west-1"}].');
+  end if;
+  perform private.fail('RY422', format('"%s" is in the list twice.', left(g ->> 'name', 200)), 'Send each key once.')
+  from jsonb_array_elements(p_variables) as g group by g -> 'kind', g ->> 'name' having count(*) > 1;
+  perform private.lock_variables(p_org, p_path);
+  for v_given in select g from jsonb_array_elements(p_variables) as g loop
+    perform private.refuse_unknown_keys(v_given, array['kind', 'name', 'value', 'is_hcl', 'is_enforced']);
+    v_one := jsonb_populate_record(null::public.variables, v_given);
+    v_one.org_id := p_org;
+    v_one.path := p_path;
+    v_one.value := v_given -> 'value';
+    v_one.is_hcl := coalesce(v_one.is_hcl, false);
+    v_one.is_enforced := coalesce(v_one.is_enforced, false);
+    v_one := private.put_variable(v_one);
+    if v_one.created_at = now() then
+      v_changed := v_changed || v_one.name;
+    end if;
+    v_answer := v_answer || (to_jsonb(v_one) || jsonb_build_object('warning', private.secret_warning(v_one.name,
+      v_one.value)));
+  end loop;
+  perform private.audit_variables(p_org, 'variable.set', p_path, v_changed);
+  return v_answer;
+exception
+  when invalid_text_representation then
+    perform private.fail('RY422', 'A field of a variable has the wrong type.', 'is_hcl and is_enforced are true or '
+      'false.');
+end;
+$$;
+comment on function private.set_variables is
+  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced}]. A key '
+  'that has this value already keeps its version. Each row of the answer has a warning where the value may be a '
+  'secret. Operators; admins for the organisation and for enforced ones.';
+grant execute on function private.set_variables to authenticated;
+
+create function private.remove_variable(p_variable bigint) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_variable public.variables;
+begin
+  select * into v_variable from public.variables where id = p_variable and path is not null and ended_at is null
+    and org_id in (select private.my_org_ids());
+  if v_variable.id is null then
+    perform private.fail('RY404', 'There is no such variable.', 'It may have been changed or removed meanwhile.');
+  end if;
+  perform private.need(case when v_variable.path = '' or v_variable.is_enforced then 'variable.enforce'
+    else 'variable.write' end, v_variable.org_id, v_variable.path);
+  perform private.lock_variables(v_variable.org_id, v_variable.path);
+  update public.variables set ended_at = now() where id = p_variable and ended_at is null returning * into v_variable;
+  if not found then
+    perform private.fail('RY404', 'There is no such variable.', 'It was changed in this moment.');
+  end if;
+  perform private.audit_variables(v_variable.org_id, 'variable.removed', v_variable.path, array[v_variable.name]);
+  return to_jsonb(v_variable) - 'value';
+end;
+$$;
+comment on function private.remove_variable is
+  'Removes a variable. Jobs that are already queued keep it. Operators; admins for the organisation''s and for '
+  'enforced ones.';
+grant execute on function private.remove_variable to authenticated;
+
+-- Makes an object of names and values the plain variables of one kind at a path: a module's file and a group's form
+-- name all of them at once. HCL expressions and enforced ones stay.
+create function private.replace_variables(p_org uuid, p_path text, p_kind text, p_values jsonb) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_one public.variables;
+  v_changed pg_catalog.text[] := '{}';
+  v_removed pg_catalog.text[];
+begin
+  if p_values is null then
+    return;
+  elsif jsonb_typeof(p_values) <> 'object' then
+    perform private.fail('RY422', 'Variables are an object of names and values.', 'Write {"region": "eu-west-1"}.');
+  end if;
+  perform private.lock_variables(p_org, p_path);
+  v_one.org_id := p_org;
+  v_one.path := p_path;
+  v_one.kind := p_kind;
+  v_one.is_hcl := false;
+  v_one.is_enforced := false;
+  for v_one.name, v_one.value in select g.key, g.value from jsonb_each(p_values) as g loop
+    if (private.put_variable(v_one)).created_at = now() then
+      v_changed := v_changed || v_one.name;
+    end if;
+  end loop;
+  with ended as (
+    update public.variables as v set ended_at = now() where v.org_id = p_org and v.path = p_path and v.kind = p_kind
+      and v.ended_at is null and not (v.is_hcl or v.is_enforced or p_values ? v.name) returning v.name
+  )
+  select coalesce(array_agg(e.name), '{}') into v_removed from ended as e;
+  perform private.audit_variables(p_org, 'variable.set', p_path, v_changed);
+  perform private.audit_variables(p_org, 'variable.removed', p_path, v_removed);
+end;
+$$;
+
+-- Ends the variables of a removed group or module: a later one with the same path must not inherit them.
+create function private.end_variables_of_removed() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  update public.variables set ended_at = now() where org_id = old.org_id and path = old.path and ended_at is null;
+  return null;
+end;
+$$;
+create trigger end_variables after delete on public.groups
+  for each row execute function private.end_variables_of_removed();
+create trigger end_variables after update of deleted_at on public.modules
+  for each row when (old.deleted_at is null and new.deleted_at is not null)
+  execute function private.end_variables_of_removed();
+
+-- ## which value wins
+
+-- Every variable that a job at a path could have, with its place among those of the same kind and name: 1 is the one
+-- that the job gets, and hides the others. Enforced ones first, the outer before the inner; then those of the run, of
+-- the module, of its groups from near to far, and of the organisation. A binding of an
+-- output wins over those of groups and of the organisation.
+create function private.ranked_variables(
+  p_org uuid, p_path text, p_run bigint[]
+) returns table (id bigint, place bigint)
+language sql stable set search_path = '' as $$
+  select v.id, row_number() over (
+    partition by v.kind, v.name
+    order by not v.is_enforced, case when v.is_enforced then length(v.path) end, v.path is not null,
+      length(v.path) desc)
+  from (
+    select a.id, a.kind, a.name, a.path, a.is_enforced from public.variables as a
+    where a.org_id = p_org and a.path = any (private.path_prefixes(p_path)) and a.ended_at is null and not exists (
+      select from public.module_bindings as b join public.modules as m on m.id = b.consumer_id
+      where a.kind = 'input' and a.path <> p_path and not a.is_enforced and b.input = a.name and m.org_id = p_org
+        and m.path = p_path and m.deleted_at is null)
+    union all
+    select r.id, r.kind, r.name, r.path, r.is_enforced from public.variables as r where r.id = any (p_run)
+  ) as v
+$$;
+
+-- A variable as members see it.
+create function private.shown_variable(p_variable public.variables) returns jsonb
+language sql stable set search_path = '' as $$
+  select to_jsonb(p_variable) - array['org_id', 'created_by', 'ended_at']
+    || jsonb_build_object('warning', private.secret_warning(p_variable.name, p_variable.value))
+$$;
+
+create function private.preview_variables(p_org uuid, p_path text) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('module.read', p_org, p_path);
+  perform private.need_target(p_org, p_path);
+  return coalesce((
+    select jsonb_agg(given.shown || jsonb_build_object('hides', given.hides) order by given.kind, given.name)
+    from (
+      select v.kind, v.name, (jsonb_agg(private.shown_variable(v) order by r.place)) -> 0 as shown,
+        coalesce(jsonb_agg(private.shown_variable(v) order by r.place) filter (where r.place > 1), '[]') as hides
+      from private.ranked_variables(p_org, p_path, '{}') as r join public.variables as v on v.id = r.id
+      group by v.kind, v.name
+    ) as given), '[]');
+end;
+$$;
+comment on function private.preview_variables is
+  'The variables that the next job of a module or group would have: value, path and version of each, and those that it '
+  'hides. Members.';
+grant execute on function private.preview_variables to authenticated;
+
+-- ## what a job is given
+
+-- The inputs that one request names, for its jobs alone.
+create function private.add_run_variables(p_org uuid, p_values jsonb) returns bigint[]
+language plpgsql set search_path = '' as $$
+declare
+  v_ids bigint[];
+begin
+  with added as (
+    insert into public.variables (org_id, kind, name, value, created_by, created_by_label, ended_at)
+    select p_org, 'input', g.key, g.value, private.caller_id(), private.caller_label(p_org), now()
+    from jsonb_each(coalesce(p_values, '{}')) as g
+    returning id
+  )
+  select coalesce(array_agg(a.id), '{}') into v_ids from added as a;
+  return v_ids;
+end;
+$$;
+
+-- Notes which versions new jobs have: those of the job that they repeat or whose plan they apply, else the current
+-- ones.
+create function private.freeze_variables(p_org uuid, p_jobs bigint[], p_run bigint[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if not exists (select from public.variables as v where v.org_id = p_org) then
+    return;
+  end if;
+  insert into private.job_variables (job_id, variables)
+  select j.id, f.variables
+  from unnest(p_jobs) as p (id)
+  cross join lateral (select * from public.provision_jobs as j where j.id = p.id offset 0) as j
+  cross join lateral (
+    select case when coalesce(j.retry_of, j.plan_job_id) is null
+        then array(select r.id from private.ranked_variables(p_org, j.module_path, p_run) as r where r.place = 1)
+      else (select o.variables from private.job_variables as o where o.job_id = coalesce(j.retry_of, j.plan_job_id))
+      end as variables
+  ) as f
+  where j.module_id is not null and cardinality(f.variables) > 0;
+end;
+$$;
+
+create function private.list_job_variables(p_job bigint) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_job public.provision_jobs;
+begin
+  select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
+  if v_job.id is null then
+    perform private.fail('RY404', 'There is no such job.', 'It may be past its retention period.');
+  end if;
+  perform private.need('job.read', v_job.org_id, v_job.module_path);
+  return coalesce((
+    select jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'path', v.path, 'version', v.version,
+      'is_enforced', v.is_enforced, 'is_current', v.ended_at is null) order by v.kind, v.name)
+    from private.job_variables as g join public.variables as v on v.id = any (g.variables)
+    where g.job_id = p_job), '[]');
+end;
+$$;
+comment on function private.list_job_variables is
+  'Names, paths and versions of the variables that a job was given, without values. A null path: given with the '
+  'request. Members.';
+grant execute on function private.list_job_variables to authenticated;
+
+create function private.worker_variables(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.fenced_job(private.this_runner(), p_job, p_attempt);
+  perform private.fail('RY409', format('Version %s of the variable "%s" has expired.', v.version, v.name),
+    'Values are kept for 30 days after they were replaced. Request a new job.')
+  from private.job_variables as g join public.variables as v on v.id = any (g.variables)
+  where g.job_id = p_job and v.value is null;
+  return jsonb_build_object('variables', coalesce((
+    select jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'value', v.value, 'is_hcl', v.is_hcl, 'path',
+      v.path, 'is_enforced', v.is_enforced) order by v.kind, v.name)
+    from private.job_variables as g join public.variables as v on v.id = any (g.variables)
+    where g.job_id = p_job), '[]'));
+end;
+$$;
+comment on function private.worker_variables is
+  'The variables of a running job with their values: for the attempt that holds the lease alone.';
+grant execute on function private.worker_variables to worker, executor;
+
 -- ==================== schemas/enqueue.sql
 
--- Enqueueing: a request becomes a job that holds everything the runner will need. Later changes of inputs, hooks or
--- variables concern later jobs. The same idempotency key gives the same job. The same statements place one job or a
+-- Enqueueing: a request becomes a job that names everything the runner will need. Later changes of variables or
+-- hooks concern later jobs. The same idempotency key gives the same job. The same statements place one job or a
 -- thousand.
 
 -- ## plans that are applied
@@ -7056,6 +8057,7 @@ begin
     coalesce(p_job.needs_confirmation, false), p_job.message,
     case when p_job.plan_job_id is not null then p_job.plan_sha256 end
   ) returning * into v_job;
+  perform private.freeze_variables(v_job.org_id, array[v_job.id], '{}');
   perform private.lock_state(v_job.org_id, s.state_key) from private.job_states as s where s.job_id = v_job.id;
   perform private.place_jobs(v_job.org_id, array[v_job.id], p_reason);
   return v_job;
@@ -7064,27 +8066,25 @@ $$;
 
 -- ## what is frozen
 
--- Variables and hooks of all groups above a module; the nearest group wins.
+-- Hooks of all groups above a module; the nearest group wins.
 create function private.group_chain(p_org uuid, p_path text) returns jsonb
 language plpgsql stable set search_path = '' as $$
 declare
   v_prefixes pg_catalog.text[] := private.path_prefixes(p_path);
-  v_env pg_catalog.jsonb := '{}';
   v_hooks pg_catalog.jsonb := '{}';
   v_group public.groups;
 begin
   for v_group in
     select g.* from public.groups as g
-    where g.org_id = p_org and g.path = any (v_prefixes) and (g.env <> '{}' or g.hooks <> '{}') order by length(g.path)
+    where g.org_id = p_org and g.path = any (v_prefixes) and g.hooks <> '{}' order by length(g.path)
   loop
-    v_env := v_env || v_group.env;
     v_hooks := v_hooks || v_group.hooks;
   end loop;
-  return jsonb_build_object('env', v_env, 'hooks', v_hooks);
+  return jsonb_build_object('hooks', v_hooks);
 end;
 $$;
 
--- Variables and hooks from above each of these modules, by the path of its group; each group is looked at once.
+-- Hooks from above each of these modules, by the path of its group; each group is looked at once.
 create function private.group_chains(p_org uuid, p_modules uuid[]) returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin
@@ -7194,6 +8194,7 @@ begin
     end if;
     if p_options ? 'variables' then
       perform private.check_variables(p_options -> 'variables', p_options ->> 'plan_job_id');
+      perform private.refuse_bound_inputs(p_module, p_options -> 'variables');
     end if;
   exception
     when invalid_text_representation or numeric_value_out_of_range then
@@ -7277,9 +8278,8 @@ begin
     cross join lateral (select * from public.modules as m where m.id = p.id offset 0) as m
     cross join lateral (select m.id, m.name, m.path, m.group_path, m.engine::pg_catalog.text as engine,
       m.engine_version, m.backend, coalesce(v_sent ->> 'source_kind', m.source_kind::pg_catalog.text) as source_kind,
-      coalesce(v_sent -> 'source', m.source) as source,
-      case when p_options ? 'variables' then m.inputs || (p_options -> 'variables') else m.inputs end as inputs,
-      m.env, m.extra_files, m.hooks) as frozen
+      coalesce(v_sent -> 'source', m.source) as source, m.extra_files, m.hooks,
+      private.bound_inputs(m.id) as bindings) as frozen
     cross join lateral (select frozen as module, v_groups -> m.group_path as "group", v_options as options) as payload
     -- A request may ask for more approvals than the module does, never for fewer.
     cross join lateral (select case when v_approvals is null then 0
@@ -7293,6 +8293,7 @@ begin
   if cardinality(v_jobs) is distinct from cardinality(p_modules) then
     perform private.refuse_missing_modules(p_org, p_modules);
   end if;
+  perform private.freeze_variables(p_org, v_jobs, private.add_run_variables(p_org, p_options -> 'variables'));
   perform private.need_pinned_runner(w.id) from (select distinct p as id from unnest(v_pins) as p) as w;
   return v_jobs;
 end;
@@ -7906,8 +8907,15 @@ begin
     perform private.follow_plan(v_job);
   elsif v_job.type in ('APPLY', 'DESTROY') then
     perform private.drop_outdated_applies(v_job);
+    if v_job.status = 'SUCCEEDED' then
+      perform private.note_applied_inputs(v_job);
+      perform private.cascade(v_job);
+    end if;
   elsif v_job.module_id is null then
     perform private.after_lifecycle_job(v_job);
+  end if;
+  if v_job.module_id is not null then
+    perform private.follow_in_set(v_job);
   end if;
 end;
 $$;
@@ -8679,6 +9687,8 @@ begin
   end if;
   v_new.approval_deadline_at := case when v_new.approvals_required > 0
     then now() + make_interval(secs => coalesce(v_module.approval_timeout_seconds, 86400)) end;
+  -- States come before the locks of sets, and the new job takes the place of the old one in its set.
+  perform private.lock_state(v_old.org_id, s.state_key) from private.job_states as s where s.job_id = p_job;
   v_new := private.add_job(v_new, coalesce(p_reason, format('Retry of job %s.', v_old.number)));
   perform private.record_job_event(v_old, 'retried_as', null, null, private.caller_kind(), private.caller_id(),
     private.caller_label(v_old.org_id), p_reason,
@@ -10571,6 +11581,11 @@ grant execute on function private.worker_scaling_decided to worker;
 -- the start; their jobs are placed in batches, by the call itself and then by the sweep, so a storm of a thousand due
 -- schedules spreads over minutes. Jobs of sets come after those that people request one by one. A set's progress is
 -- counted from its jobs, never stored: a retry takes the place of the job that it repeats.
+--
+-- A set goes in the order of its modules' dependencies, a DESTROY backwards: private.placeable_members is the rule. The
+-- end of a job places what waited for it, in the same transaction; a failure leaves out what depends on it. Whoever
+-- changes members of an ordered set has the set's lock, which comes after routing and states: behind it, states are
+-- locked only if they can be had at once, and the sweep places what could not be placed.
 
 create table public.job_sets (
   id uuid primary key default gen_random_uuid(),
@@ -10579,6 +11594,7 @@ create table public.job_sets (
   path text not null,
   options jsonb not null default '{}',
   schedule_id uuid,
+  cause_job_id bigint,
   idempotency_key text check (length(idempotency_key) between 1 and 200),
   created_by uuid,
   started_by uuid,
@@ -10602,6 +11618,7 @@ comment on table public.job_sets is
   'Many jobs as one thing: all modules at or below a path, at the request of a person or a schedule.';
 comment on column public.job_sets.path is 'The module or group whose modules it has; "" is all modules.';
 comment on column public.job_sets.schedule_id is 'The schedule that it is a run of.';
+comment on column public.job_sets.cause_job_id is 'The apply whose outputs its modules depend on.';
 comment on column public.job_sets.idempotency_key is 'The caller''s own key: asking again with it returns this set.';
 comment on column public.job_sets.started_by is 'The member who ran a schedule now; a requester beside its owner.';
 comment on column public.job_sets.created_by_label is 'Their name at that time, or the schedule in words.';
@@ -10614,6 +11631,7 @@ create table private.set_members (
   org_id uuid not null,
   job_id bigint,
   left_out text,
+  because_of uuid,
   primary key (set_id, module_id)
 );
 create index set_members_job_id_idx on private.set_members (job_id) where job_id is not null;
@@ -10622,16 +11640,143 @@ alter table private.set_members enable row level security;
 comment on table private.set_members is 'The modules of each set, and the job of each as soon as it is placed.';
 comment on column private.set_members.job_id is 'Its newest job; null while it waits to be placed.';
 comment on column private.set_members.left_out is 'Why it gets no job; "cancelled" where the rest of the set was.';
+comment on column private.set_members.because_of is
+  'The module of the set that failed or was left out, where that is why; placed after all when that one succeeds.';
+
+create table private.set_edges (
+  set_id uuid not null references public.job_sets (id) on delete cascade,
+  after_id uuid not null,
+  before_id uuid not null,
+  primary key (set_id, after_id, before_id)
+);
+create index set_edges_before_idx on private.set_edges (set_id, before_id);
+alter table private.set_edges enable row level security;
+comment on table private.set_edges is 'The order in a set: the dependencies of its modules as they were at its start.';
+comment on column private.set_edges.after_id is 'The module that waits for the other.';
+comment on column private.set_edges.before_id is 'The module that goes first.';
+
+create view private.placeable_members as
+select
+  m.set_id,
+  m.module_id
+from private.set_members as m
+where m.job_id is null and m.left_out is null and not exists (
+  select from private.set_edges as e
+  inner join private.set_members as b on b.set_id = e.set_id and b.module_id = e.before_id
+  left join public.provision_jobs as j on j.id = b.job_id
+  where e.set_id = m.set_id and e.after_id = m.module_id and j.status is distinct from 'SUCCEEDED'
+);
+comment on view private.placeable_members is
+  'Members of sets that may be placed: everything in the set that they depend on has succeeded.';
+
+-- ## order
+
+-- Serialises what happens to the members of one ordered set.
+create function private.lock_set(p_set uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform pg_advisory_xact_lock(private.lock_key('set_order', p_set::pg_catalog.text));
+end;
+$$;
+
+-- The same, if it can be had at once.
+create function private.try_lock_set(p_set uuid) returns boolean
+language plpgsql set search_path = '' as $$
+begin
+  return pg_try_advisory_xact_lock(private.lock_key('set_order', p_set::pg_catalog.text));
+end;
+$$;
+
+-- Whether a set's modules depend on each other.
+create function private.is_ordered(p_set uuid) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return exists (select from private.set_edges as e where e.set_id = p_set);
+end;
+$$;
+
+-- Adds modules to a new set, with the order between them.
+create function private.add_members(p_set public.job_sets, p_modules uuid[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  insert into private.set_members (set_id, module_id, org_id) select p_set.id, m, p_set.org_id
+    from unnest(p_modules) as m;
+  insert into private.set_edges (set_id, after_id, before_id)
+  select p_set.id, case when p_set.type = 'DESTROY' then d.producer_id else d.consumer_id end,
+    case when p_set.type = 'DESTROY' then d.consumer_id else d.producer_id end
+  from public.module_dependencies as d
+  where d.org_id = p_set.org_id and d.consumer_id = any (p_modules) and d.producer_id = any (p_modules);
+end;
+$$;
+
+-- Leaves out what depends on a member that failed, was cancelled or was left out, and nothing else: what was left out
+-- because of one that is retried waits again. The caller has the set's lock.
+create function private.settle_set(p_set uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  with recursive ended as materialized (
+    select m.module_id, coalesce(format('Because of #%s.', j.number), 'Because of ' || o.path || '.') as words
+    from private.set_members as m
+    left join public.provision_jobs as j on j.id = m.job_id
+    left join public.modules as o on o.id = m.module_id
+    where m.set_id = p_set and (j.status in ('FAILED', 'CANCELLED')
+      or m.job_id is null and m.left_out is not null and m.because_of is null)
+  ), below (module_id, root) as (
+    select e.after_id, f.module_id from ended as f
+    join private.set_edges as e on e.set_id = p_set and e.before_id = f.module_id
+    union
+    select e.after_id, b.root from below as b
+    join private.set_edges as e on e.set_id = p_set and e.before_id = b.module_id
+  ), verdict as (
+    select m.module_id, f.module_id as root, f.words from private.set_members as m
+    left join (select distinct on (b.module_id) b.module_id as id, b.root from below as b
+      order by b.module_id, b.root) as b on b.id = m.module_id
+    left join ended as f on f.module_id = b.root
+    where m.set_id = p_set and m.job_id is null and (m.left_out is null or m.because_of is not null)
+  )
+  update private.set_members as m set left_out = v.words, because_of = v.root from verdict as v
+  where m.set_id = p_set and m.module_id = v.module_id
+    and (m.left_out, m.because_of) is distinct from (v.words, v.root);
+end;
+$$;
+
+-- Lets the end of a job go on in its set: what waited for it is placed, or left out when it did not succeed. The caller
+-- has the lock of the job's state.
+create function private.follow_in_set(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_set public.job_sets;
+begin
+  select s.* into v_set from private.set_members as m join public.job_sets as s on s.id = m.set_id
+  where m.job_id = p_job.id and exists (
+    select from private.set_edges as e where e.set_id = m.set_id and e.before_id = m.module_id);
+  if v_set.id is null then
+    return;
+  end if;
+  if p_job.status = 'SUCCEEDED' then
+    -- Two that end together: the second one sees the first one's end behind this lock.
+    perform private.lock_set(v_set.id);
+    perform private.place_members(v_set, 200, false, v_set.id);
+  elsif private.try_lock_set(v_set.id) then
+    -- One transaction may end jobs of several sets, so it waits for none of them: the sweep settles the others.
+    perform private.settle_set(v_set.id);
+  end if;
+end;
+$$;
 
 -- Lets a retry take the place of the job that it repeats in their sets.
 create function private.follow_retry() returns trigger
 language plpgsql set search_path = '' as $$
+declare
+  v_set pg_catalog.uuid := (select m.set_id from private.set_members as m where m.job_id = new.retry_of);
 begin
-  with moved as (
-    update private.set_members set job_id = new.id where job_id = new.retry_of returning set_id
-  )
-  update public.job_sets set finished_at = null where id in (select m.set_id from moved as m) and finished_at
-    is not null;
+  if v_set is null then
+    return null;
+  end if;
+  perform private.lock_set(v_set);
+  update private.set_members set job_id = new.id where job_id = new.retry_of;
+  update public.job_sets set finished_at = null where id = v_set and finished_at is not null;
+  perform private.settle_set(v_set);
   return null;
 end;
 $$;
@@ -10674,8 +11819,39 @@ exception
 end;
 $$;
 
--- Enqueues jobs for members that wait, of all sets that ask for the same as this one; returns how many were looked at.
-create function private.place_members(p_like public.job_sets, p_limit integer, p_waits boolean) returns integer
+-- Of these members, those that may still be placed: meanwhile somebody else may have placed or cancelled one. The
+-- caller has the locks of their states.
+create function private.still_placeable(p_sets uuid[], p_modules uuid[]) returns table (sets uuid[], modules uuid[])
+language sql stable set search_path = '' as $$
+  select coalesce(array_agg(p.set_id order by p.module_id), '{}'), coalesce(array_agg(p.module_id order by p.module_id),
+    '{}')
+  from private.placeable_members as p join unnest(p_sets, p_modules) as w (set_id, module_id)
+    on w.set_id = p.set_id and w.module_id = p.module_id
+  join public.job_sets as s on s.id = p.set_id and s.cancelled_at is null
+$$;
+
+-- Enqueues jobs for these members, or writes down why one can have none.
+create function private.place_these(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.add_set_jobs(p_like, p_sets, p_modules);
+exception
+  when others then
+    if sqlstate not like 'RY%' then
+      raise;
+    end if;
+    perform private.place_alone(p_like, p.set_id, p.module_id) from unnest(p_sets, p_modules) as p (set_id,
+      module_id);
+    perform private.settle_set(s) from (select distinct s from unnest(p_sets) as s) as s (s)
+    where private.is_ordered(s);
+end;
+$$;
+
+-- Enqueues jobs for members that may be placed, of this set alone or of all sets that ask for the same as this one;
+-- returns how many were looked at.
+create function private.place_members(
+  p_like public.job_sets, p_limit integer, p_waits boolean, p_set uuid default null
+) returns integer
 language plpgsql set search_path = '' as $$
 declare
   v_member pg_catalog.record;
@@ -10685,32 +11861,24 @@ begin
   -- A module that two sets want is placed for one of them now and for the other with the next batch. The sweep waits
   -- for nobody: a state that somebody is at is left to the next one.
   for v_member in select distinct on (m.module_id) m.set_id, m.module_id
-    from public.job_sets as s join private.set_members as m on m.set_id = s.id
-    where s.finished_at is null and s.cancelled_at is null and m.job_id is null and m.left_out is null
+    from public.job_sets as s join private.placeable_members as m on m.set_id = s.id
+    where s.finished_at is null and s.cancelled_at is null and (p_set is null or s.id = p_set)
       and (s.org_id, s.type, s.options, s.created_by_label) = (p_like.org_id, p_like.type, p_like.options,
         p_like.created_by_label)
       and s.created_by is not distinct from p_like.created_by and (s.schedule_id is null) = (p_like.schedule_id is null)
     order by m.module_id, s.created_at limit p_limit loop
-    continue when not p_waits and not private.try_lock_state(p_like.org_id, v_member.module_id);
+    continue when not p_waits and not (private.try_lock_state(p_like.org_id, v_member.module_id)
+      and (not private.is_ordered(v_member.set_id) or private.try_lock_set(v_member.set_id)));
     v_sets := v_sets || v_member.set_id;
     v_modules := v_modules || v_member.module_id;
   end loop;
-  if v_modules = '{}' then
-    return 0;
-  end if;
   if p_waits then
     perform private.lock_module_states(p_like.org_id, v_modules);
   end if;
-  begin
-    perform private.add_set_jobs(p_like, v_sets, v_modules);
-  exception
-    when others then
-      if sqlstate not like 'RY%' then
-        raise;
-      end if;
-      perform private.place_alone(p_like, p.set_id, p.module_id) from unnest(v_sets, v_modules) as p (set_id,
-        module_id);
-  end;
+  select p.sets, p.modules into v_sets, v_modules from private.still_placeable(v_sets, v_modules) as p;
+  if v_modules <> '{}' then
+    perform private.place_these(p_like, v_sets, v_modules);
+  end if;
   return cardinality(v_modules);
 end;
 $$;
@@ -10730,24 +11898,28 @@ begin
       'AWAITING_APPROVAL'))),
     'running', count(*) filter (where j.status in ('CLAIMED', 'PROCESSING')),
     'succeeded', count(*) filter (where j.status = 'SUCCEEDED'),
-    'failed', count(*) filter (where j.status in ('FAILED', 'NEEDS_ATTENTION') or m.left_out <> 'cancelled'),
+    'failed', count(*) filter (where j.status in ('FAILED', 'NEEDS_ATTENTION')
+      or m.left_out <> 'cancelled' and m.because_of is null),
+    'left_out', count(*) filter (where m.because_of is not null),
     'cancelled', count(*) filter (where j.status = 'CANCELLED' or m.left_out = 'cancelled'),
     'with_changes', count(*) filter (where j.status = 'SUCCEEDED' and j.plan_summary -> 'has_changes' = 'true'),
     'failures', coalesce(jsonb_agg(jsonb_build_object('job_id', j.id, 'job_number', j.number, 'module_path',
       coalesce(j.module_path, o.path), 'status', j.status,
         'message', left(coalesce(j.error ->> 'message', m.left_out, ''), 500)) order by j.id)
-      filter (where j.status in ('FAILED', 'NEEDS_ATTENTION') or m.left_out <> 'cancelled'), '[]'))
+      filter (where j.status in ('FAILED', 'NEEDS_ATTENTION') or m.left_out <> 'cancelled'
+        and m.because_of is null), '[]'))
   into v_counts
   from private.set_members as m left join public.provision_jobs as j on j.id = m.job_id
   left join public.modules as o on o.id = m.module_id and m.job_id is null
   where m.set_id = p_set.id;
   v_done := (v_counts ->> 'total')::integer - (v_counts ->> 'waiting')::integer - (v_counts ->> 'running')::integer;
   return to_jsonb(p_set) - array['options', 'idempotency_key'] || v_counts || jsonb_build_object('done', v_done,
+    'cause_job_number', private.job_number(p_set.cause_job_id),
     'failures', (select coalesce(jsonb_agg(f.value order by f.ordinality), '[]')
       from jsonb_array_elements(v_counts -> 'failures') with ordinality as f where f.ordinality <= 50),
     'status', case when v_done < (v_counts ->> 'total')::integer then 'RUNNING' when p_set.cancelled_at is not null
       then 'CANCELLED'
-      when (v_counts ->> 'failed')::integer > 0 then 'FAILED' else 'SUCCEEDED' end,
+      when (v_counts ->> 'failed')::integer + (v_counts ->> 'left_out')::integer > 0 then 'FAILED' else 'SUCCEEDED' end,
     'seconds_left', case when v_done between 1 and (v_counts ->> 'total')::integer - 1 then
       round(extract(epoch from now() - p_set.created_at) / v_done * ((v_counts ->> 'total')::integer - v_done)) end);
 end;
@@ -10799,14 +11971,6 @@ grant execute on function private.list_sets to authenticated;
 
 -- What people do with sets: plan all below a group or check all for drift, cancel the rest, retry what failed; and what
 -- the sweep does with them.
--- The modules at or below a path; "" is all of an organisation's.
-create function private.modules_below(p_org uuid, p_path text) returns setof uuid
-language sql stable set search_path = '' as $$
-  select m.id from public.modules as m
-  where m.org_id = p_org and m.deleted_at is null and (p_path = '' or m.path = p_path or starts_with(m.path, p_path
-    || '/'))
-$$;
-
 -- Whether something of a set waits or runs.
 create function private.is_set_open(p_set uuid) returns boolean
 language sql stable set search_path = '' as $$
@@ -10823,12 +11987,12 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_key pg_catalog.text := p_options ->> 'idempotency_key';
   v_set public.job_sets;
-  v_members integer;
+  v_modules pg_catalog.uuid[];
 begin
-  perform private.need('job.run', p_org, p_path);
-  if p_type is null or p_type not in ('PLAN', 'DRIFT') then
-    perform private.fail('RY422', 'A set plans its modules, or checks them for drift.',
-      'Ask for PLAN or DRIFT; apply what a plan found one by one.');
+  perform private.need(case when p_type = 'DESTROY' then 'job.destroy' else 'job.run' end, p_org, p_path);
+  if p_type is null or p_type not in ('PLAN', 'DRIFT', 'APPLY', 'DESTROY') then
+    perform private.fail('RY422', 'A set plans, applies or destroys its modules, or checks them for drift.',
+      'Send PLAN, DRIFT, APPLY or DESTROY.');
   end if;
   perform private.refuse_unknown_keys(p_options, array['reason', 'labels', 'priority', 'pinned_worker_id',
     'idempotency_key']);
@@ -10847,23 +12011,23 @@ begin
   values (p_org, p_type, p_path, jsonb_build_object('priority', 150) || coalesce(p_options, '{}') - 'idempotency_key',
     v_key,
     private.caller_id(), private.caller_label(p_org)) returning * into v_set;
-  insert into private.set_members (set_id, module_id, org_id) select v_set.id, m, p_org
-    from private.modules_below(p_org, p_path) as m;
-  get diagnostics v_members = row_count;
-  if v_members = 0 then
+  v_modules := array(select private.modules_below(p_org, p_path));
+  if v_modules = '{}' then
     perform private.fail('RY409', 'There is no module below this group.', 'Create one first, or choose another group.');
   end if;
+  perform private.add_members(v_set, v_modules);
   -- As many as fit well into the time of one request; the sweep places the rest.
-  perform private.place_members(v_set, 2000, true);
+  perform private.place_members(v_set, 2000, true, v_set.id);
   perform private.audit(p_org, 'set.started', 'set', v_set.id::pg_catalog.text, p_type || ' '
     || coalesce(nullif(p_path, ''), 'all modules'),
-    jsonb_build_object('modules', v_members));
+    jsonb_build_object('modules', cardinality(v_modules)));
   return private.set_json(v_set);
 end;
 $$;
 comment on function private.start_set is
-  'Enqueues a PLAN or DRIFT job for every module at or below a group ("" is all), as one thing with its progress. '
-  'Idempotent by its key. Operators.';
+  'Enqueues a PLAN, DRIFT, APPLY or DESTROY job for every module at or below a group ("" is all), as one thing with '
+  'its progress, in the order of their dependencies; a DESTROY goes backwards. Idempotent by its key. Operators; '
+  'admins to destroy.';
 grant execute on function private.start_set to authenticated;
 
 -- ## cancel, retry
@@ -10876,6 +12040,9 @@ declare
   v_job pg_catalog.record;
   v_count integer := 0;
 begin
+  if not private.try_lock_set(p_set.id) then
+    return 0;
+  end if;
   update private.set_members set left_out = 'cancelled' where set_id = p_set.id and job_id is null and left_out is null;
   for v_job in
     select j.id, j.module_id, j.status from private.set_members as m join public.provision_jobs as j on j.id = m.job_id
@@ -10905,6 +12072,7 @@ begin
   if not private.is_set_open(p_set) then
     perform private.fail('RY409', 'Nothing of this set waits or runs.', 'What is done cannot be cancelled.');
   end if;
+  perform private.lock_set(p_set);
   -- Cancelled again, it takes with it what was retried since.
   update public.job_sets set cancelled_at = now(), cancelled_by_label = private.caller_label(v_set.org_id)
   where id = p_set returning * into v_set;
@@ -10962,8 +12130,11 @@ begin
     v_retried := v_retried + (v_answer is null)::integer;
     v_refusal := coalesce(v_answer, v_refusal);
   end loop;
-  update private.set_members set left_out = null where set_id = p_set and left_out <> 'cancelled' and job_id is null;
+  perform private.lock_set(p_set);
+  update private.set_members set left_out = null where set_id = p_set and left_out <> 'cancelled' and job_id is null
+    and because_of is null;
   get diagnostics v_left_out = row_count;
+  perform private.settle_set(p_set);
   if v_retried + v_left_out = 0 and v_refusal is null then
     perform private.fail('RY409', 'No job of this set failed.',
       'A job that needs attention is resolved on its own page.');
@@ -11005,6 +12176,9 @@ begin
   if p_set.cancelled_at is not null then
     v_count := private.cancel_waiting(p_set, least(p_limit, 200));
   end if;
+  if private.is_ordered(p_set.id) and private.try_lock_set(p_set.id) then
+    perform private.settle_set(p_set.id);
+  end if;
   if not private.is_set_open(p_set.id) then
     update public.job_sets set finished_at = now() where id = p_set.id and finished_at is null;
   end if;
@@ -11030,8 +12204,8 @@ begin
   -- by their priority as well. In any order, so that each has its turn.
   for v_set in select o.* from (
     select distinct on (s.org_id, s.type, s.options, s.created_by, s.created_by_label) s.* from public.job_sets as s
-    where s.finished_at is null and s.cancelled_at is null and exists (
-      select from private.set_members as m where m.set_id = s.id and m.job_id is null and m.left_out is null)
+    where s.finished_at is null and s.cancelled_at is null
+      and exists (select from private.placeable_members as m where m.set_id = s.id)
     order by s.org_id, s.type, s.options, s.created_by, s.created_by_label, s.created_at) as o order by random()
   loop
     v_left := least(50 - coalesce((v_used ->> v_set.org_id::pg_catalog.text)::integer, 0), 200 - v_count);
@@ -11047,6 +12221,61 @@ begin
     v_left := v_left - private.try_close(v_set, v_left);
   end loop;
   return v_count;
+end;
+$$;
+
+-- ==================== schemas/cascades.sql
+
+-- Cascades: an apply of a module may plan those that depend on it, where the dependency asks for it. One apply makes
+-- one set that names it as its cause; what a consumer's own apply changes is the next one's cause. A plan is applied
+-- where the consumer applies by itself, and waits for its confirmation elsewhere.
+
+-- The modules that an apply plans now. A consumer that was never applied, or was destroyed, has no changed input. What
+-- the apply's own set places later, and what waits already to be planned by another cascade, is left out: a bound value
+-- is read when its job runs.
+create function private.cascaded_modules(p_job public.provision_jobs) returns uuid[]
+language sql stable set search_path = '' as $$
+  select array(
+    select d.consumer_id from public.module_dependencies as d
+    join public.modules as m on m.id = d.consumer_id and m.deleted_at is null
+    where d.producer_id = p_job.module_id and d.cascades <> 'off'
+      and (d.cascades = 'always' or exists (
+          select from private.changed_inputs as c
+          where c.consumer_id = d.consumer_id and c.producer_id = d.producer_id))
+      and not exists (
+        select from private.set_members as own
+        join private.set_members as later on later.set_id = own.set_id and later.module_id = d.consumer_id
+        where own.job_id = p_job.id and later.job_id is null and later.left_out is null)
+      and not exists (
+        select from public.job_sets as s
+        join private.set_members as t on t.set_id = s.id and t.module_id = d.consumer_id and t.left_out is null
+        left join public.provision_jobs as j on j.id = t.job_id
+        where s.org_id = p_job.org_id and s.finished_at is null and s.cause_job_id is not null
+          and (j.id is null or j.status = 'QUEUED'))
+    order by d.consumer_id)
+$$;
+
+-- Plans what depends on a module that was just applied, as one set. The caller has the lock of the module's state.
+create function private.cascade(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_modules pg_catalog.uuid[] := private.cascaded_modules(p_job);
+  v_words pg_catalog.text := format('After job %s of %s.', p_job.number, p_job.module_path);
+  v_set public.job_sets;
+begin
+  if v_modules = '{}' then
+    return;
+  end if;
+  if cardinality(v_modules) > 500 then
+    perform private.record_job_event(p_job, 'cascade_refused', null, null, 'system', null, 'system', format(
+      '%s modules depend on its outputs, and one apply plans 500 at most. Plan their group.', cardinality(v_modules)));
+    return;
+  end if;
+  insert into public.job_sets (org_id, type, path, options, cause_job_id, created_by_label)
+  values (p_job.org_id, 'PLAN', p_job.module_path, jsonb_build_object('priority', 150, 'confirm', true, 'reason',
+    v_words), p_job.id, format('cascade of #%s', p_job.number)) returning * into v_set;
+  perform private.add_members(v_set, v_modules);
+  perform private.place_members(v_set, 200, false, v_set.id);
 end;
 $$;
 
@@ -11475,8 +12704,7 @@ begin
     values (p_schedule.org_id, p_schedule.type, p_schedule.path, '{"priority": 200}', p_schedule.id,
       p_schedule.created_by, p_started_by, format('schedule (%s)', private.cron_words(p_schedule.cron)))
     returning * into v_set;
-    insert into private.set_members (set_id, module_id, org_id)
-    select v_set.id, m, v_set.org_id from unnest(v_modules) as m;
+    perform private.add_members(v_set, v_modules);
   end if;
   update public.schedules set last_set_id = coalesce(v_set.id, last_set_id), last_note = case when v_set.id is not null
     then null
@@ -11497,7 +12725,7 @@ begin
     perform private.fail('RY409', 'There is nothing to run: no module is there, or the run before is not finished.',
       'Look at its last run.');
   end if;
-  perform private.place_members(v_set, 2000, true);
+  perform private.place_members(v_set, 2000, true, v_set.id);
   perform private.audit(v_schedule.org_id, 'schedule.run', 'schedule', p_schedule::pg_catalog.text, v_schedule.type
     || ' ' || v_schedule.path);
   return private.set_json(v_set);
@@ -12490,6 +13718,37 @@ comment on function private.explain_queue is
   'would help. Members.';
 grant execute on function private.explain_queue to authenticated;
 
+create function private.explain_set(p_set uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_set public.job_sets := private.my_set(p_set, 'job.read');
+begin
+  return (
+    with waiting as materialized (
+      select m.module_id, o.path, m.left_out, m.because_of is not null as is_because
+      from private.set_members as m join public.modules as o on o.id = m.module_id
+      where m.set_id = v_set.id and m.job_id is null order by o.path limit 500
+    )
+    select jsonb_build_object('waiting', coalesce((
+        select jsonb_agg(jsonb_build_object('module_path', w.path, 'waits_for', (
+          select coalesce(jsonb_agg(jsonb_build_object('module_path', b.path, 'job_id', j.id, 'job_number', j.number,
+            'status', j.status) order by b.path), '[]')
+          from private.set_edges as e join public.modules as b on b.id = e.before_id
+          left join private.set_members as t on t.set_id = e.set_id and t.module_id = e.before_id
+          left join public.provision_jobs as j on j.id = t.job_id
+          where e.set_id = v_set.id and e.after_id = w.module_id and j.status is distinct from 'SUCCEEDED'))
+          order by w.path)
+        from waiting as w where w.left_out is null), '[]'),
+      'left_out', coalesce((
+        select jsonb_agg(jsonb_build_object('module_path', w.path, 'message', w.left_out) order by w.path)
+        from waiting as w where w.is_because), '[]')));
+end;
+$$;
+comment on function private.explain_set is
+  'Why modules of a set have no job yet: which modules and jobs each one waits for, and which were left out because of '
+  'a failure; the first 500. Members.';
+grant execute on function private.explain_set to authenticated;
+
 -- ==================== schemas/pages.sql
 
 -- What pages ask for. Lists of runners, jobs and modules come a page at a time, with search, order and true counts:
@@ -12689,7 +13948,7 @@ begin
     'counts', (select coalesce(jsonb_object_agg(c.group_path, c.n), '{}')
       from (select f.group_path, count(*) as n from found as f group by f.group_path order by f.group_path
         limit 1000) as c),
-    'rows', (select coalesce(jsonb_agg(to_jsonb(m) - array['source', 'inputs', 'env', 'extra_files', 'hooks']
+    'rows', (select coalesce(jsonb_agg(to_jsonb(m) - array['source', 'extra_files', 'hooks']
       || jsonb_build_object('last_job', (
         select jsonb_build_object('id', j.id, 'number', j.number, 'type', j.type, 'status', j.status,
           'finished_at', j.finished_at)
@@ -14013,10 +15272,14 @@ begin
       or exists (select from public.provision_jobs as j where j.module_id = v_module.id
         and j.status = 'AWAITING_APPROVAL')
       or exists (select from private.states as s where s.module_id = v_module.id)
-      or exists (select from private.kept_states as k where k.module_id = v_module.id);
+      or exists (select from private.kept_states as k where k.module_id = v_module.id)
+      or exists (select from public.module_dependencies as d where d.producer_id = v_module.id);
     update public.modules set deleted_at = now() where id = v_module.id;
+    delete from public.module_dependencies where consumer_id = v_module.id;
     delete from public.groups as g where g.id = v_module.group_id and g.description = '' and g.hooks = '{}'
-      and g.env = '{}' and not exists (select from public.modules as m where m.group_id = g.id and m.deleted_at is null)
+      and not exists (select from public.variables as v where v.org_id = g.org_id and v.path = g.path
+        and v.ended_at is null)
+      and not exists (select from public.modules as m where m.group_id = g.id and m.deleted_at is null)
       and not exists (select from public.groups as c where c.org_id = g.org_id and starts_with(c.path, g.path || '/'))
       and not exists (select from public.worker_assignments as a where a.org_id = g.org_id and a.path = g.path);
     perform private.audit(v_module.org_id, 'module.deleted', 'module', v_module.id::pg_catalog.text, v_module.path,
@@ -14041,6 +15304,9 @@ begin
     select o.job_id, o.attempt, o.name from private.artifacts as o where o.created_at < now() - interval '30 days'
     order by o.created_at limit 200);
   delete from private.uploads where created_at < now() - interval '1 hour';
+  -- Plans expire after the same time; names and versions stay as long as jobs do.
+  update public.variables set value = null where ended_at < now() - interval '30 days' and value is not null;
+  delete from public.variables where ended_at < now() - interval '430 days';
   delete from public.job_sets where finished_at < now() - interval '90 days';
   delete from public.deliveries where finished_at < now() - interval '30 days';
   -- Stored by a person: the text is among the versions of the state.
@@ -14116,6 +15382,22 @@ $$;
 
 -- One part of the sweep, named as its answer names it. A part that fails or takes too long must not keep the others
 -- from running: it is undone alone, and the next sweep tries again.
+-- Deletes the jobs of removed organisations, some at a time, and then the organisation with all that is left of it.
+create function private.delete_organizations() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_jobs bigint[] := array(
+    select j.id from public.organizations as o join public.provision_jobs as j on j.org_id = o.id
+    where o.deleted_at is not null limit 1000);
+begin
+  delete from public.job_events as e where e.job_id = any (v_jobs);
+  delete from public.provision_jobs as j where j.id = any (v_jobs);
+  delete from public.organizations as o where o.deleted_at is not null and not exists (
+    select from public.provision_jobs as j where j.org_id = o.id);
+  return cardinality(v_jobs);
+end;
+$$;
+
 create function private.sweep_part(p_name text) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -14138,6 +15420,7 @@ begin
       then private.delete_old_logs() else 0 end)
     when 'slimmed_jobs' then to_jsonb(private.slim_old_jobs())
     when 'deleted_jobs' then to_jsonb(private.delete_old_jobs())
+    when 'deleted_organizations' then to_jsonb(private.delete_organizations())
     when 'rolled_hours' then to_jsonb(private.roll_up())
     when 'forgotten_instances' then to_jsonb(private.forget_instances())
     when 'removed_modules' then to_jsonb(private.remove_temporary_modules())
@@ -14168,8 +15451,8 @@ begin
   -- Housekeeping that fails is tried again in five minutes.
   foreach v_part in array array['scheduled', 'placed', 'rollouts', 'woken']
     || case when private.is_due('housekeeping', interval '5 minutes') then array['removed_rows', 'dropped_log_days',
-      'deleted_log_chunks', 'slimmed_jobs', 'deleted_jobs', 'rolled_hours', 'forgotten_instances', 'removed_modules',
-      'forgotten_lanes'] else '{}' end loop
+      'deleted_log_chunks', 'slimmed_jobs', 'deleted_jobs', 'deleted_organizations', 'rolled_hours',
+      'forgotten_instances', 'removed_modules', 'forgotten_lanes'] else '{}' end loop
     v_done := v_done || private.sweep_part(v_part);
   end loop;
   -- A sweep in which leases, pauses or sessions failed is one that has not run.
@@ -14490,9 +15773,19 @@ begin
 end
 $$;
 comment on function public.delete_module is
-  'Removes a module from the tree, with its name as confirmation. What it created in the world stays. '
-  'Admins.';
+  'Removes a module from the tree, with its name as confirmation; refused while other modules depend on it. '
+  'What it created in the world stays. Admins.';
 grant execute on function public.delete_module to authenticated;
+
+create function public.delete_organization(p_org uuid, p_confirm_slug text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.delete_organization(p_org, p_confirm_slug);
+end
+$$;
+comment on function public.delete_organization is
+  'Removes an organisation without modules and runners, with its short name as confirmation. Owners.';
+grant execute on function public.delete_organization to authenticated;
 
 create function public.deploy_worker(p_org uuid, p_name text, p_cloud_identity uuid, p_region text,
   p_options jsonb default '{}'::jsonb) returns jsonb
@@ -14595,6 +15888,17 @@ comment on function public.explain_queue is
   'and what would help. Members.';
 grant execute on function public.explain_queue to authenticated;
 
+create function public.explain_set(p_set uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.explain_set(p_set);
+end
+$$;
+comment on function public.explain_set is
+  'Why modules of a set have no job yet: which modules and jobs each one waits for, and which were left out '
+  'because of a failure; the first 500. Members.';
+grant execute on function public.explain_set to authenticated;
+
 create function public.finish_delivery(p_delivery bigint, p_lease uuid, p_result jsonb) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -14682,6 +15986,16 @@ comment on function public.installation_metrics is
   'is. The metrics function calls it.';
 grant execute on function public.installation_metrics to service_role;
 
+create function public.invitation_offer(p_invitation uuid, p_token_hash text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.invitation_offer(p_invitation, p_token_hash);
+end
+$$;
+comment on function public.invitation_offer is
+  'What an invitation offers to the person who has its link: organisation, role, address and inviter.';
+grant execute on function public.invitation_offer to service_role;
+
 create function public.invite_member(p_org uuid, p_email text, p_role public.member_role, p_token_hash
   text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -14748,6 +16062,18 @@ comment on function public.list_deliveries is
   'Messages, newest first, with status, attempt and what comes next. Admins.';
 grant execute on function public.list_deliveries to authenticated;
 
+create function public.list_dependencies(p_org uuid, p_path text default ''::text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_dependencies(p_org, p_path);
+end
+$$;
+comment on function public.list_dependencies is
+  'The modules at or below a path ("" is all) and those that they depend on or that depend on them, each '
+  'with its step in the order and the bound inputs that changed since its last apply; and the dependencies '
+  'between them. Members.';
+grant execute on function public.list_dependencies to authenticated;
+
 create function public.list_events(p_org uuid, p_search text default null::text, p_filters jsonb default
   '{}'::jsonb, p_limit integer default 50, p_offset integer default 0) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -14760,6 +16086,17 @@ comment on function public.list_events is
   'and runner, among the newest 50,000 of each kind; filters {kind: job or runner, event, worker_id, job (a '
   'number), since, until}. Members.';
 grant execute on function public.list_events to authenticated;
+
+create function public.list_job_variables(p_job bigint) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_job_variables(p_job);
+end
+$$;
+comment on function public.list_job_variables is
+  'Names, paths and versions of the variables that a job was given, without values. A null path: given with '
+  'the request. Members.';
+grant execute on function public.list_job_variables to authenticated;
 
 create function public.list_jobs(p_org uuid, p_search text default null::text, p_filters jsonb default
   '{}'::jsonb, p_sort text default 'active'::text, p_limit integer
@@ -14943,6 +16280,17 @@ comment on function public.organization_makers is
   'Says who may make organisations on this installation, and whether the caller may.';
 grant execute on function public.organization_makers to authenticated;
 
+create function public.path_runners(p_org uuid, p_path text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.path_runners(p_org, p_path);
+end
+$$;
+comment on function public.path_runners is
+  'The runners that serve the modules of a path, in the order they are tried, each with the assignment that '
+  'counts: 200 at most, and how many there are. Members.';
+grant execute on function public.path_runners to authenticated;
+
 create function public.pause_rollout(p_rollout uuid) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -14984,6 +16332,17 @@ $$;
 comment on function public.preview_schedule is
   'A time in words, and the next five times it comes in that zone. Members.';
 grant execute on function public.preview_schedule to authenticated;
+
+create function public.preview_variables(p_org uuid, p_path text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.preview_variables(p_org, p_path);
+end
+$$;
+comment on function public.preview_variables is
+  'The variables that the next job of a module or group would have: value, path and version of each, and '
+  'those that it hides. Members.';
+grant execute on function public.preview_variables to authenticated;
 
 create function public.publish_release(p_spec jsonb) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -15059,6 +16418,16 @@ comment on function public.remove_cloud_worker is
   'Admins.';
 grant execute on function public.remove_cloud_worker to authenticated;
 
+create function public.remove_dependency(p_consumer uuid, p_producer uuid) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.remove_dependency(p_consumer, p_producer);
+end
+$$;
+comment on function public.remove_dependency is
+  'Removes a dependency with its bindings. Operators.';
+grant execute on function public.remove_dependency to authenticated;
+
 create function public.remove_member(p_org uuid, p_user uuid) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -15109,6 +16478,17 @@ comment on function public.remove_shared_worker is
   'Removes a shared runner that left the installation''s configuration. Service key only.';
 grant execute on function public.remove_shared_worker to service_role;
 
+create function public.remove_variable(p_variable bigint) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.remove_variable(p_variable);
+end
+$$;
+comment on function public.remove_variable is
+  'Removes a variable. Jobs that are already queued keep it. Operators; admins for the organisation''s and '
+  'for enforced ones.';
+grant execute on function public.remove_variable to authenticated;
+
 create function public.remove_worker(p_worker uuid) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -15130,6 +16510,17 @@ comment on function public.renew_worker_session is
   'Notes that a live session gets a new token; refuses one that ended (but for an executor whose attempt '
   'holds the job), or whose token or account is not good any more. Edge functions only.';
 grant execute on function public.renew_worker_session to service_role;
+
+create function public.replace_dependencies(p_org uuid, p_path text, p_dependencies jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.replace_dependencies(p_org, p_path, p_dependencies);
+end
+$$;
+comment on function public.replace_dependencies is
+  'Replaces the dependencies of all modules at or below a path ("" is all) by a list of {consumer, '
+  'producer, bindings, cascades} with paths; all or nothing. Operators; admins for bindings.';
+grant execute on function public.replace_dependencies to authenticated;
 
 create function public.resolve_attention(p_job bigint, p_action text, p_proof text default null::text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -15302,6 +16693,18 @@ comment on function public.service_account_for is
   'there is none. Edge functions only.';
 grant execute on function public.service_account_for to service_role;
 
+create function public.set_dependency(p_consumer uuid, p_producer uuid, p_options jsonb default
+  '{}'::jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.set_dependency(p_consumer, p_producer, p_options);
+end
+$$;
+comment on function public.set_dependency is
+  'Makes a module depend on another, or changes how: {bindings: {input: output, or null to remove}, '
+  'cascades: off, on_change or always}. Refuses a cycle. Operators; admins for bindings.';
+grant execute on function public.set_dependency to authenticated;
+
 create function public.set_installation_maintenance(p_until timestamp with time zone default
   null::timestamp with time zone, p_reason text
   default null::text) returns jsonb
@@ -15399,6 +16802,18 @@ comment on function public.set_update_policy is
   'zone}. Admins.';
 grant execute on function public.set_update_policy to authenticated;
 
+create function public.set_variables(p_org uuid, p_path text, p_variables jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.set_variables(p_org, p_path, p_variables);
+end
+$$;
+comment on function public.set_variables is
+  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, '
+  'is_enforced}]. A key that has this value already keeps its version. Each row of the answer has a warning '
+  'where the value may be a secret. Operators; admins for the organisation and for enforced ones.';
+grant execute on function public.set_variables to authenticated;
+
 create function public.set_worker_disabled(p_worker uuid, p_disabled boolean) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -15428,8 +16843,9 @@ begin
 end
 $$;
 comment on function public.start_set is
-  'Enqueues a PLAN or DRIFT job for every module at or below a group ("" is all), as one thing with its '
-  'progress. Idempotent by its key. Operators.';
+  'Enqueues a PLAN, DRIFT, APPLY or DESTROY job for every module at or below a group ("" is all), as one '
+  'thing with its progress, in the order of their dependencies; a DESTROY goes backwards. Idempotent by its '
+  'key. Operators; admins to destroy.';
 grant execute on function public.start_set to authenticated;
 
 create function public.state_info(p_module uuid) returns jsonb
@@ -15543,8 +16959,9 @@ begin
 end
 $$;
 comment on function public.update_module is
-  'Changes the fields of a module that are named. Jobs that are already queued keep what they had. '
-  'Operators; admins to lower approvals_required, and for can_apply_uploads and is_temporary.';
+  'Changes the fields of a module that are named; "inputs" and "env" replace its plain variables of that '
+  'kind. Jobs that are already queued keep what they had. Operators; admins to lower approvals_required, and '
+  'for can_apply_uploads and is_temporary.';
 grant execute on function public.update_module to authenticated;
 
 create function public.update_notification_rule(p_rule uuid, p_spec jsonb) returns jsonb
@@ -15709,6 +17126,17 @@ comment on function public.worker_append_logs is
   'call is harmless. With p_is_late an attempt that lost its job fills the gaps that its late report was '
   'answered with.';
 grant execute on function public.worker_append_logs to executor, worker;
+
+create function public.worker_bound_values(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.worker_bound_values(p_job, p_attempt);
+end
+$$;
+comment on function public.worker_bound_values is
+  'The values of the job''s bound inputs, from the current states of their producers, and which of them are '
+  'sensitive. Refused, with the names of both modules, where one is missing.';
+grant execute on function public.worker_bound_values to executor, worker;
 
 create function public.worker_claim(p_request_id uuid, p_slots integer default 1) returns json
 language plpgsql set search_path = '' as $$
@@ -15976,3 +17404,13 @@ comment on function public.worker_token_hashes is
   'Hashes of a runner''s live tokens, two at most, to be verified outside of the database. Edge functions '
   'only.';
 grant execute on function public.worker_token_hashes to service_role;
+
+create function public.worker_variables(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.worker_variables(p_job, p_attempt);
+end
+$$;
+comment on function public.worker_variables is
+  'The variables of a running job with their values: for the attempt that holds the lease alone.';
+grant execute on function public.worker_variables to executor, worker;

@@ -221,9 +221,19 @@ begin
 end
 $$;
 comment on function public.delete_module is
-  'Removes a module from the tree, with its name as confirmation. What it created in the world stays. '
-  'Admins.';
+  'Removes a module from the tree, with its name as confirmation; refused while other modules depend on it. '
+  'What it created in the world stays. Admins.';
 grant execute on function public.delete_module to authenticated;
+
+create function public.delete_organization(p_org uuid, p_confirm_slug text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.delete_organization(p_org, p_confirm_slug);
+end
+$$;
+comment on function public.delete_organization is
+  'Removes an organisation without modules and runners, with its short name as confirmation. Owners.';
+grant execute on function public.delete_organization to authenticated;
 
 create function public.deploy_worker(p_org uuid, p_name text, p_cloud_identity uuid, p_region text,
   p_options jsonb default '{}'::jsonb) returns jsonb
@@ -326,6 +336,17 @@ comment on function public.explain_queue is
   'and what would help. Members.';
 grant execute on function public.explain_queue to authenticated;
 
+create function public.explain_set(p_set uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.explain_set(p_set);
+end
+$$;
+comment on function public.explain_set is
+  'Why modules of a set have no job yet: which modules and jobs each one waits for, and which were left out '
+  'because of a failure; the first 500. Members.';
+grant execute on function public.explain_set to authenticated;
+
 create function public.finish_delivery(p_delivery bigint, p_lease uuid, p_result jsonb) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -413,6 +434,16 @@ comment on function public.installation_metrics is
   'is. The metrics function calls it.';
 grant execute on function public.installation_metrics to service_role;
 
+create function public.invitation_offer(p_invitation uuid, p_token_hash text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.invitation_offer(p_invitation, p_token_hash);
+end
+$$;
+comment on function public.invitation_offer is
+  'What an invitation offers to the person who has its link: organisation, role, address and inviter.';
+grant execute on function public.invitation_offer to service_role;
+
 create function public.invite_member(p_org uuid, p_email text, p_role public.member_role, p_token_hash
   text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -479,6 +510,18 @@ comment on function public.list_deliveries is
   'Messages, newest first, with status, attempt and what comes next. Admins.';
 grant execute on function public.list_deliveries to authenticated;
 
+create function public.list_dependencies(p_org uuid, p_path text default ''::text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_dependencies(p_org, p_path);
+end
+$$;
+comment on function public.list_dependencies is
+  'The modules at or below a path ("" is all) and those that they depend on or that depend on them, each '
+  'with its step in the order and the bound inputs that changed since its last apply; and the dependencies '
+  'between them. Members.';
+grant execute on function public.list_dependencies to authenticated;
+
 create function public.list_events(p_org uuid, p_search text default null::text, p_filters jsonb default
   '{}'::jsonb, p_limit integer default 50, p_offset integer default 0) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -491,6 +534,17 @@ comment on function public.list_events is
   'and runner, among the newest 50,000 of each kind; filters {kind: job or runner, event, worker_id, job (a '
   'number), since, until}. Members.';
 grant execute on function public.list_events to authenticated;
+
+create function public.list_job_variables(p_job bigint) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_job_variables(p_job);
+end
+$$;
+comment on function public.list_job_variables is
+  'Names, paths and versions of the variables that a job was given, without values. A null path: given with '
+  'the request. Members.';
+grant execute on function public.list_job_variables to authenticated;
 
 create function public.list_jobs(p_org uuid, p_search text default null::text, p_filters jsonb default
   '{}'::jsonb, p_sort text default 'active'::text, p_limit integer
@@ -674,6 +728,17 @@ comment on function public.organization_makers is
   'Says who may make organisations on this installation, and whether the caller may.';
 grant execute on function public.organization_makers to authenticated;
 
+create function public.path_runners(p_org uuid, p_path text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.path_runners(p_org, p_path);
+end
+$$;
+comment on function public.path_runners is
+  'The runners that serve the modules of a path, in the order they are tried, each with the assignment that '
+  'counts: 200 at most, and how many there are. Members.';
+grant execute on function public.path_runners to authenticated;
+
 create function public.pause_rollout(p_rollout uuid) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -715,6 +780,17 @@ $$;
 comment on function public.preview_schedule is
   'A time in words, and the next five times it comes in that zone. Members.';
 grant execute on function public.preview_schedule to authenticated;
+
+create function public.preview_variables(p_org uuid, p_path text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.preview_variables(p_org, p_path);
+end
+$$;
+comment on function public.preview_variables is
+  'The variables that the next job of a module or group would have: value, path and version of each, and '
+  'those that it hides. Members.';
+grant execute on function public.preview_variables to authenticated;
 
 create function public.publish_release(p_spec jsonb) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -790,6 +866,16 @@ comment on function public.remove_cloud_worker is
   'Admins.';
 grant execute on function public.remove_cloud_worker to authenticated;
 
+create function public.remove_dependency(p_consumer uuid, p_producer uuid) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.remove_dependency(p_consumer, p_producer);
+end
+$$;
+comment on function public.remove_dependency is
+  'Removes a dependency with its bindings. Operators.';
+grant execute on function public.remove_dependency to authenticated;
+
 create function public.remove_member(p_org uuid, p_user uuid) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -840,6 +926,17 @@ comment on function public.remove_shared_worker is
   'Removes a shared runner that left the installation''s configuration. Service key only.';
 grant execute on function public.remove_shared_worker to service_role;
 
+create function public.remove_variable(p_variable bigint) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.remove_variable(p_variable);
+end
+$$;
+comment on function public.remove_variable is
+  'Removes a variable. Jobs that are already queued keep it. Operators; admins for the organisation''s and '
+  'for enforced ones.';
+grant execute on function public.remove_variable to authenticated;
+
 create function public.remove_worker(p_worker uuid) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -861,6 +958,17 @@ comment on function public.renew_worker_session is
   'Notes that a live session gets a new token; refuses one that ended (but for an executor whose attempt '
   'holds the job), or whose token or account is not good any more. Edge functions only.';
 grant execute on function public.renew_worker_session to service_role;
+
+create function public.replace_dependencies(p_org uuid, p_path text, p_dependencies jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.replace_dependencies(p_org, p_path, p_dependencies);
+end
+$$;
+comment on function public.replace_dependencies is
+  'Replaces the dependencies of all modules at or below a path ("" is all) by a list of {consumer, '
+  'producer, bindings, cascades} with paths; all or nothing. Operators; admins for bindings.';
+grant execute on function public.replace_dependencies to authenticated;
 
 create function public.resolve_attention(p_job bigint, p_action text, p_proof text default null::text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -1033,6 +1141,18 @@ comment on function public.service_account_for is
   'there is none. Edge functions only.';
 grant execute on function public.service_account_for to service_role;
 
+create function public.set_dependency(p_consumer uuid, p_producer uuid, p_options jsonb default
+  '{}'::jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.set_dependency(p_consumer, p_producer, p_options);
+end
+$$;
+comment on function public.set_dependency is
+  'Makes a module depend on another, or changes how: {bindings: {input: output, or null to remove}, '
+  'cascades: off, on_change or always}. Refuses a cycle. Operators; admins for bindings.';
+grant execute on function public.set_dependency to authenticated;
+
 create function public.set_installation_maintenance(p_until timestamp with time zone default
   null::timestamp with time zone, p_reason text
   default null::text) returns jsonb
@@ -1130,6 +1250,18 @@ comment on function public.set_update_policy is
   'zone}. Admins.';
 grant execute on function public.set_update_policy to authenticated;
 
+create function public.set_variables(p_org uuid, p_path text, p_variables jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.set_variables(p_org, p_path, p_variables);
+end
+$$;
+comment on function public.set_variables is
+  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, '
+  'is_enforced}]. A key that has this value already keeps its version. Each row of the answer has a warning '
+  'where the value may be a secret. Operators; admins for the organisation and for enforced ones.';
+grant execute on function public.set_variables to authenticated;
+
 create function public.set_worker_disabled(p_worker uuid, p_disabled boolean) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -1159,8 +1291,9 @@ begin
 end
 $$;
 comment on function public.start_set is
-  'Enqueues a PLAN or DRIFT job for every module at or below a group ("" is all), as one thing with its '
-  'progress. Idempotent by its key. Operators.';
+  'Enqueues a PLAN, DRIFT, APPLY or DESTROY job for every module at or below a group ("" is all), as one '
+  'thing with its progress, in the order of their dependencies; a DESTROY goes backwards. Idempotent by its '
+  'key. Operators; admins to destroy.';
 grant execute on function public.start_set to authenticated;
 
 create function public.state_info(p_module uuid) returns jsonb
@@ -1274,8 +1407,9 @@ begin
 end
 $$;
 comment on function public.update_module is
-  'Changes the fields of a module that are named. Jobs that are already queued keep what they had. '
-  'Operators; admins to lower approvals_required, and for can_apply_uploads and is_temporary.';
+  'Changes the fields of a module that are named; "inputs" and "env" replace its plain variables of that '
+  'kind. Jobs that are already queued keep what they had. Operators; admins to lower approvals_required, and '
+  'for can_apply_uploads and is_temporary.';
 grant execute on function public.update_module to authenticated;
 
 create function public.update_notification_rule(p_rule uuid, p_spec jsonb) returns jsonb
@@ -1440,6 +1574,17 @@ comment on function public.worker_append_logs is
   'call is harmless. With p_is_late an attempt that lost its job fills the gaps that its late report was '
   'answered with.';
 grant execute on function public.worker_append_logs to executor, worker;
+
+create function public.worker_bound_values(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.worker_bound_values(p_job, p_attempt);
+end
+$$;
+comment on function public.worker_bound_values is
+  'The values of the job''s bound inputs, from the current states of their producers, and which of them are '
+  'sensitive. Refused, with the names of both modules, where one is missing.';
+grant execute on function public.worker_bound_values to executor, worker;
 
 create function public.worker_claim(p_request_id uuid, p_slots integer default 1) returns json
 language plpgsql set search_path = '' as $$
@@ -1707,3 +1852,13 @@ comment on function public.worker_token_hashes is
   'Hashes of a runner''s live tokens, two at most, to be verified outside of the database. Edge functions '
   'only.';
 grant execute on function public.worker_token_hashes to service_role;
+
+create function public.worker_variables(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.worker_variables(p_job, p_attempt);
+end
+$$;
+comment on function public.worker_variables is
+  'The variables of a running job with their values: for the attempt that holds the lease alone.';
+grant execute on function public.worker_variables to executor, worker;

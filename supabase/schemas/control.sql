@@ -257,6 +257,8 @@ begin
   end if;
   v_new.approval_deadline_at := case when v_new.approvals_required > 0
     then now() + make_interval(secs => coalesce(v_module.approval_timeout_seconds, 86400)) end;
+  -- States come before the locks of sets, and the new job takes the place of the old one in its set.
+  perform private.lock_state(v_old.org_id, s.state_key) from private.job_states as s where s.job_id = p_job;
   v_new := private.add_job(v_new, coalesce(p_reason, format('Retry of job %s.', v_old.number)));
   perform private.record_job_event(v_old, 'retried_as', null, null, private.caller_kind(), private.caller_id(),
     private.caller_label(v_old.org_id), p_reason,

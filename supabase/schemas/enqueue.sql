@@ -1,5 +1,5 @@
--- Enqueueing: a request becomes a job that holds everything the runner will need. Later changes of inputs, hooks or
--- variables concern later jobs. The same idempotency key gives the same job. The same statements place one job or a
+-- Enqueueing: a request becomes a job that names everything the runner will need. Later changes of variables or
+-- hooks concern later jobs. The same idempotency key gives the same job. The same statements place one job or a
 -- thousand.
 
 -- ## plans that are applied
@@ -157,6 +157,7 @@ begin
     coalesce(p_job.needs_confirmation, false), p_job.message,
     case when p_job.plan_job_id is not null then p_job.plan_sha256 end
   ) returning * into v_job;
+  perform private.freeze_variables(v_job.org_id, array[v_job.id], '{}');
   perform private.lock_state(v_job.org_id, s.state_key) from private.job_states as s where s.job_id = v_job.id;
   perform private.place_jobs(v_job.org_id, array[v_job.id], p_reason);
   return v_job;
@@ -165,27 +166,25 @@ $$;
 
 -- ## what is frozen
 
--- Variables and hooks of all groups above a module; the nearest group wins.
+-- Hooks of all groups above a module; the nearest group wins.
 create function private.group_chain(p_org uuid, p_path text) returns jsonb
 language plpgsql stable set search_path = '' as $$
 declare
   v_prefixes pg_catalog.text[] := private.path_prefixes(p_path);
-  v_env pg_catalog.jsonb := '{}';
   v_hooks pg_catalog.jsonb := '{}';
   v_group public.groups;
 begin
   for v_group in
     select g.* from public.groups as g
-    where g.org_id = p_org and g.path = any (v_prefixes) and (g.env <> '{}' or g.hooks <> '{}') order by length(g.path)
+    where g.org_id = p_org and g.path = any (v_prefixes) and g.hooks <> '{}' order by length(g.path)
   loop
-    v_env := v_env || v_group.env;
     v_hooks := v_hooks || v_group.hooks;
   end loop;
-  return jsonb_build_object('env', v_env, 'hooks', v_hooks);
+  return jsonb_build_object('hooks', v_hooks);
 end;
 $$;
 
--- Variables and hooks from above each of these modules, by the path of its group; each group is looked at once.
+-- Hooks from above each of these modules, by the path of its group; each group is looked at once.
 create function private.group_chains(p_org uuid, p_modules uuid[]) returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin
@@ -295,6 +294,7 @@ begin
     end if;
     if p_options ? 'variables' then
       perform private.check_variables(p_options -> 'variables', p_options ->> 'plan_job_id');
+      perform private.refuse_bound_inputs(p_module, p_options -> 'variables');
     end if;
   exception
     when invalid_text_representation or numeric_value_out_of_range then
@@ -378,9 +378,8 @@ begin
     cross join lateral (select * from public.modules as m where m.id = p.id offset 0) as m
     cross join lateral (select m.id, m.name, m.path, m.group_path, m.engine::pg_catalog.text as engine,
       m.engine_version, m.backend, coalesce(v_sent ->> 'source_kind', m.source_kind::pg_catalog.text) as source_kind,
-      coalesce(v_sent -> 'source', m.source) as source,
-      case when p_options ? 'variables' then m.inputs || (p_options -> 'variables') else m.inputs end as inputs,
-      m.env, m.extra_files, m.hooks) as frozen
+      coalesce(v_sent -> 'source', m.source) as source, m.extra_files, m.hooks,
+      private.bound_inputs(m.id) as bindings) as frozen
     cross join lateral (select frozen as module, v_groups -> m.group_path as "group", v_options as options) as payload
     -- A request may ask for more approvals than the module does, never for fewer.
     cross join lateral (select case when v_approvals is null then 0
@@ -394,6 +393,7 @@ begin
   if cardinality(v_jobs) is distinct from cardinality(p_modules) then
     perform private.refuse_missing_modules(p_org, p_modules);
   end if;
+  perform private.freeze_variables(p_org, v_jobs, private.add_run_variables(p_org, p_options -> 'variables'));
   perform private.need_pinned_runner(w.id) from (select distinct p as id from unnest(v_pins) as p) as w;
   return v_jobs;
 end;

@@ -297,3 +297,34 @@ comment on function private.explain_queue is
   'Why a queued job waits: the best 20 runners with one reason each, counts per reason, its place in line, and what '
   'would help. Members.';
 grant execute on function private.explain_queue to authenticated;
+
+create function private.explain_set(p_set uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_set public.job_sets := private.my_set(p_set, 'job.read');
+begin
+  return (
+    with waiting as materialized (
+      select m.module_id, o.path, m.left_out, m.because_of is not null as is_because
+      from private.set_members as m join public.modules as o on o.id = m.module_id
+      where m.set_id = v_set.id and m.job_id is null order by o.path limit 500
+    )
+    select jsonb_build_object('waiting', coalesce((
+        select jsonb_agg(jsonb_build_object('module_path', w.path, 'waits_for', (
+          select coalesce(jsonb_agg(jsonb_build_object('module_path', b.path, 'job_id', j.id, 'job_number', j.number,
+            'status', j.status) order by b.path), '[]')
+          from private.set_edges as e join public.modules as b on b.id = e.before_id
+          left join private.set_members as t on t.set_id = e.set_id and t.module_id = e.before_id
+          left join public.provision_jobs as j on j.id = t.job_id
+          where e.set_id = v_set.id and e.after_id = w.module_id and j.status is distinct from 'SUCCEEDED'))
+          order by w.path)
+        from waiting as w where w.left_out is null), '[]'),
+      'left_out', coalesce((
+        select jsonb_agg(jsonb_build_object('module_path', w.path, 'message', w.left_out) order by w.path)
+        from waiting as w where w.is_because), '[]')));
+end;
+$$;
+comment on function private.explain_set is
+  'Why modules of a set have no job yet: which modules and jobs each one waits for, and which were left out because of '
+  'a failure; the first 500. Members.';
+grant execute on function private.explain_set to authenticated;

@@ -120,8 +120,15 @@ begin
     perform private.follow_plan(v_job);
   elsif v_job.type in ('APPLY', 'DESTROY') then
     perform private.drop_outdated_applies(v_job);
+    if v_job.status = 'SUCCEEDED' then
+      perform private.note_applied_inputs(v_job);
+      perform private.cascade(v_job);
+    end if;
   elsif v_job.module_id is null then
     perform private.after_lifecycle_job(v_job);
+  end if;
+  if v_job.module_id is not null then
+    perform private.follow_in_set(v_job);
   end if;
 end;
 $$;

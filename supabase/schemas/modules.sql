@@ -1,8 +1,8 @@
 -- Groups and modules: the tree that jobs act on. A group is a node (depth 1: stack, depth 2: namespace …), a module a
--- leaf with source, engine, inputs, hooks and state. Both tables spell paths out, because runner assignments,
--- precedence and lists all ask "at or below this path". Operators create and change modules; admins delete them. A
--- specification names only the columns that it changes, and an unknown name is refused. A module's lock keeps applies
--- from starting.
+-- leaf with source, engine, hooks and state; variables.sql has the variables of both. Both tables spell paths out,
+-- because runner assignments, precedence and lists all ask "at or below this path". Operators create and change
+-- modules; admins delete them. A specification names only the columns that it changes, and an unknown name is refused.
+-- A module's lock keeps applies from starting.
 
 create type public.engine as enum ('tofu', 'terraform', 'pulumi');
 comment on type public.engine is 'The program that does the work: OpenTofu, Terraform or Pulumi.';
@@ -17,17 +17,15 @@ create table public.groups (
   path text not null check (private.is_path(path)),
   description text not null default '' check (length(description) <= 2000),
   hooks jsonb not null default '{}' check (jsonb_typeof(hooks) = 'object'),
-  env jsonb not null default '{}' check (jsonb_typeof(env) = 'object' and octet_length(env::text) <= 65536),
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   unique (org_id, path)
 );
 alter table public.groups enable row level security;
 grant select on public.groups to authenticated, service_role;
-comment on table public.groups is 'A node of the tree of paths. Its hooks and variables apply to every module below.';
+comment on table public.groups is 'A node of the tree of paths. Its hooks apply to every module below.';
 comment on column public.groups.hooks is
   'Scripts around engine steps: before_init, after_apply and so on. A module''s own hook replaces it.';
-comment on column public.groups.env is 'Variables for the engine. No secrets: those live on the runner.';
 create trigger touch before update on public.groups for each row execute function private.touch_updated_at();
 create trigger wake after insert or update
   or delete on public.groups for each row execute function private.wake_for_row();
@@ -47,8 +45,6 @@ create table public.modules (
   engine public.engine not null default 'tofu',
   engine_version text,
   backend text check (backend in ('runyard', 'own')),
-  inputs jsonb not null default '{}',
-  env jsonb not null default '{}',
   extra_files jsonb not null default '[]',
   hooks jsonb not null default '{}',
   labels text[] not null default '{}',
@@ -85,8 +81,6 @@ comment on column public.modules.engine_version is 'The engine version wanted; n
 comment on column public.modules.backend is
   'Where the state is kept: "runyard", or "own" for the backend that the code names. Null: nobody has chosen, so a '
   'module whose code names a backend is refused until its state is brought in.';
-comment on column public.modules.inputs is 'Input values, by variable name.';
-comment on column public.modules.env is 'Variables for the engine. No secrets.';
 comment on column public.modules.extra_files is 'Files written beside the code: [{path, content, mode?}].';
 comment on column public.modules.hooks is
   'Scripts around steps: before_ or after_ × init, plan, apply, destroy, output.';
@@ -116,26 +110,25 @@ begin
     or length(new.description) > 2000
     or length(new.engine_version) > 50 or length(new.runner_instance_name) not between 1 and 100
     or new.approvals_required not between 0 and 10 or new.approval_timeout_seconds not between 60 and 2592000
-    or jsonb_typeof(new.source) <> 'object' or jsonb_typeof(new.inputs) <> 'object' or jsonb_typeof(new.env) <> 'object'
+    or jsonb_typeof(new.source) <> 'object'
     or jsonb_typeof(new.hooks) <> 'object' or jsonb_typeof(new.extra_files) <> 'array'
       or not private.is_label_list(new.labels)
     -- Each of its jobs carries a copy.
-    or octet_length(new.source::pg_catalog.text) + octet_length(new.inputs::pg_catalog.text)
-      + octet_length(new.env::pg_catalog.text) + octet_length(new.extra_files::pg_catalog.text) > 1048576 then
+    or octet_length(new.source::pg_catalog.text) + octet_length(new.extra_files::pg_catalog.text) > 1048576 then
     perform private.fail('RY422', 'A field of the module is not valid.',
       'approvals_required is 0 to 10, approval_timeout_seconds 60 to 2592000, a description has at most 2,000 '
-      'characters, labels read like "gpu=true", at most 32 of 1,000 characters in all; source, inputs, env and '
+      'characters, labels read like "gpu=true", at most 32 of 1,000 characters in all; source and '
       'extra_files have at most 1 MiB together.');
   end if;
   return new;
 end;
 $$;
-create trigger check_row before insert or update of name, path, description, source, engine_version, inputs, env,
+create trigger check_row before insert or update of name, path, description, source, engine_version,
   extra_files, hooks, labels,
   runner_instance_name, approvals_required, approval_timeout_seconds on public.modules
   for each row execute function private.check_module_row();
 create trigger wake after insert or delete or update of description, source_kind, source, engine, engine_version,
-  inputs, env, extra_files, hooks,
+  extra_files, hooks,
   labels, runner_instance_name, pinned_worker_id, approvals_required, approval_timeout_seconds, auto_apply, deleted_at,
   backend, drift_since, drift_resources
   on public.modules for each row execute function private.wake_for_row();
@@ -152,19 +145,6 @@ begin
   if exists (select from jsonb_each(coalesce(p_hooks, '{}')) as h where jsonb_typeof(h.value) <> 'string'
     or length(h.value #>> '{}') > 65536) then
     perform private.fail('RY422', 'A hook must be a script of at most 64 KiB.', 'Send each hook as one string.');
-  end if;
-end;
-$$;
-
--- Refuses variables that no process could take.
-create function private.check_env(p_env jsonb) returns void
-language plpgsql immutable set search_path = '' as $$
-begin
-  if p_env is not null and (jsonb_typeof(p_env) <> 'object' or exists (
-    select from jsonb_each(p_env) as e where e.key !~ '^[A-Za-z_][A-Za-z0-9_]*$' or jsonb_typeof(e.value) <> 'string'
-  )) then
-    perform private.fail('RY422',
-      'A variable must have a name of letters, digits and underscores, and a text as its value.');
   end if;
 end;
 $$;
@@ -226,6 +206,14 @@ begin
 end;
 $$;
 
+-- The modules at or below a path; "" is all of an organisation's.
+create function private.modules_below(p_org uuid, p_path text) returns setof uuid
+language sql stable set search_path = '' as $$
+  select m.id from public.modules as m
+  where m.org_id = p_org and m.deleted_at is null and (p_path = '' or m.path = p_path or starts_with(m.path, p_path
+    || '/'))
+$$;
+
 -- Makes a group and those above it where they are missing. Refuses a path at or below a module.
 create function private.ensure_groups(p_org uuid, p_path text) returns uuid
 language plpgsql set search_path = '' as $$
@@ -253,17 +241,15 @@ declare
 begin
   perform private.need('group.write', p_org, p_path);
   perform private.check_hooks(p_hooks);
-  perform private.check_env(p_env);
   perform private.ensure_groups(p_org, p_path);
-  update public.groups set description = coalesce(p_description, description), hooks = coalesce(p_hooks, hooks),
-    env = coalesce(p_env, env)
+  update public.groups set description = coalesce(p_description, description), hooks = coalesce(p_hooks, hooks)
   where org_id = p_org and path = p_path returning * into v_group;
+  perform private.replace_variables(p_org, p_path, 'env', p_env);
   perform private.audit(p_org, 'group.saved', 'group', v_group.id::pg_catalog.text, p_path);
   return to_jsonb(v_group);
 exception
   when check_violation then
-    perform private.fail('RY422', 'The description or the variables are too long.',
-      'A description has at most 2,000 characters, the variables of a group 64 KiB.');
+    perform private.fail('RY422', 'The description is too long.', 'It has at most 2,000 characters.');
 end;
 $$;
 comment on function private.upsert_group is 'Creates or changes a group, and creates the groups above it. Operators.';
@@ -347,7 +333,6 @@ create function private.check_module(p_module public.modules) returns void
 language plpgsql stable set search_path = '' as $$
 begin
   perform private.check_hooks(p_module.hooks);
-  perform private.check_env(p_module.env);
   perform private.check_source(p_module.source_kind::pg_catalog.text, p_module.source);
   perform private.check_extra_files(p_module.extra_files);
   perform private.check_backend(p_module);
@@ -388,12 +373,11 @@ declare
   v_new public.modules;
 begin
   select p_org as org_id, 'inline'::public.source_kind as source_kind, '{"files": {}}'::pg_catalog.jsonb as source,
-    'tofu'::public.engine as engine, '{}'::pg_catalog.jsonb as inputs,
-    '{}'::pg_catalog.jsonb as env, '[]'::pg_catalog.jsonb as extra_files, '{}'::pg_catalog.jsonb as hooks,
+    'tofu'::public.engine as engine, '[]'::pg_catalog.jsonb as extra_files, '{}'::pg_catalog.jsonb as hooks,
       '{}'::pg_catalog.text[] as labels, 0 as approvals_required,
     86400 as approval_timeout_seconds, false as auto_apply, false as can_apply_uploads, false as is_temporary,
     '' as description
-  into v_new.org_id, v_new.source_kind, v_new.source, v_new.engine, v_new.inputs, v_new.env, v_new.extra_files,
+  into v_new.org_id, v_new.source_kind, v_new.source, v_new.engine, v_new.extra_files,
     v_new.hooks, v_new.labels, v_new.approvals_required, v_new.approval_timeout_seconds, v_new.auto_apply,
       v_new.can_apply_uploads, v_new.is_temporary, v_new.description;
   return v_new;
@@ -423,17 +407,19 @@ begin
   end if;
   insert into public.modules (
     org_id, group_id, group_path, name, path, description, source_kind, source, engine, engine_version, backend,
-      inputs, env, extra_files, hooks,
+      extra_files, hooks,
     labels, runner_instance_name, pinned_worker_id, approvals_required, approval_timeout_seconds, auto_apply,
     can_apply_uploads, is_temporary
   ) values (
     p_org, private.ensure_groups(p_org, p_group_path), p_group_path, p_name, p_group_path || '/' || p_name,
       v_new.description, v_new.source_kind, v_new.source,
-    v_new.engine, v_new.engine_version, v_new.backend, v_new.inputs, v_new.env, v_new.extra_files, v_new.hooks,
+    v_new.engine, v_new.engine_version, v_new.backend, v_new.extra_files, v_new.hooks,
       v_new.labels, v_new.runner_instance_name,
     v_new.pinned_worker_id, v_new.approvals_required, v_new.approval_timeout_seconds, v_new.auto_apply,
     v_new.can_apply_uploads, v_new.is_temporary
   ) returning * into v_module;
+  perform private.replace_variables(p_org, v_module.path, 'input', p_spec -> 'inputs');
+  perform private.replace_variables(p_org, v_module.path, 'env', p_spec -> 'env');
   perform private.audit(p_org, 'module.created', 'module', v_module.id::pg_catalog.text, v_module.path);
   return to_jsonb(v_module);
 exception
@@ -483,7 +469,7 @@ begin
   update public.modules set
     description = v_module.description, source_kind = v_module.source_kind, source = v_module.source,
       engine = v_module.engine,
-    engine_version = v_module.engine_version, backend = v_module.backend, inputs = v_module.inputs, env = v_module.env,
+    engine_version = v_module.engine_version, backend = v_module.backend,
       extra_files = v_module.extra_files,
     hooks = v_module.hooks, labels = v_module.labels, runner_instance_name = v_module.runner_instance_name,
     pinned_worker_id = v_module.pinned_worker_id, approvals_required = v_module.approvals_required,
@@ -491,6 +477,8 @@ begin
     can_apply_uploads = v_module.can_apply_uploads,
     is_temporary = v_module.is_temporary, updated_at = now()
   where id = p_module returning * into v_module;
+  perform private.replace_variables(v_module.org_id, v_module.path, 'input', p_spec -> 'inputs');
+  perform private.replace_variables(v_module.org_id, v_module.path, 'env', p_spec -> 'env');
   perform private.audit(v_module.org_id, 'module.updated', 'module', p_module::pg_catalog.text, v_module.path,
     jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_module))));
   return to_jsonb(v_module);
@@ -500,8 +488,9 @@ exception
 end;
 $$;
 comment on function private.update_module is
-  'Changes the fields of a module that are named. Jobs that are already queued keep what they had. Operators; admins '
-  'to lower approvals_required, and for can_apply_uploads and is_temporary.';
+  'Changes the fields of a module that are named; "inputs" and "env" replace its plain variables of that kind. Jobs '
+  'that are already queued keep what they had. Operators; admins to lower approvals_required, and for '
+  'can_apply_uploads and is_temporary.';
 grant execute on function private.update_module to authenticated;
 
 create function private.delete_module(p_module uuid, p_confirm_name text) returns jsonb
@@ -514,15 +503,18 @@ begin
     perform private.fail('RY422', 'The name does not match.', format('Write "%s" to remove the module.',
       v_module.name));
   end if;
+  perform private.lock_dependencies(v_module.org_id);
   perform private.lock_routing(v_module.org_id, true);
   perform pg_advisory_xact_lock(private.lock_key('state', p_module::pg_catalog.text));
   v_module := private.my_module(p_module, 'module.delete');
+  perform private.refuse_consumers(v_module);
   if private.is_state_in_use(p_module)
     or exists (select from public.provision_jobs where module_id = p_module and status = 'AWAITING_APPROVAL') then
     perform private.fail('RY409', 'The module has jobs that are not finished.',
       'Cancel them, or wait until they are done.');
   end if;
   update public.modules set deleted_at = now() where id = p_module returning * into v_module;
+  delete from public.module_dependencies where consumer_id = p_module;
   for v_worker in delete from public.worker_assignments where org_id = v_module.org_id and path = v_module.path
     returning worker_id loop
     perform private.reroute(v_module.org_id, v_worker);
@@ -532,7 +524,8 @@ begin
 end;
 $$;
 comment on function private.delete_module is
-  'Removes a module from the tree, with its name as confirmation. What it created in the world stays. Admins.';
+  'Removes a module from the tree, with its name as confirmation; refused while other modules depend on it. What it '
+  'created in the world stays. Admins.';
 grant execute on function private.delete_module to authenticated;
 
 -- ## a person's lock

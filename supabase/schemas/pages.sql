@@ -195,7 +195,7 @@ begin
     'counts', (select coalesce(jsonb_object_agg(c.group_path, c.n), '{}')
       from (select f.group_path, count(*) as n from found as f group by f.group_path order by f.group_path
         limit 1000) as c),
-    'rows', (select coalesce(jsonb_agg(to_jsonb(m) - array['source', 'inputs', 'env', 'extra_files', 'hooks']
+    'rows', (select coalesce(jsonb_agg(to_jsonb(m) - array['source', 'extra_files', 'hooks']
       || jsonb_build_object('last_job', (
         select jsonb_build_object('id', j.id, 'number', j.number, 'type', j.type, 'status', j.status,
           'finished_at', j.finished_at)

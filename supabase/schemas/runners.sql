@@ -544,6 +544,30 @@ comment on function private.assign_worker is
   'Lets a runner serve modules at or below a path; "" is all modules. Admins.';
 grant execute on function private.assign_worker to authenticated;
 
+create function private.path_runners(p_org uuid, p_path text) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('runner.read', p_org);
+  return (
+    with serving as (
+      select w.id, w.name, w.status, w.is_shared, w.is_disabled, (
+        select a.path from public.worker_assignments as a
+        where a.worker_id = w.id and a.path = any (private.path_prefixes(coalesce(p_path, '')))
+        order by length(a.path) desc limit 1) as path, w.is_assigned_to_all_modules
+      from public.workers as w join public.organizations as o on o.id = p_org
+      where w.removed_at is null and (w.org_id = p_org or w.is_shared and o.shared_runners <> 'NEVER')
+    ), ordered as (
+      select s.*, row_number() over (order by s.is_shared, length(s.path) desc nulls last, lower(s.name)) as place
+      from serving as s where s.is_shared or s.path is not null or s.is_assigned_to_all_modules)
+    select jsonb_build_object('total', count(*), 'rows', coalesce(
+      jsonb_agg(to_jsonb(s) order by s.place) filter (where s.place <= 200), '[]')) from ordered as s);
+end;
+$$;
+comment on function private.path_runners is
+  'The runners that serve the modules of a path, in the order they are tried, each with the assignment that counts: '
+  '200 at most, and how many there are. Members.';
+grant execute on function private.path_runners to authenticated;
+
 create function private.unassign_worker(p_worker uuid, p_path text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare

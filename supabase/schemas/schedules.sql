@@ -421,8 +421,7 @@ begin
     values (p_schedule.org_id, p_schedule.type, p_schedule.path, '{"priority": 200}', p_schedule.id,
       p_schedule.created_by, p_started_by, format('schedule (%s)', private.cron_words(p_schedule.cron)))
     returning * into v_set;
-    insert into private.set_members (set_id, module_id, org_id)
-    select v_set.id, m, v_set.org_id from unnest(v_modules) as m;
+    perform private.add_members(v_set, v_modules);
   end if;
   update public.schedules set last_set_id = coalesce(v_set.id, last_set_id), last_note = case when v_set.id is not null
     then null
@@ -443,7 +442,7 @@ begin
     perform private.fail('RY409', 'There is nothing to run: no module is there, or the run before is not finished.',
       'Look at its last run.');
   end if;
-  perform private.place_members(v_set, 2000, true);
+  perform private.place_members(v_set, 2000, true, v_set.id);
   perform private.audit(v_schedule.org_id, 'schedule.run', 'schedule', p_schedule::pg_catalog.text, v_schedule.type
     || ' ' || v_schedule.path);
   return private.set_json(v_set);

@@ -2,6 +2,11 @@
 -- the start; their jobs are placed in batches, by the call itself and then by the sweep, so a storm of a thousand due
 -- schedules spreads over minutes. Jobs of sets come after those that people request one by one. A set's progress is
 -- counted from its jobs, never stored: a retry takes the place of the job that it repeats.
+--
+-- A set goes in the order of its modules' dependencies, a DESTROY backwards: private.placeable_members is the rule. The
+-- end of a job places what waited for it, in the same transaction; a failure leaves out what depends on it. Whoever
+-- changes members of an ordered set has the set's lock, which comes after routing and states: behind it, states are
+-- locked only if they can be had at once, and the sweep places what could not be placed.
 
 create table public.job_sets (
   id uuid primary key default gen_random_uuid(),
@@ -10,6 +15,7 @@ create table public.job_sets (
   path text not null,
   options jsonb not null default '{}',
   schedule_id uuid,
+  cause_job_id bigint,
   idempotency_key text check (length(idempotency_key) between 1 and 200),
   created_by uuid,
   started_by uuid,
@@ -33,6 +39,7 @@ comment on table public.job_sets is
   'Many jobs as one thing: all modules at or below a path, at the request of a person or a schedule.';
 comment on column public.job_sets.path is 'The module or group whose modules it has; "" is all modules.';
 comment on column public.job_sets.schedule_id is 'The schedule that it is a run of.';
+comment on column public.job_sets.cause_job_id is 'The apply whose outputs its modules depend on.';
 comment on column public.job_sets.idempotency_key is 'The caller''s own key: asking again with it returns this set.';
 comment on column public.job_sets.started_by is 'The member who ran a schedule now; a requester beside its owner.';
 comment on column public.job_sets.created_by_label is 'Their name at that time, or the schedule in words.';
@@ -45,6 +52,7 @@ create table private.set_members (
   org_id uuid not null,
   job_id bigint,
   left_out text,
+  because_of uuid,
   primary key (set_id, module_id)
 );
 create index set_members_job_id_idx on private.set_members (job_id) where job_id is not null;
@@ -53,16 +61,143 @@ alter table private.set_members enable row level security;
 comment on table private.set_members is 'The modules of each set, and the job of each as soon as it is placed.';
 comment on column private.set_members.job_id is 'Its newest job; null while it waits to be placed.';
 comment on column private.set_members.left_out is 'Why it gets no job; "cancelled" where the rest of the set was.';
+comment on column private.set_members.because_of is
+  'The module of the set that failed or was left out, where that is why; placed after all when that one succeeds.';
+
+create table private.set_edges (
+  set_id uuid not null references public.job_sets (id) on delete cascade,
+  after_id uuid not null,
+  before_id uuid not null,
+  primary key (set_id, after_id, before_id)
+);
+create index set_edges_before_idx on private.set_edges (set_id, before_id);
+alter table private.set_edges enable row level security;
+comment on table private.set_edges is 'The order in a set: the dependencies of its modules as they were at its start.';
+comment on column private.set_edges.after_id is 'The module that waits for the other.';
+comment on column private.set_edges.before_id is 'The module that goes first.';
+
+create view private.placeable_members as
+select
+  m.set_id,
+  m.module_id
+from private.set_members as m
+where m.job_id is null and m.left_out is null and not exists (
+  select from private.set_edges as e
+  inner join private.set_members as b on b.set_id = e.set_id and b.module_id = e.before_id
+  left join public.provision_jobs as j on j.id = b.job_id
+  where e.set_id = m.set_id and e.after_id = m.module_id and j.status is distinct from 'SUCCEEDED'
+);
+comment on view private.placeable_members is
+  'Members of sets that may be placed: everything in the set that they depend on has succeeded.';
+
+-- ## order
+
+-- Serialises what happens to the members of one ordered set.
+create function private.lock_set(p_set uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform pg_advisory_xact_lock(private.lock_key('set_order', p_set::pg_catalog.text));
+end;
+$$;
+
+-- The same, if it can be had at once.
+create function private.try_lock_set(p_set uuid) returns boolean
+language plpgsql set search_path = '' as $$
+begin
+  return pg_try_advisory_xact_lock(private.lock_key('set_order', p_set::pg_catalog.text));
+end;
+$$;
+
+-- Whether a set's modules depend on each other.
+create function private.is_ordered(p_set uuid) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return exists (select from private.set_edges as e where e.set_id = p_set);
+end;
+$$;
+
+-- Adds modules to a new set, with the order between them.
+create function private.add_members(p_set public.job_sets, p_modules uuid[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  insert into private.set_members (set_id, module_id, org_id) select p_set.id, m, p_set.org_id
+    from unnest(p_modules) as m;
+  insert into private.set_edges (set_id, after_id, before_id)
+  select p_set.id, case when p_set.type = 'DESTROY' then d.producer_id else d.consumer_id end,
+    case when p_set.type = 'DESTROY' then d.consumer_id else d.producer_id end
+  from public.module_dependencies as d
+  where d.org_id = p_set.org_id and d.consumer_id = any (p_modules) and d.producer_id = any (p_modules);
+end;
+$$;
+
+-- Leaves out what depends on a member that failed, was cancelled or was left out, and nothing else: what was left out
+-- because of one that is retried waits again. The caller has the set's lock.
+create function private.settle_set(p_set uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  with recursive ended as materialized (
+    select m.module_id, coalesce(format('Because of #%s.', j.number), 'Because of ' || o.path || '.') as words
+    from private.set_members as m
+    left join public.provision_jobs as j on j.id = m.job_id
+    left join public.modules as o on o.id = m.module_id
+    where m.set_id = p_set and (j.status in ('FAILED', 'CANCELLED')
+      or m.job_id is null and m.left_out is not null and m.because_of is null)
+  ), below (module_id, root) as (
+    select e.after_id, f.module_id from ended as f
+    join private.set_edges as e on e.set_id = p_set and e.before_id = f.module_id
+    union
+    select e.after_id, b.root from below as b
+    join private.set_edges as e on e.set_id = p_set and e.before_id = b.module_id
+  ), verdict as (
+    select m.module_id, f.module_id as root, f.words from private.set_members as m
+    left join (select distinct on (b.module_id) b.module_id as id, b.root from below as b
+      order by b.module_id, b.root) as b on b.id = m.module_id
+    left join ended as f on f.module_id = b.root
+    where m.set_id = p_set and m.job_id is null and (m.left_out is null or m.because_of is not null)
+  )
+  update private.set_members as m set left_out = v.words, because_of = v.root from verdict as v
+  where m.set_id = p_set and m.module_id = v.module_id
+    and (m.left_out, m.because_of) is distinct from (v.words, v.root);
+end;
+$$;
+
+-- Lets the end of a job go on in its set: what waited for it is placed, or left out when it did not succeed. The caller
+-- has the lock of the job's state.
+create function private.follow_in_set(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_set public.job_sets;
+begin
+  select s.* into v_set from private.set_members as m join public.job_sets as s on s.id = m.set_id
+  where m.job_id = p_job.id and exists (
+    select from private.set_edges as e where e.set_id = m.set_id and e.before_id = m.module_id);
+  if v_set.id is null then
+    return;
+  end if;
+  if p_job.status = 'SUCCEEDED' then
+    -- Two that end together: the second one sees the first one's end behind this lock.
+    perform private.lock_set(v_set.id);
+    perform private.place_members(v_set, 200, false, v_set.id);
+  elsif private.try_lock_set(v_set.id) then
+    -- One transaction may end jobs of several sets, so it waits for none of them: the sweep settles the others.
+    perform private.settle_set(v_set.id);
+  end if;
+end;
+$$;
 
 -- Lets a retry take the place of the job that it repeats in their sets.
 create function private.follow_retry() returns trigger
 language plpgsql set search_path = '' as $$
+declare
+  v_set pg_catalog.uuid := (select m.set_id from private.set_members as m where m.job_id = new.retry_of);
 begin
-  with moved as (
-    update private.set_members set job_id = new.id where job_id = new.retry_of returning set_id
-  )
-  update public.job_sets set finished_at = null where id in (select m.set_id from moved as m) and finished_at
-    is not null;
+  if v_set is null then
+    return null;
+  end if;
+  perform private.lock_set(v_set);
+  update private.set_members set job_id = new.id where job_id = new.retry_of;
+  update public.job_sets set finished_at = null where id = v_set and finished_at is not null;
+  perform private.settle_set(v_set);
   return null;
 end;
 $$;
@@ -105,8 +240,39 @@ exception
 end;
 $$;
 
--- Enqueues jobs for members that wait, of all sets that ask for the same as this one; returns how many were looked at.
-create function private.place_members(p_like public.job_sets, p_limit integer, p_waits boolean) returns integer
+-- Of these members, those that may still be placed: meanwhile somebody else may have placed or cancelled one. The
+-- caller has the locks of their states.
+create function private.still_placeable(p_sets uuid[], p_modules uuid[]) returns table (sets uuid[], modules uuid[])
+language sql stable set search_path = '' as $$
+  select coalesce(array_agg(p.set_id order by p.module_id), '{}'), coalesce(array_agg(p.module_id order by p.module_id),
+    '{}')
+  from private.placeable_members as p join unnest(p_sets, p_modules) as w (set_id, module_id)
+    on w.set_id = p.set_id and w.module_id = p.module_id
+  join public.job_sets as s on s.id = p.set_id and s.cancelled_at is null
+$$;
+
+-- Enqueues jobs for these members, or writes down why one can have none.
+create function private.place_these(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.add_set_jobs(p_like, p_sets, p_modules);
+exception
+  when others then
+    if sqlstate not like 'RY%' then
+      raise;
+    end if;
+    perform private.place_alone(p_like, p.set_id, p.module_id) from unnest(p_sets, p_modules) as p (set_id,
+      module_id);
+    perform private.settle_set(s) from (select distinct s from unnest(p_sets) as s) as s (s)
+    where private.is_ordered(s);
+end;
+$$;
+
+-- Enqueues jobs for members that may be placed, of this set alone or of all sets that ask for the same as this one;
+-- returns how many were looked at.
+create function private.place_members(
+  p_like public.job_sets, p_limit integer, p_waits boolean, p_set uuid default null
+) returns integer
 language plpgsql set search_path = '' as $$
 declare
   v_member pg_catalog.record;
@@ -116,32 +282,24 @@ begin
   -- A module that two sets want is placed for one of them now and for the other with the next batch. The sweep waits
   -- for nobody: a state that somebody is at is left to the next one.
   for v_member in select distinct on (m.module_id) m.set_id, m.module_id
-    from public.job_sets as s join private.set_members as m on m.set_id = s.id
-    where s.finished_at is null and s.cancelled_at is null and m.job_id is null and m.left_out is null
+    from public.job_sets as s join private.placeable_members as m on m.set_id = s.id
+    where s.finished_at is null and s.cancelled_at is null and (p_set is null or s.id = p_set)
       and (s.org_id, s.type, s.options, s.created_by_label) = (p_like.org_id, p_like.type, p_like.options,
         p_like.created_by_label)
       and s.created_by is not distinct from p_like.created_by and (s.schedule_id is null) = (p_like.schedule_id is null)
     order by m.module_id, s.created_at limit p_limit loop
-    continue when not p_waits and not private.try_lock_state(p_like.org_id, v_member.module_id);
+    continue when not p_waits and not (private.try_lock_state(p_like.org_id, v_member.module_id)
+      and (not private.is_ordered(v_member.set_id) or private.try_lock_set(v_member.set_id)));
     v_sets := v_sets || v_member.set_id;
     v_modules := v_modules || v_member.module_id;
   end loop;
-  if v_modules = '{}' then
-    return 0;
-  end if;
   if p_waits then
     perform private.lock_module_states(p_like.org_id, v_modules);
   end if;
-  begin
-    perform private.add_set_jobs(p_like, v_sets, v_modules);
-  exception
-    when others then
-      if sqlstate not like 'RY%' then
-        raise;
-      end if;
-      perform private.place_alone(p_like, p.set_id, p.module_id) from unnest(v_sets, v_modules) as p (set_id,
-        module_id);
-  end;
+  select p.sets, p.modules into v_sets, v_modules from private.still_placeable(v_sets, v_modules) as p;
+  if v_modules <> '{}' then
+    perform private.place_these(p_like, v_sets, v_modules);
+  end if;
   return cardinality(v_modules);
 end;
 $$;
@@ -161,24 +319,28 @@ begin
       'AWAITING_APPROVAL'))),
     'running', count(*) filter (where j.status in ('CLAIMED', 'PROCESSING')),
     'succeeded', count(*) filter (where j.status = 'SUCCEEDED'),
-    'failed', count(*) filter (where j.status in ('FAILED', 'NEEDS_ATTENTION') or m.left_out <> 'cancelled'),
+    'failed', count(*) filter (where j.status in ('FAILED', 'NEEDS_ATTENTION')
+      or m.left_out <> 'cancelled' and m.because_of is null),
+    'left_out', count(*) filter (where m.because_of is not null),
     'cancelled', count(*) filter (where j.status = 'CANCELLED' or m.left_out = 'cancelled'),
     'with_changes', count(*) filter (where j.status = 'SUCCEEDED' and j.plan_summary -> 'has_changes' = 'true'),
     'failures', coalesce(jsonb_agg(jsonb_build_object('job_id', j.id, 'job_number', j.number, 'module_path',
       coalesce(j.module_path, o.path), 'status', j.status,
         'message', left(coalesce(j.error ->> 'message', m.left_out, ''), 500)) order by j.id)
-      filter (where j.status in ('FAILED', 'NEEDS_ATTENTION') or m.left_out <> 'cancelled'), '[]'))
+      filter (where j.status in ('FAILED', 'NEEDS_ATTENTION') or m.left_out <> 'cancelled'
+        and m.because_of is null), '[]'))
   into v_counts
   from private.set_members as m left join public.provision_jobs as j on j.id = m.job_id
   left join public.modules as o on o.id = m.module_id and m.job_id is null
   where m.set_id = p_set.id;
   v_done := (v_counts ->> 'total')::integer - (v_counts ->> 'waiting')::integer - (v_counts ->> 'running')::integer;
   return to_jsonb(p_set) - array['options', 'idempotency_key'] || v_counts || jsonb_build_object('done', v_done,
+    'cause_job_number', private.job_number(p_set.cause_job_id),
     'failures', (select coalesce(jsonb_agg(f.value order by f.ordinality), '[]')
       from jsonb_array_elements(v_counts -> 'failures') with ordinality as f where f.ordinality <= 50),
     'status', case when v_done < (v_counts ->> 'total')::integer then 'RUNNING' when p_set.cancelled_at is not null
       then 'CANCELLED'
-      when (v_counts ->> 'failed')::integer > 0 then 'FAILED' else 'SUCCEEDED' end,
+      when (v_counts ->> 'failed')::integer + (v_counts ->> 'left_out')::integer > 0 then 'FAILED' else 'SUCCEEDED' end,
     'seconds_left', case when v_done between 1 and (v_counts ->> 'total')::integer - 1 then
       round(extract(epoch from now() - p_set.created_at) / v_done * ((v_counts ->> 'total')::integer - v_done)) end);
 end;
@@ -230,14 +392,6 @@ grant execute on function private.list_sets to authenticated;
 
 -- What people do with sets: plan all below a group or check all for drift, cancel the rest, retry what failed; and what
 -- the sweep does with them.
--- The modules at or below a path; "" is all of an organisation's.
-create function private.modules_below(p_org uuid, p_path text) returns setof uuid
-language sql stable set search_path = '' as $$
-  select m.id from public.modules as m
-  where m.org_id = p_org and m.deleted_at is null and (p_path = '' or m.path = p_path or starts_with(m.path, p_path
-    || '/'))
-$$;
-
 -- Whether something of a set waits or runs.
 create function private.is_set_open(p_set uuid) returns boolean
 language sql stable set search_path = '' as $$
@@ -254,12 +408,12 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_key pg_catalog.text := p_options ->> 'idempotency_key';
   v_set public.job_sets;
-  v_members integer;
+  v_modules pg_catalog.uuid[];
 begin
-  perform private.need('job.run', p_org, p_path);
-  if p_type is null or p_type not in ('PLAN', 'DRIFT') then
-    perform private.fail('RY422', 'A set plans its modules, or checks them for drift.',
-      'Ask for PLAN or DRIFT; apply what a plan found one by one.');
+  perform private.need(case when p_type = 'DESTROY' then 'job.destroy' else 'job.run' end, p_org, p_path);
+  if p_type is null or p_type not in ('PLAN', 'DRIFT', 'APPLY', 'DESTROY') then
+    perform private.fail('RY422', 'A set plans, applies or destroys its modules, or checks them for drift.',
+      'Send PLAN, DRIFT, APPLY or DESTROY.');
   end if;
   perform private.refuse_unknown_keys(p_options, array['reason', 'labels', 'priority', 'pinned_worker_id',
     'idempotency_key']);
@@ -278,23 +432,23 @@ begin
   values (p_org, p_type, p_path, jsonb_build_object('priority', 150) || coalesce(p_options, '{}') - 'idempotency_key',
     v_key,
     private.caller_id(), private.caller_label(p_org)) returning * into v_set;
-  insert into private.set_members (set_id, module_id, org_id) select v_set.id, m, p_org
-    from private.modules_below(p_org, p_path) as m;
-  get diagnostics v_members = row_count;
-  if v_members = 0 then
+  v_modules := array(select private.modules_below(p_org, p_path));
+  if v_modules = '{}' then
     perform private.fail('RY409', 'There is no module below this group.', 'Create one first, or choose another group.');
   end if;
+  perform private.add_members(v_set, v_modules);
   -- As many as fit well into the time of one request; the sweep places the rest.
-  perform private.place_members(v_set, 2000, true);
+  perform private.place_members(v_set, 2000, true, v_set.id);
   perform private.audit(p_org, 'set.started', 'set', v_set.id::pg_catalog.text, p_type || ' '
     || coalesce(nullif(p_path, ''), 'all modules'),
-    jsonb_build_object('modules', v_members));
+    jsonb_build_object('modules', cardinality(v_modules)));
   return private.set_json(v_set);
 end;
 $$;
 comment on function private.start_set is
-  'Enqueues a PLAN or DRIFT job for every module at or below a group ("" is all), as one thing with its progress. '
-  'Idempotent by its key. Operators.';
+  'Enqueues a PLAN, DRIFT, APPLY or DESTROY job for every module at or below a group ("" is all), as one thing with '
+  'its progress, in the order of their dependencies; a DESTROY goes backwards. Idempotent by its key. Operators; '
+  'admins to destroy.';
 grant execute on function private.start_set to authenticated;
 
 -- ## cancel, retry
@@ -307,6 +461,9 @@ declare
   v_job pg_catalog.record;
   v_count integer := 0;
 begin
+  if not private.try_lock_set(p_set.id) then
+    return 0;
+  end if;
   update private.set_members set left_out = 'cancelled' where set_id = p_set.id and job_id is null and left_out is null;
   for v_job in
     select j.id, j.module_id, j.status from private.set_members as m join public.provision_jobs as j on j.id = m.job_id
@@ -336,6 +493,7 @@ begin
   if not private.is_set_open(p_set) then
     perform private.fail('RY409', 'Nothing of this set waits or runs.', 'What is done cannot be cancelled.');
   end if;
+  perform private.lock_set(p_set);
   -- Cancelled again, it takes with it what was retried since.
   update public.job_sets set cancelled_at = now(), cancelled_by_label = private.caller_label(v_set.org_id)
   where id = p_set returning * into v_set;
@@ -393,8 +551,11 @@ begin
     v_retried := v_retried + (v_answer is null)::integer;
     v_refusal := coalesce(v_answer, v_refusal);
   end loop;
-  update private.set_members set left_out = null where set_id = p_set and left_out <> 'cancelled' and job_id is null;
+  perform private.lock_set(p_set);
+  update private.set_members set left_out = null where set_id = p_set and left_out <> 'cancelled' and job_id is null
+    and because_of is null;
   get diagnostics v_left_out = row_count;
+  perform private.settle_set(p_set);
   if v_retried + v_left_out = 0 and v_refusal is null then
     perform private.fail('RY409', 'No job of this set failed.',
       'A job that needs attention is resolved on its own page.');
@@ -436,6 +597,9 @@ begin
   if p_set.cancelled_at is not null then
     v_count := private.cancel_waiting(p_set, least(p_limit, 200));
   end if;
+  if private.is_ordered(p_set.id) and private.try_lock_set(p_set.id) then
+    perform private.settle_set(p_set.id);
+  end if;
   if not private.is_set_open(p_set.id) then
     update public.job_sets set finished_at = now() where id = p_set.id and finished_at is null;
   end if;
@@ -461,8 +625,8 @@ begin
   -- by their priority as well. In any order, so that each has its turn.
   for v_set in select o.* from (
     select distinct on (s.org_id, s.type, s.options, s.created_by, s.created_by_label) s.* from public.job_sets as s
-    where s.finished_at is null and s.cancelled_at is null and exists (
-      select from private.set_members as m where m.set_id = s.id and m.job_id is null and m.left_out is null)
+    where s.finished_at is null and s.cancelled_at is null
+      and exists (select from private.placeable_members as m where m.set_id = s.id)
     order by s.org_id, s.type, s.options, s.created_by, s.created_by_label, s.created_at) as o order by random()
   loop
     v_left := least(50 - coalesce((v_used ->> v_set.org_id::pg_catalog.text)::integer, 0), 200 - v_count);

@@ -196,6 +196,7 @@ begin
   delete from private.state_versions as v where v.module_id = p_module and v.serial <= (
     select o.serial from private.state_versions as o where o.module_id = p_module order by o.serial desc offset 100
       limit 1);
+  perform private.note_outputs(p_module);
 end;
 $$;
 
@@ -397,22 +398,26 @@ language sql immutable set search_path = '' as $$
     then p_state #> '{deployment,resources}' else '[]' end) as r (resource)
 $$;
 
--- The outputs in a state; a sensitive one is named, never told.
+-- The outputs in a state, with their values.
+create function private.read_outputs(p_state jsonb) returns table (name text, value jsonb, is_secret boolean)
+language sql immutable set search_path = '' as $$
+  -- Whatever is not plainly said to be open is kept back.
+  select t.key, t.value -> 'value' as value, coalesce(t.value -> 'sensitive', 'false') <> 'false' as is_secret
+  from jsonb_each(case when jsonb_typeof(p_state -> 'outputs') = 'object' then p_state -> 'outputs'
+    else '{}' end) as t
+  union all
+  -- This key is how Pulumi marks an encrypted value.
+  select p.key, p.value, p.value::pg_catalog.text like '%4dabf18193072939515e22adb298388d%'
+  from jsonb_path_query_first(p_state, '$.deployment.resources[*] ? (@.type == "pulumi:pulumi:Stack").outputs') as s,
+    jsonb_each(case when jsonb_typeof(s) = 'object' then s else '{}' end) as p
+$$;
+
+-- The outputs in a state as members see them; a sensitive one has a name and no value.
 create function private.state_outputs(p_state jsonb) returns jsonb
 language sql immutable set search_path = '' as $$
-  select coalesce(jsonb_object_agg(o.key, jsonb_build_object('sensitive', o.is_secret, 'value',
+  select coalesce(jsonb_object_agg(o.name, jsonb_build_object('sensitive', o.is_secret, 'value',
     case when not o.is_secret then o.value end)), '{}')
-  from (
-    -- Whatever is not plainly said to be open is kept back.
-    select t.key, t.value -> 'value' as value, coalesce(t.value -> 'sensitive', 'false') <> 'false' as is_secret
-    from jsonb_each(case when jsonb_typeof(p_state -> 'outputs') = 'object' then p_state -> 'outputs'
-      else '{}' end) as t
-    union all
-    -- This key is how Pulumi marks an encrypted value.
-    select p.key, p.value, p.value::pg_catalog.text like '%4dabf18193072939515e22adb298388d%'
-    from jsonb_path_query_first(p_state, '$.deployment.resources[*] ? (@.type == "pulumi:pulumi:Stack").outputs') as s,
-      jsonb_each(case when jsonb_typeof(s) = 'object' then s else '{}' end) as p
-  ) as o
+  from private.read_outputs(p_state) as o
 $$;
 
 create function private.state_resources(p_module uuid, p_search text default '') returns jsonb
@@ -682,7 +687,9 @@ begin
   join public.organizations as o on o.id = r.org_id and o.slug = p_org
   join public.modules as m on m.org_id = r.org_id and m.path = p_path and m.deleted_at is null
   where r.id = v_reader and (m.id = v_reader or exists (
-    select from public.output_grants as g where g.module_id = m.id and g.reader_id = v_reader));
+    select from public.output_grants as g where g.module_id = m.id and g.reader_id = v_reader
+    union all
+    select from public.module_bindings as b where b.producer_id = m.id and b.consumer_id = v_reader));
   if v_module is null then
     perform private.fail('RY403', format('This job may not read the outputs of "%s".', p_path),
       format('An admin grants it: runyard modules grant %s --to %s.', p_path,

@@ -383,10 +383,14 @@ begin
       or exists (select from public.provision_jobs as j where j.module_id = v_module.id
         and j.status = 'AWAITING_APPROVAL')
       or exists (select from private.states as s where s.module_id = v_module.id)
-      or exists (select from private.kept_states as k where k.module_id = v_module.id);
+      or exists (select from private.kept_states as k where k.module_id = v_module.id)
+      or exists (select from public.module_dependencies as d where d.producer_id = v_module.id);
     update public.modules set deleted_at = now() where id = v_module.id;
+    delete from public.module_dependencies where consumer_id = v_module.id;
     delete from public.groups as g where g.id = v_module.group_id and g.description = '' and g.hooks = '{}'
-      and g.env = '{}' and not exists (select from public.modules as m where m.group_id = g.id and m.deleted_at is null)
+      and not exists (select from public.variables as v where v.org_id = g.org_id and v.path = g.path
+        and v.ended_at is null)
+      and not exists (select from public.modules as m where m.group_id = g.id and m.deleted_at is null)
       and not exists (select from public.groups as c where c.org_id = g.org_id and starts_with(c.path, g.path || '/'))
       and not exists (select from public.worker_assignments as a where a.org_id = g.org_id and a.path = g.path);
     perform private.audit(v_module.org_id, 'module.deleted', 'module', v_module.id::pg_catalog.text, v_module.path,
@@ -411,6 +415,9 @@ begin
     select o.job_id, o.attempt, o.name from private.artifacts as o where o.created_at < now() - interval '30 days'
     order by o.created_at limit 200);
   delete from private.uploads where created_at < now() - interval '1 hour';
+  -- Plans expire after the same time; names and versions stay as long as jobs do.
+  update public.variables set value = null where ended_at < now() - interval '30 days' and value is not null;
+  delete from public.variables where ended_at < now() - interval '430 days';
   delete from public.job_sets where finished_at < now() - interval '90 days';
   delete from public.deliveries where finished_at < now() - interval '30 days';
   -- Stored by a person: the text is among the versions of the state.
@@ -486,6 +493,22 @@ $$;
 
 -- One part of the sweep, named as its answer names it. A part that fails or takes too long must not keep the others
 -- from running: it is undone alone, and the next sweep tries again.
+-- Deletes the jobs of removed organisations, some at a time, and then the organisation with all that is left of it.
+create function private.delete_organizations() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_jobs bigint[] := array(
+    select j.id from public.organizations as o join public.provision_jobs as j on j.org_id = o.id
+    where o.deleted_at is not null limit 1000);
+begin
+  delete from public.job_events as e where e.job_id = any (v_jobs);
+  delete from public.provision_jobs as j where j.id = any (v_jobs);
+  delete from public.organizations as o where o.deleted_at is not null and not exists (
+    select from public.provision_jobs as j where j.org_id = o.id);
+  return cardinality(v_jobs);
+end;
+$$;
+
 create function private.sweep_part(p_name text) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -508,6 +531,7 @@ begin
       then private.delete_old_logs() else 0 end)
     when 'slimmed_jobs' then to_jsonb(private.slim_old_jobs())
     when 'deleted_jobs' then to_jsonb(private.delete_old_jobs())
+    when 'deleted_organizations' then to_jsonb(private.delete_organizations())
     when 'rolled_hours' then to_jsonb(private.roll_up())
     when 'forgotten_instances' then to_jsonb(private.forget_instances())
     when 'removed_modules' then to_jsonb(private.remove_temporary_modules())
@@ -538,8 +562,8 @@ begin
   -- Housekeeping that fails is tried again in five minutes.
   foreach v_part in array array['scheduled', 'placed', 'rollouts', 'woken']
     || case when private.is_due('housekeeping', interval '5 minutes') then array['removed_rows', 'dropped_log_days',
-      'deleted_log_chunks', 'slimmed_jobs', 'deleted_jobs', 'rolled_hours', 'forgotten_instances', 'removed_modules',
-      'forgotten_lanes'] else '{}' end loop
+      'deleted_log_chunks', 'slimmed_jobs', 'deleted_jobs', 'deleted_organizations', 'rolled_hours',
+      'forgotten_instances', 'removed_modules', 'forgotten_lanes'] else '{}' end loop
     v_done := v_done || private.sweep_part(v_part);
   end loop;
   -- A sweep in which leases, pauses or sessions failed is one that has not run.

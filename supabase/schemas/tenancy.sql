@@ -78,6 +78,7 @@ create table public.organizations (
   shared_runners public.shared_use not null default 'NONE_AVAILABLE',
   maintenance_until timestamptz,
   maintenance_reason text check (length(maintenance_reason) <= 500),
+  deleted_at timestamptz,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now()
 );
@@ -91,6 +92,8 @@ comment on column public.organizations.can_approve_own_jobs is
 comment on column public.organizations.shared_runners is 'When its jobs may go to shared runners.';
 comment on column public.organizations.maintenance_until is
   'Until then no runner takes a job of it; what runs, finishes.';
+comment on column public.organizations.deleted_at is
+  'When an owner removed it. Nobody is a member since then; the sweep deletes its history in parts.';
 create trigger touch before update on public.organizations for each row execute function private.touch_updated_at();
 
 create table public.memberships (
@@ -176,11 +179,13 @@ select
   v.verb,
   v.least_role::public.member_role
 from (values
-  ('organization.read', 'viewer'), ('organization.update', 'owner'), ('organization.maintain', 'admin'),
+  ('organization.read', 'viewer'), ('organization.update', 'owner'), ('organization.delete', 'owner'),
+  ('organization.maintain', 'admin'),
   ('member.manage', 'admin'), ('member.own', 'owner'), ('audit.read', 'admin'), ('account.manage', 'admin'),
   ('identity.manage', 'admin'), ('group.write', 'operator'), ('group.delete', 'admin'),
   ('module.read', 'viewer'), ('module.write', 'operator'), ('module.guard', 'admin'), ('module.delete', 'admin'),
-  ('module.lock', 'operator'), ('job.read', 'viewer'), ('job.comment', 'viewer'), ('job.run', 'operator'),
+  ('module.lock', 'operator'), ('variable.write', 'operator'), ('variable.enforce', 'admin'),
+  ('job.read', 'viewer'), ('job.comment', 'viewer'), ('job.run', 'operator'),
   ('job.cancel', 'operator'), ('job.approve', 'operator'), ('job.resolve', 'operator'), ('job.destroy', 'admin'),
   ('state.read', 'viewer'), ('state.text', 'admin'), ('state.write', 'admin'),
   ('runner.read', 'viewer'), ('runner.operate', 'operator'), ('runner.manage', 'admin'),
@@ -432,6 +437,48 @@ comment on function private.update_organization is
   'Changes an organisation''s name, how long it keeps logs, whether people may approve their own jobs. Owners.';
 grant execute on function private.update_organization to authenticated;
 
+-- Refuses to remove an organisation that still has something of its own.
+create function private.refuse_contents(p_org uuid) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_modules bigint := (select count(*) from public.modules where org_id = p_org and deleted_at is null);
+  v_runners bigint := (select count(*) from public.workers where org_id = p_org and removed_at is null);
+begin
+  if v_modules + v_runners > 0 then
+    perform private.fail('RY409',
+      format('The organisation still has modules (%s) or runners (%s).', v_modules, v_runners),
+      'Remove them first. Destroy the infrastructure of a module before you remove it, or it stays without a state.');
+  end if;
+end;
+$$;
+
+create function private.delete_organization(p_org uuid, p_confirm_slug text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_org public.organizations;
+begin
+  perform private.need('organization.delete', p_org);
+  select * into v_org from public.organizations where id = p_org;
+  if p_confirm_slug is distinct from v_org.slug then
+    perform private.fail('RY422', 'The short name does not match.',
+      format('Write "%s" to remove the organisation.', v_org.slug));
+  end if;
+  perform private.lock_routing(p_org, true);
+  perform private.refuse_contents(p_org);
+  -- The short name is free again at once.
+  update public.organizations set
+    deleted_at = now(), slug = 'deleted-' || left(replace(p_org::pg_catalog.text, '-', ''), 30)
+  where id = p_org;
+  update public.service_accounts set removed_at = now() where org_id = p_org and removed_at is null;
+  delete from public.invitations where org_id = p_org;
+  delete from public.memberships where org_id = p_org;
+  return to_jsonb(v_org);
+end;
+$$;
+comment on function private.delete_organization is
+  'Removes an organisation without modules and runners, with its short name as confirmation. Owners.';
+grant execute on function private.delete_organization to authenticated;
+
 create function private.my_organizations() returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
@@ -494,13 +541,12 @@ comment on function private.invite_member is
   'owners.';
 grant execute on function private.invite_member to authenticated;
 
-create function private.accept_invitation(p_invitation uuid, p_token_hash text) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+-- Finds an open invitation by its link's secret.
+create function private.lock_invitation(p_invitation uuid, p_token_hash text) returns public.invitations
+language plpgsql set search_path = '' as $$
 declare
   v_invitation public.invitations;
-  v_member public.memberships;
 begin
-  perform private.need_person();
   select i.* into v_invitation
   from public.invitations as i join private.invitation_tokens as t on t.invitation_id = i.id
   where i.id = p_invitation and t.token_hash = p_token_hash and i.accepted_at is null and i.revoked_at is null
@@ -510,6 +556,34 @@ begin
   if v_invitation.id is null then
     perform private.fail('RY404', 'This invitation is not valid, or no longer.', 'Ask for a new one.');
   end if;
+  return v_invitation;
+end;
+$$;
+
+create function private.invitation_offer(p_invitation uuid, p_token_hash text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_invitation public.invitations := private.lock_invitation(p_invitation, p_token_hash);
+begin
+  return jsonb_build_object('email', v_invitation.email, 'role', v_invitation.role,
+    'expires_at', v_invitation.expires_at,
+    'organization', (select o.name from public.organizations as o where o.id = v_invitation.org_id),
+    'invited_by', (select m.email from public.memberships as m
+      where m.org_id = v_invitation.org_id and m.user_id = v_invitation.invited_by));
+end;
+$$;
+comment on function private.invitation_offer is
+  'What an invitation offers to the person who has its link: organisation, role, address and inviter.';
+grant execute on function private.invitation_offer to service_role;
+
+create function private.accept_invitation(p_invitation uuid, p_token_hash text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_invitation public.invitations;
+  v_member public.memberships;
+begin
+  perform private.need_person();
+  v_invitation := private.lock_invitation(p_invitation, p_token_hash);
   if v_invitation.email <> lower(coalesce(private.jwt() ->> 'email', '')) then
     perform private.fail('RY403', 'This invitation is for another email address.',
       'Sign in with the address that was invited.');

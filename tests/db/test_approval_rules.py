@@ -239,17 +239,16 @@ def test_somebody_who_leaves_is_named(world: World, org: Organization) -> None:
 
 
 def test_a_changed_module_says_from_what_to_what(world: World, org: Organization) -> None:
-    module = org.module("a/b", approvals_required=1, inputs={"size": 1})
+    module = org.module("a/b", approvals_required=1)
     files = {"main.tf": "x" * 5000}
     org.owner.call(
         "update_module",
         p_module=module,
-        p_spec={"approvals_required": 0, "inputs": {"size": 2}, "description": "", "source": {"files": files}},
+        p_spec={"approvals_required": 0, "description": "", "source": {"files": files}},
     )
     ((_, detail),) = audited(world, org, "module.updated")
     changes = detail["changes"]
     assert changes["approvals_required"] == {"from": 1, "to": 0}
-    assert changes["inputs"] == {"from": {"size": 1}, "to": {"size": 2}}
-    assert set(changes) == {"approvals_required", "inputs", "source"}, "what stayed the same is not a change"
+    assert set(changes) == {"approvals_required", "source"}, "what stayed the same is not a change"
     assert changes["source"]["to"]["bytes"] > 5000, "what is large is named by its size and its digest"
     assert len(changes["source"]["to"]["sha256"]) == 64

@@ -95,7 +95,7 @@ def test_what_was_planned_is_what_is_applied(world: World, org: Organization) ->
     waiting = apply_of(world, planned)
     org.owner.call("approve_job", p_job=waiting["id"], p_decision="reject")
     for job in (waiting, world.job(org.enqueue("a/b", "APPLY", plan_job_id=planned))):
-        assert job["payload"]["module"]["inputs"] == {"v": 1}
+        assert world.given(job["id"]) == {"v": 1}
         assert job["payload"]["module"]["source"]["commit"] == "c" * 40
 
 

@@ -219,7 +219,7 @@ def test_a_plan_with_changes_is_followed_by_its_apply(world: World, org: Organiz
     runner.finish(job, p_plan_summary={"has_changes": True})
     apply = runner.claim_one()
     assert (apply["type"], apply["plan_job_id"]) == ("APPLY", plan)
-    assert apply["payload"]["module"]["inputs"] == {"v": 1}
+    assert world.given(apply["id"]) == {"v": 1}
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_a_retry_is_a_new_job_with_the_same_payload(world: World, org: Organizat
         0,
         None,
     )
-    assert row["payload"]["module"]["inputs"] == {"v": 1}
+    assert world.given(row["id"]) == {"v": 1}
     assert world.status(job_id) == "FAILED"
 
 

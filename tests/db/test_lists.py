@@ -322,3 +322,18 @@ def test_an_explanation_names_the_best_few_and_counts_the_rest(fleet: Organizati
     counts = {each["reason_code"]: each["count"] for each in answer["counts"]}
     assert sum(counts.values()) == 1201
     assert counts["ok"] == 1
+
+
+def test_the_runners_of_a_path_come_in_the_order_they_are_tried(world: World) -> None:
+    org = world.organization()
+    org.module("a/b/c")
+    near, far, everywhere, elsewhere = (org.worker(name) for name in ("near", "far", "everywhere", "elsewhere"))
+    for worker in (near, far, elsewhere):
+        org.owner.call("update_worker", p_worker=worker, p_options={"is_assigned_to_all_modules": False})
+    for worker, path in ((near, "a/b"), (near, "a"), (far, "a")):
+        org.owner.call("assign_worker", p_worker=worker, p_path=path)
+    org.owner.call("update_worker", p_worker=everywhere, p_options={"is_assigned_to_all_modules": True})
+    found = org.owner.call("path_runners", p_org=org.id, p_path="a/b")
+    own = [row for row in found["rows"] if not row["is_shared"]]
+    assert [(row["name"], row["path"]) for row in own] == [("near", "a/b"), ("far", "a"), ("everywhere", None)]
+    assert found["total"] == len(found["rows"])

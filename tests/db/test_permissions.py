@@ -69,6 +69,8 @@ def ask_for_an_apply(org: Organization) -> int:
 def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], unapproved: int) -> dict[str, Any]:
     """One of everything, by the name of the argument that asks for it."""
     org.owner.call("grant_outputs", p_module=org.modules["a/c"], p_reader=org.modules["a/b"])
+    ends = {"p_consumer": org.modules["a/c"], "p_producer": org.modules["a/b"]}
+    org.owner.call("set_dependency", **ends, p_options={"bindings": {"x": "y"}})
     identity = org.cloud_identity()
     trust = {"name": "sa", "trusts": [{"issuer": "https://i.example", "audience": "x", "bound_claims": {"sub": "ci"}}]}
     account = org.owner.call("create_service_account", p_org=org.id, p_spec=trust)["id"]
@@ -90,10 +92,13 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
     org.owner.call("set_update_policy", p_org=org.id, p_spec={"mode": "OFF"})
     spec = {"kind": "custom", "name": "registry", "audience": "x"}
     attached = org.owner.call("attach_identity", p_org=org.id, p_path="a", p_spec=spec)["id"]
+    set_here = [{"kind": "input", "name": "size", "value": 1}]
+    variable = org.owner.call("set_variables", p_org=org.id, p_path="a", p_variables=set_here)[0]["id"]
     keep = {"p_job": job["id"], "p_attempt": 1, "p_number": 1, "p_body": '{"serial": 3}'}
     holder.call("worker_state_keep", **keep)
     kept = org.owner.call("kept_states", p_job=job["id"])[0]["id"]
     return {
+        **ends,
         "p_org": org.id,
         "p_worker": holder.worker_id,
         "p_module": org.modules["a/c"],
@@ -103,6 +108,7 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
         "p_identity": identity,
         "p_cloud_identity": identity,
         "p_job_identity": attached,
+        "p_variable": variable,
         "p_account": account,
         "p_invitation": invitation,
         "p_rollout": rollout,
@@ -155,6 +161,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "create_notification_rule": {"p_spec": RULE},
     "create_schedule": {"p_spec": {"path": "a", "type": "PLAN", "cron": "0 2 * * *"}},
     "delete_module": {"p_confirm_name": "c"},
+    "delete_organization": {"p_confirm_slug": "c"},
+    "path_runners": {"p_path": "a"},
     "device_login": {"p_user_code": "BCDFGHJK"},
     "deploy_worker": {"p_name": "new", "p_region": "eu-west-1"},
     "enqueue_job": {"p_type": "PLAN"},
@@ -165,6 +173,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "invite_member": {"p_email": "h@example.org", "p_role": "viewer", "p_token_hash": sha256("x")},
     "lock_module": {"p_reason": "x"},
     "open_worker_session": {"p_instance": "one", "p_boot_id": str(uuid.uuid4())},
+    "preview_variables": {"p_path": "a"},
     "preview_schedule": {"p_cron": "0 2 * * *"},
     "publish_release": {"p_spec": {"version": "3.0.0"}},
     "rate_limit": {"p_key": "x", "p_limit": 1, "p_window_seconds": 1},
@@ -182,10 +191,13 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "set_shared_runners": {"p_use": "NEVER"},
     "set_shared_worker": {"p_name": "s", "p_action": "drain"},
     "set_update_policy": {"p_spec": {"mode": "NOW"}},
+    "set_variables": {"p_path": "a", "p_variables": [{"kind": "input", "name": "n", "value": 1}]},
     "set_worker_disabled": {"p_disabled": True},
+    "invitation_offer": {"p_token_hash": sha256("wrong")},
     "start_device_login": {"p_device_hash": sha256("d"), "p_user_code": "BCDFGHJK", "p_program": "x"},
     "take_device_login": {"p_device_hash": sha256("d")},
     "use_personal_token": {"p_token_hash": sha256("t")},
+    "replace_dependencies": {"p_path": "a", "p_dependencies": []},
     "start_set": {"p_type": "PLAN", "p_path": "a"},
     "state_version": {"p_serial": 1},
     "unassign_worker": {"p_path": "a"},

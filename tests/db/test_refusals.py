@@ -172,7 +172,7 @@ PEOPLE: dict[str, tuple[str, str, Ask]] = {
         "A hook must be a script of at most 64 KiB.",
         module(hooks={"before_init": 1}),
     ),
-    "a variable with a hyphen": ("RY422", "A variable must have a name of letters", module(env={"A-B": "x"})),
+    "a variable with a hyphen": ("RY422", '"A-B" is not a valid env variable.', module(env={"A-B": "x"})),
     "a source from nowhere": ("RY422", 'A source of kind git needs "url".', module(source_kind="git", source={})),
     "a password in an address": (
         "RY422",
@@ -297,12 +297,12 @@ PEOPLE: dict[str, tuple[str, str, Ask]] = {
     "an instance with spaces": ("RY422", "An instance name has 1 to 100", open_session),
     "a long description": (
         "RY422",
-        "The description or the variables are too long.",
+        "The description is too long.",
         owner("upsert_group", p_path="a", p_description="x" * 2001),
     ),
     "long variables of a group": (
         "RY422",
-        "The description or the variables are too long.",
+        '"A" is not a valid env variable.',
         owner("upsert_group", p_path="a", p_env={"A": "x" * 65536}),
     ),
     "a pin to nobody": (

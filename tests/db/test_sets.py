@@ -275,7 +275,7 @@ def test_what_is_no_set_is_refused(org: Organization) -> None:
     filled(org)
     org.group("empty")
     for job_type, path, options, code, words in [
-        ("APPLY", "pay", {}, "RY422", "A set plans its modules, or checks them for drift."),
+        ("OUTPUT", "pay", {}, "RY422", "A set plans, applies or destroys its modules, or checks them for drift."),
         ("PLAN", "nowhere", {}, "RY404", 'There is no module or group "nowhere".'),
         ("PLAN", "empty", {}, "RY409", "There is no module below this group."),
         ("PLAN", "pay", {"plan_job_id": 1}, "RY422", "Unknown option"),

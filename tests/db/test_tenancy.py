@@ -74,6 +74,15 @@ def test_an_invitation_needs_its_secret_and_its_address(world: World, org: Organ
         guest.call("accept_invitation", p_invitation=made["id"], p_token_hash=sha256("guess"))
     with refused("RY403", "This invitation is for another email address."):
         thief.call("accept_invitation", p_invitation=made["id"], p_token_hash=secret)
+    with refused("RY404"):
+        world.service.call("invitation_offer", p_invitation=made["id"], p_token_hash=sha256("guess"))
+    offer = world.service.call("invitation_offer", p_invitation=made["id"], p_token_hash=secret)
+    assert (offer["email"], offer["role"], offer["organization"]) == (
+        made["email"],
+        "viewer",
+        org.owner.one("select name from public.organizations where id = %s", org.id),
+    )
+    assert offer["invited_by"] == org.owner.email
     assert guest.call("accept_invitation", p_invitation=made["id"], p_token_hash=secret)["role"] == "viewer"
     with refused("RY404"):
         guest.call("accept_invitation", p_invitation=made["id"], p_token_hash=secret)
@@ -218,3 +227,27 @@ def test_the_first_organisation_of_an_installation_is_anybodys(database: Databas
     assert world.user().call("create_organization", p_name="First", p_slug="first-one")["slug"] == "first-one"
     with refused("RY403"):
         world.user().call("create_organization", p_name="Other", p_slug="other-one")
+
+
+def test_an_empty_organisation_is_deleted_by_its_owner_with_all_its_history(world: World) -> None:
+    org = world.organization()
+    module, worker = org.module("team/app"), org.worker("only")
+    slug = org.owner.one("select slug from public.organizations where id = %s", org.id)
+    gone = {"p_org": org.id, "p_confirm_slug": slug}
+    with refused("RY403"):
+        org.member("admin").call("delete_organization", **gone)
+    with refused("RY422", "The short name does not match."):
+        org.owner.call("delete_organization", p_org=org.id, p_confirm_slug="another")
+    with refused("RY409", "The organisation still has modules (1) or runners (1)."):
+        org.owner.call("delete_organization", **gone)
+    job = org.owner.call("enqueue_job", p_org=org.id, p_module=module, p_type="PLAN")["id"]
+    org.owner.call("cancel_job", p_job=job)
+    org.owner.call("delete_module", p_module=module, p_confirm_name="app")
+    org.owner.call("remove_worker", p_worker=worker)
+    org.owner.call("delete_organization", **gone)
+    with refused("RY404"):
+        org.owner.call("list_jobs", p_org=org.id)
+    assert org.owner.call("my_organizations") == []
+    world.owner.connection.execute("select private.delete_organizations()")
+    assert world.owner.one("select count(*) from public.organizations where id = %s", org.id) == 0
+    assert world.owner.one("select count(*) from public.provision_jobs where id = %s", job) == 0

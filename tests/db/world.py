@@ -316,6 +316,16 @@ class World:
         self.owner.connection.execute("update private.live_jobs set not_before_at = now() where job_id = %s", [job])
         self.sweep()
 
+    def given(self, job: int, kind: str = "input") -> dict[str, Any]:
+        """The values of the variables that a job was given."""
+        found = self.owner.rows(
+            "select v.name, v.value from private.job_variables as g join public.variables as v "
+            "on v.id = any (g.variables) where g.job_id = %s and v.kind = %s",
+            job,
+            kind,
+        )
+        return dict(found)
+
     def sweep(self) -> dict[str, Any]:
         answer: dict[str, Any] = self.service.call("sweep")
         return answer

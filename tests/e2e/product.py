@@ -169,4 +169,5 @@ def deltas(answers: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 def redirects(answers: list[dict[str, Any]]) -> list[str]:
     """Name where the server sends the tab."""
     events = [event for answer in answers for event in answer.get("events") or []]
-    return [event["payload"]["path"] for event in events if event["name"] == "_redirect"]
+    ways = [event["payload"]["path"] for event in events if event["name"] == "_redirect"]
+    return ways + ["/login?ended=1" for event in events if "signInAgain" in str(event["payload"])]

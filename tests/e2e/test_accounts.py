@@ -123,12 +123,13 @@ def test_somebody_new_is_invited_and_may_do_what_their_role_says(product: Produc
 
     guest.goto(link)
     guest.wait_for_url(lambda url: "#" not in url)
-    guest.get_by_role("button", name="Accept the invitation").click()
-    guest.wait_for_url(re.compile("/login"))
-    guest.get_by_role("link", name="Create account").click()
-    expect(guest.get_by_role("heading", name="Create account")).to_be_visible()
-    fill_in(guest, email, PASSWORD, "Create account")
-    guest.get_by_role("button", name="Accept the invitation").click()
+    offer = f"{email} is invited by {owner.email} to join {owner.org_name} as viewer."
+    expect(guest.get_by_text(offer).locator("visible=true")).to_be_visible()
+    assert findings(guest) == []
+    guest.get_by_label("Choose a password").fill("short")
+    guest.get_by_role("button", name="Create account and join").click()
+    guest.get_by_label("Choose a password").fill(PASSWORD)
+    guest.get_by_role("button", name="Create account and join").click()
     guest.wait_for_url(FLEET)
 
     expect(guest.get_by_role("button", name=re.compile(owner.org_name))).to_be_visible()
@@ -152,6 +153,7 @@ def test_where_i_am_signed_in_is_listed_and_another_browser_is_signed_out(
     person, page, elsewhere = product.person("browsers"), browse(), browse()
     sign_in(page, person)
     sign_in(elsewhere, person)
+    elsewhere.goto("/dashboard/jobs")
     page.goto("/dashboard/account")
     rows, asked = page.get_by_test_id("session"), page.get_by_role("alertdialog")
     expect(rows).to_have_count(2)
@@ -169,10 +171,11 @@ def test_where_i_am_signed_in_is_listed_and_another_browser_is_signed_out(
     assert findings(page) == []
     asked.get_by_role("button", name="Sign out").click()
     expect(rows).to_have_count(1)
-    # Its open page goes by itself.
+    # Its open page goes by itself, gives the reason, and comes back.
     elsewhere.wait_for_url(re.compile("/login"), timeout=LATER)
-
-    sign_in(elsewhere, person)
+    expect(elsewhere.get_by_text("Your session has ended.")).to_be_visible()
+    fill_in(elsewhere, person.email, person.password, "Sign in")
+    elsewhere.wait_for_url(re.compile("/dashboard/jobs"))
     page.reload()
     expect(rows).to_have_count(2)
     page.get_by_role("button", name="Sign out all others").click()
@@ -190,8 +193,9 @@ def test_an_invitation_is_for_its_address_only(product: Product, browse: Callabl
     sign_in(page, other)
     page.goto(link)
     page.get_by_role("button", name="Accept the invitation").click()
-    expect(page.locator("[data-problem]")).to_be_visible()
-    expect(page.locator("[data-problem]")).to_contain_text(re.compile(r"\w"))
+    problem = page.locator("form[data-auth=accept] [data-problem]")
+    expect(problem).to_be_visible()
+    expect(problem).to_contain_text("This invitation is for another email address.")
     assert product.sql("select count(*) from memberships where org_id = %s", owner.org_id) == [(1,)]
 
 
@@ -203,8 +207,25 @@ def test_a_link_that_lacks_a_part_invites_nobody(browse: Callable[[], Page]) -> 
         expect(incomplete).to_be_visible()
         expect(accept).to_be_hidden()
     page.goto("/invite#9f0c.token")
-    expect(accept).to_be_visible()
+    expect(page.get_by_text("This invitation is not valid, or no longer.").locator("visible=true")).to_be_visible()
+    expect(accept).to_be_hidden()
     expect(incomplete).to_be_hidden()
+
+
+def test_an_invited_person_with_an_account_signs_in_and_accepts(product: Product, browse: Callable[[], Page]) -> None:
+    owner, known = product.person("host"), product.person("known")
+    host, page = browse(), browse()
+    sign_in(host, owner)
+    page.goto(invite(host, known.email, "Operator"))
+    page.get_by_label("Choose a password").fill(PASSWORD)
+    page.get_by_role("button", name="Create account and join").click()
+    problem = page.locator("form[data-auth=join] [data-problem]")
+    expect(problem).to_contain_text(f"{known.email} has an account already.")
+    page.get_by_role("link", name="Sign in").click()
+    fill_in(page, known.email, known.password, "Sign in")
+    page.get_by_role("button", name="Accept the invitation").click()
+    page.wait_for_url(FLEET)
+    expect(page.get_by_role("button", name=re.compile(owner.org_name))).to_be_visible()
 
 
 @pytest.fixture
@@ -270,3 +291,25 @@ def test_another_organisation_is_a_click_away_and_nothing_of_the_first_stays(
     expect(there).to_be_visible()
     product.runner(Person(person.email, person.password, str(second["id"]), slug, person.token), "live-here-too")
     expect(page.get_by_role("link", name="live-here-too")).to_be_visible()
+
+
+def test_an_owner_deletes_an_empty_organisation_and_its_name_is_free(
+    product: Product, browse: Callable[[], Page]
+) -> None:
+    owner, page = product.person("closing"), browse()
+    runner = product.runner(owner, "last-one")
+    sign_in(page, owner)
+    page.goto("/dashboard/settings/organisation")
+    slug = str(product.sql("select slug from organizations where id = %s", owner.org_id)[0][0])
+    page.get_by_role("button", name="Delete organisation…").click()
+    asked = page.get_by_role("alertdialog")
+    delete = asked.get_by_role("button", name="Delete organisation")
+    expect(delete).to_be_disabled()
+    asked.get_by_label(re.compile("to confirm")).fill(slug)
+    assert findings(page) == []
+    delete.click()
+    expect(page.get_by_text("The organisation still has modules (0) or runners (1).")).to_be_visible()
+    product.sql("update workers set removed_at = now() where id = %s", runner["id"])
+    delete.click()
+    page.wait_for_url(re.compile("/welcome"))
+    assert product.sql("select count(*) from organizations where slug = %s", slug) == [(0,)]

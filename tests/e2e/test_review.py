@@ -204,6 +204,31 @@ def test_a_module_shows_what_its_state_holds_and_who_locks_it(
         assert settled(page).evaluate(RAIL_BESIDE), f"a rail beside tables that fit, {width} px"
 
 
+def test_runners_are_assigned_and_added_on_a_group_s_page(
+    product: Product, owner: Person, open_as: Callable[[Person], Page]
+) -> None:
+    make_module(product, owner, "near/by/one")
+    product.runner(owner, "for-near")
+    page = open_as(owner)
+    page.goto("/dashboard/modules?path=near/by")
+    runners = page.get_by_test_id("group-runners")
+    page.get_by_label("Runner to assign").fill("for-n")
+    expect(page.locator("#group-runner-names option[value=for-near]")).to_have_count(1)
+    page.get_by_label("Runner to assign").fill("nobody")
+    runners.get_by_role("button", name="Assign", exact=True).click()
+    expect(page.get_by_text("There is no runner “nobody”.")).to_be_visible()
+    page.get_by_label("Runner to assign").fill("for-near")
+    runners.get_by_role("button", name="Assign", exact=True).click()
+    row = runners.get_by_role("listitem").filter(has_text="for-near")
+    expect(row).to_contain_text("Assigned to near/by.")
+    row.get_by_role("button", name="Unassign for-near").click()
+    expect(row).to_have_count(0)
+
+    runners.get_by_role("link", name="Add runner here").click()
+    sheet = page.get_by_role("dialog")
+    expect(sheet.get_by_text("near/by")).to_be_visible()
+
+
 def test_a_group_shows_who_serves_it_and_plans_all_of_it(
     product: Product, owner: Person, runner: ScriptedRunner, open_as: Callable[[Person], Page]
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from worker.enums import CancelKind, JobType
+from worker.enums import CancelKind, JobType, VariableKind
 from worker.errors import Retryable
 
 Kind = TypeVar("Kind")
@@ -62,6 +62,13 @@ class Cancellation(Reply):
     attempt: int
     kind: CancelKind
     reason: str | None = None
+
+
+class BoundValues(Reply):
+    """Values of inputs that are outputs of other modules, and which of them are sensitive."""
+
+    values: dict[str, Any] = Field(default_factory=dict, repr=False)
+    sensitive: tuple[str, ...] = ()
 
 
 class JobRef(Reply):
@@ -155,6 +162,21 @@ class IssuedTokens(Reply):
     def secrets(self) -> list[str]:
         """The tokens themselves."""
         return [each.token for each in self.tokens]
+
+
+class GivenVariable(Reply):
+    """One variable of a job."""
+
+    kind: VariableKind
+    name: str
+    value: Any = None
+    is_hcl: bool = False
+
+
+class GivenVariables(Reply):
+    """The variables that a job was given when it was enqueued."""
+
+    variables: list[GivenVariable]
 
 
 class StateReply(Reply):

@@ -7,9 +7,12 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from worker.api.replies import (
+    BoundValues,
     ClaimReply,
     Document,
     FinishReply,
+    GivenVariable,
+    GivenVariables,
     HeartbeatReply,
     IssuedTokens,
     JobRef,
@@ -110,6 +113,10 @@ class Server:
         arguments = {**_which(ref), "p_body": body, "p_lock_id": lock_id}
         await _repeat(seconds, lambda: self._ask(Document, "worker_state_put", arguments))
 
+    async def bound_values(self, ref: JobRef) -> BoundValues:
+        """Read the values of the module's bound inputs."""
+        return await retry_for(STATE_SECONDS, lambda: self._ask(BoundValues, "worker_bound_values", _which(ref)))
+
     async def keep_state(self, ref: JobRef, number: int, body: str, written_at: str, why: str) -> None:
         """Hand over a state that the server does not store by itself any more, for a person to decide about."""
         arguments = {**_which(ref), "p_number": number, "p_body": body, "p_written_at": written_at, "p_reason": why}
@@ -145,6 +152,11 @@ class Server:
         body = {"job": {"id": ref.job, "attempt": ref.attempt}, "engine": True}
         reply = await self._transport.function("worker-session", body, is_authorised=True)
         return str(reply["access_token"])
+
+    async def variables(self, ref: JobRef) -> list[GivenVariable]:
+        """Get the job's inputs, environment and files: the claim carries no values."""
+        reply = await retry_for(STATE_SECONDS, lambda: self._ask(GivenVariables, "worker_variables", _which(ref)))
+        return reply.variables
 
     async def has_identities(self, ref: JobRef) -> bool:
         """Check whether the job has identities: most have none, and need no token."""

@@ -40,7 +40,6 @@ class GroupSpec(_Part):
     """What the module's groups hand down, nearest over farther."""
 
     hooks: dict[str, Any] = Field(default_factory=dict)
-    env: dict[str, Any] = Field(default_factory=dict)
 
 
 class ModuleSpec(_Part):
@@ -55,8 +54,7 @@ class ModuleSpec(_Part):
     backend: StateHome | None = None
     source_kind: SourceKind
     source: dict[str, Any] = Field(default_factory=dict)
-    inputs: dict[str, Any] = Field(default_factory=dict)
-    env: dict[str, Any] = Field(default_factory=dict)
+    bindings: dict[str, str] = Field(default_factory=dict)
     extra_files: list[ExtraFile] = Field(default_factory=list)
     hooks: dict[str, Any] = Field(default_factory=dict)
 
@@ -77,10 +75,6 @@ class JobSpec(_Part):
     module: ModuleSpec
     group: GroupSpec = Field(default_factory=GroupSpec)
     options: Options = Field(default_factory=Options)
-
-    def variables(self) -> dict[str, Any]:
-        """The job's environment: the groups' variables, the module's over them."""
-        return {**self.group.env, **self.module.env}
 
     def scripts(self) -> Iterator[str]:
         """Every script that the job may run as a hook."""
@@ -114,5 +108,5 @@ def read_spec(job: ClaimedJob) -> JobSpec:
 
 
 def _without_nulls(part: Any) -> Any:
-    """Read an absent value as the default, one level deep: a null inside of inputs is a value."""
+    """Read an absent value as the default, one level deep."""
     return {key: value for key, value in part.items() if value is not None} if isinstance(part, dict) else part

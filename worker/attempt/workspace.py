@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from worker.api.replies import ClaimedJob, JobRef
+from worker.api.replies import BoundValues, ClaimedJob, JobRef
 from worker.attempt.context import JobContext
 from worker.attempt.control import JobControl
 from worker.attempt.output_watch import OutputWatch
 from worker.attempt.spec import JobSpec
+from worker.attempt.variables import JobVariables
 from worker.children.child import Command
 from worker.children.memory import STARVED, memory_kills
 from worker.errors import EngineKilled, JobFailed, RunnerUnfit, WorkerError
@@ -41,8 +42,10 @@ class Workspace:
     control: JobControl
     root: Path
     backend: StateBackend
+    variables: JobVariables = field(default_factory=JobVariables)
     env: dict[str, str] = field(default_factory=dict)
     work: Path = field(default_factory=Path)
+    bound: BoundValues = field(default_factory=BoundValues)
     plan_summary: dict[str, Any] | None = None
     # As the engine made it; the file of it is a copy for hooks.
     plan: bytes | None = field(default=None, repr=False)

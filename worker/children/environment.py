@@ -1,7 +1,8 @@
 """What a child sees of the runner's environment, and what a job may not set."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from worker.errors import JobFailed
 from worker.settings.passing import is_passed
@@ -60,15 +61,24 @@ def job_variables(requested: Mapping[str, object]) -> dict[str, str]:
     return values
 
 
-def sensitive_values(variables: Mapping[str, str]) -> list[str]:
-    """List the values whose names say that they are secrets."""
-    return [value for name, value in variables.items() if value and _SENSITIVE.search(name)]
+def sensitive_values(variables: Mapping[str, Any]) -> list[str]:
+    """List the texts in values whose names suggest secrets."""
+    return [text for name, value in variables.items() if _SENSITIVE.search(name) for text in _texts(value) if text]
 
 
 def search_path(additional: Iterable[object], environ: Mapping[str, str]) -> str:
     """Build the child's PATH: the operator's additional directories first."""
     own = environ.get("PATH") or "/usr/local/bin:/usr/bin:/bin"
     return ":".join([*map(str, additional), own])
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        # An HCL expression is a text in quotes.
+        yield from {value, value.strip('"')}
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _texts(inner)
 
 
 def _is_allowed(name: str) -> bool:

@@ -20,13 +20,14 @@ from worker.engines.rescue import errored_state, keep_errored_state
 from worker.engines.sealed_plan import SHA256, load_sealed, opened_plan, seal_plan, sealed_bytes
 from worker.enums import EngineName
 from worker.errors import WorkerError
-from worker.files.safe_writer import SafeWriter
 
 PLAN_ARTIFACT = "plan.tfplan"
 META_ARTIFACT = "plan.json"
-INPUTS_FILE = "runyard.auto.tfvars.json"
+# The engine reads *.auto.tfvars in the order of their names, and the last value counts: these come after the source's.
+INPUTS_FILE = "~runyard.auto.tfvars.json"
+EXPRESSIONS_FILE = "~runyard.auto.tfvars"
+BOUND_FILE = "~runyard-bound.auto.tfvars.json"
 LOCK_FILE = ".terraform.lock.hcl"
-_SMALL = 8 * 1024 * 1024
 _CHANGES = 2
 
 
@@ -40,11 +41,14 @@ class HclDriver:
 
     async def write_inputs(self, space: Workspace) -> None:
         """Write the variables."""
-        inputs = space.spec.module.inputs
-        if inputs:
-            with SafeWriter(space.work, most_bytes=_SMALL, most_files=1) as writer:
-                writer.write(INPUTS_FILE, json.dumps(inputs, ensure_ascii=False, indent=2).encode())
-        space.say(f"Inputs: {', '.join(sorted(inputs)) or 'none'}")
+        inputs, expressions = space.variables.inputs, space.variables.expressions
+        for name, values in ((INPUTS_FILE, inputs), (BOUND_FILE, space.bound.values)):
+            if values:
+                space.write(space.work / name, json.dumps(values, ensure_ascii=False, indent=2).encode())
+        if expressions:
+            lines = (f"{name} = {text}\n" for name, text in sorted(expressions.items()))
+            space.write(space.work / EXPRESSIONS_FILE, "".join(lines).encode())
+        space.say(f"Inputs: {', '.join(sorted({*inputs, *expressions})) or 'none'}")
 
     async def init(self, space: Workspace) -> None:
         """Choose the backend, then install providers and modules."""

@@ -60,6 +60,14 @@ def read_facts(folder: Path, *, is_tofu: bool, leave_out: Iterable[str] = ()) ->
     )
 
 
+def declared_variables(folder: Path, *, is_tofu: bool) -> set[str]:
+    """The variables that the code of one folder declares."""
+    blocks = [block for each in code_files(folder, is_tofu=is_tofu) for block in parse(each.name, _text_of(each))]
+    found = [block for block in blocks if block.kind == "variable"]
+    # In JSON the names are keys of one block.
+    return {name for block in found for name in block.labels or [inner.kind for inner in block.blocks]}
+
+
 def _backend(folder: Path, found: list[tuple[str, Block]]) -> tuple[str, str]:
     """The backend's kind and the file that names it; an engine without a backend block uses the state file beside the code."""
     for name, block in found:
@@ -98,13 +106,13 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
         place = found.end()
         kind = found.lastgroup or "sign"
         if kind == "quote":
-            start, place = place, _string_end(text, place)
+            start, place = place, string_end(text, place)
             yield "text", text[start : place - 1]
         elif kind != "skip":
             yield kind, found.group()
 
 
-def _string_end(text: str, place: int) -> int:
+def string_end(text: str, place: int) -> int:
     """The place after the closing quote; a template inside may have strings of its own."""
     while place < len(text) and text[place] != '"':
         if text.startswith(("$${", "%%{"), place):
@@ -120,7 +128,7 @@ def _template_end(text: str, place: int) -> int:
     depth = 1
     while place < len(text) and depth:
         if text[place] == '"':
-            place = _string_end(text, place + 1)
+            place = string_end(text, place + 1)
             continue
         depth += {"{": 1, "}": -1}.get(text[place], 0)
         place += 1

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from worker.logs.texts import texts_of
+
 MOST_RESOURCES = 2000
 _COUNTED = ("create", "update", "replace", "delete", "no_op")
 
@@ -56,24 +58,13 @@ def _change_secrets(change: Mapping[str, Any]) -> Iterator[str]:
 
 def _marked(value: Any, mark: Any) -> Iterator[str]:
     if mark is True:
-        yield from _texts(value)
+        yield from texts_of(value)
     elif isinstance(mark, dict) and isinstance(value, dict):
         for key, inner in mark.items():
             yield from _marked(value.get(key), inner)
     elif isinstance(mark, list) and isinstance(value, list):
         for item, inner in zip(value, mark, strict=False):
             yield from _marked(item, inner)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for inner in value.values():
-            yield from _texts(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _texts(inner)
 
 
 def _resource(change: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from worker.engines.pulumi_events import read_changes, read_summary
 from worker.engines.sealed_plan import SHA256, load_sealed, opened_plan, seal_plan, sealed_bytes
 from worker.engines.state_lock import lock_info
 from worker.enums import JobType
-from worker.errors import EngineKilled
+from worker.errors import EngineKilled, JobFailed
 
 STACK = "runyard"
 SETTINGS_FILE = f"Pulumi.{STACK}.yaml"
@@ -34,6 +34,11 @@ class PulumiDriver:
 
     async def write_inputs(self, space: Workspace) -> None:
         """Point Pulumi at a backend and a home of the job's own."""
+        if refused := sorted(space.variables.expressions):
+            raise JobFailed(
+                f"Pulumi has no HCL expressions: {', '.join(refused)}.", code="bad_variable",
+                hint="Set these inputs as JSON values.",
+            )  # fmt: skip
         for name in ("pulumi-state", "pulumi-home"):
             (space.root / name).mkdir(mode=0o700)
         space.env |= {
@@ -139,9 +144,10 @@ class PulumiDriver:
         """Nothing is left to do: the checkpoint was exported when the apply ended, however it ended."""
 
     async def _configure(self, space: Workspace) -> None:
-        for name, value in sorted(space.spec.module.inputs.items()):
+        for name, value in sorted({**space.variables.inputs, **space.bound.values}.items()):
             text = value if isinstance(value, str) else json.dumps(value)
-            words = [self._binary, "config", "set", name, "--plaintext", "--stack", STACK, *_QUIET]
+            kind = "--secret" if name in space.bound.sensitive else "--plaintext"
+            words = [self._binary, "config", "set", name, kind, "--stack", STACK, *_QUIET]
             before, space.env = space.env, {**space.env, _INPUT: text}
             try:
                 await space.run(["/bin/sh", "-c", _BY_INPUT, *words], what=f"pulumi config set {name}")

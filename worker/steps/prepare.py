@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from worker.attempt.variables import JobVariables
 from worker.attempt.workspace import Workspace
 from worker.children.environment import host_variables, job_variables, sensitive_values
 from worker.children.orphans import COOKIE_VARIABLE
@@ -25,6 +26,8 @@ async def prepare(space: Workspace) -> None:
             folder.mkdir(parents=True, mode=0o700)
     except OSError as error:
         raise no_directory(error) from error
+    space.variables = JobVariables.of(await space.context.server.variables(space.ref))
+    space.log.redactor.add(*space.variables.secrets())
     space.env = await build_environment(space)
     await give_identities(space)
     space.log.redactor.add(*sensitive_values(space.env), *space.backend.secrets)
@@ -71,7 +74,7 @@ async def build_environment(space: Workspace) -> dict[str, str]:
         **await server_token(space, discovery_host(context.settings)),
     }
     host = host_variables(context.environ, context.settings.engine.pass_environment)
-    return {**host, **job_variables(space.spec.variables()), **built_in}
+    return {**host, **job_variables(space.variables.env), **built_in}
 
 
 def write_cli_config(space: Workspace) -> Path:

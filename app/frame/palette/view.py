@@ -62,6 +62,7 @@ MORE: tuple[tuple[str, str, str, str, str, str], ...] = (
         (key, "settings-2", f"Settings: {name}", f"/dashboard/settings/{key}", "", "")
         for key, name in (
             ("members", "members, roles, invitations"),
+            ("variables", "variables"),
             ("cloud-identities", "cloud identities"),
             ("service-accounts", "service accounts"),
             ("schedules", "schedules"),

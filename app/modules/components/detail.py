@@ -10,19 +10,21 @@ from app.jobs.components.table import job_link, plan_counts
 from app.jobs.state.run import RunState
 from app.jobs.view.state_versions import Version
 from app.modules.components.contents import history_chart, locks, outputs, resources, source_files
+from app.modules.components.dependencies import changed_note, dependencies
 from app.modules.components.grants import output_readers
 from app.modules.components.rail import beside_rail
 from app.modules.state.actions import ModuleActionState
 from app.modules.state.contents import ModuleContentsState
 from app.modules.state.form import ModuleFormState
 from app.modules.state.modules import HistoryRow, ModulesState
-from app.modules.view.module import InputView, Pair
+from app.modules.view.module import Pair
 from app.triggers.components.work import follow, path_schedules
 from app.ui.badges import job_badge, tag
 from app.ui.elements import DOWNLOAD, ago, clock_time, date, since
 from app.ui.icons import icon
 from app.ui.panel import link_button, menu_item
 from app.ui.table import cell, heads, table
+from app.variables.components.variables import path_variables
 
 Module = ModulesState.module
 
@@ -190,55 +192,17 @@ def _edit(label: str, name: str, event: Any = ModuleFormState.edit_module) -> rx
 
 
 def _source() -> rx.Component:
-    env = rx.cond(Module["env_names"].to(list[str]).length() > 0, Module["env_names"].to(list[str]).join(", "), "None")
     return rx.el.section(
         rx.el.div(rx.el.h2("Source"), rx.el.span(class_name="grow"), _edit("Edit", "pencil"), class_name="ry-ph"),
         rx.el.div(
             rx.el.dl(
                 rx.foreach(Module["source_rows"].to(list[Pair]), _pair),
-                rx.el.dt("Variables"),
-                rx.el.dd(env, class_name=rx.cond(env == "None", "mut", "ry-mono ry-breaks")),
                 class_name="ry-dl",
             ),
             class_name="ry-pb",
         ),
         class_name="ry-panel",
         aria_label="Source",
-    )
-
-
-def _input(each: rx.Var[InputView]) -> rx.Component:
-    return rx.el.tr(
-        cell(rx.el.span(each["name"], class_name="ry-mono"), class_name="n-a"),
-        cell(rx.el.span(each["value"], class_name="ry-mono ry-breaks"), class_name="n-c"),
-        role="row",
-    )
-
-
-def _inputs() -> rx.Component:
-    found = Module["inputs"].to(list[InputView])
-    table = rx.el.div(
-        rx.el.table(
-            heads(("Name", ""), ("Value", "")),
-            rx.el.tbody(rx.foreach(found, _input)),
-            class_name="ry-t cards ry-inputs",
-            role="table",
-            aria_label="Inputs",
-        ),
-        class_name="ry-tw",
-    )
-    none = rx.el.div("The module runs with its own defaults.", class_name="ry-pb mut")
-    return rx.el.section(
-        rx.el.div(
-            rx.el.h2("Inputs"),
-            rx.el.span(found.length(), class_name="mut num"),
-            rx.el.span(class_name="grow"),
-            _edit("Change", "pencil", ModuleFormState.edit_inputs),
-            class_name="ry-ph",
-        ),
-        rx.cond(found.length() > 0, table, none),
-        class_name="ry-panel",
-        aria_label="Inputs",
     )
 
 
@@ -376,10 +340,11 @@ def module_detail() -> rx.Component:
         _facts(),
         follow(Module["path"].to(str)),
         _drift_note(),
+        changed_note(),
         locks(),
         beside_rail(
             [_history()],
-            [outputs(), _inputs(), path_schedules(), output_readers()],
+            [outputs(), path_variables(Module["path"].to(str)), dependencies(), path_schedules(), output_readers()],
             [resources(), _source(), source_files(), _state()],
         ),
         class_name="ry-stack ry-detail",

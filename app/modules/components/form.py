@@ -240,17 +240,6 @@ def _module_fields() -> rx.Component:
         _where(),
         _source(),
         _engine(),
-        _section(
-            "Inputs",
-            _area(
-                "inputs",
-                "Values as JSON",
-                "Not for secrets: those belong on the runner.",
-                '{"region": "eu-west-1"}',
-                "6",
-            ),
-            _area("env", "Environment variables", "One NAME=value per line.", "TF_LOG=info", "3"),
-        ),
         _section("Extra files", _files("extra", State.extra)),
         _section("Hooks", _hooks()),
         _running(),
@@ -263,7 +252,6 @@ def _group_fields() -> rx.Component:
     return rx.fragment(
         rx.cond(State.is_new, new, fixed),
         _text("description", "Description", "What belongs here."),
-        _area("env", "Environment variables", "Every module below inherits them. One NAME=value per line.", "", "4"),
         _hooks(),
     )
 
@@ -272,7 +260,7 @@ def _head() -> rx.Component:
     about = rx.cond(
         State.kind == "group",
         "A group holds modules and what they inherit.",
-        "A module is what jobs act on: source, engine, inputs, state.",
+        "A module is what jobs act on: source, engine, variables, state.",
     )
     return sheet_head(State.title, about, State.set_open(False))
 

@@ -13,7 +13,8 @@ from app.triggers.components.work import follow, path_schedules, set_panels, wor
 from app.ui.badges import job_badge, runner_badge
 from app.ui.elements import ago
 from app.ui.icons import icon
-from app.ui.panel import titled_panel
+from app.ui.panel import link_button, titled_panel
+from app.variables.components.variables import path_variables
 
 Group = ModulesState.group
 
@@ -25,8 +26,16 @@ def _acts() -> rx.Component:
     new = rx.button(
         icon("plus"), "New module here", on_click=ModuleFormState.new_module, color_scheme="gray", high_contrast=True
     )
+    graph = link_button(
+        icon("waypoints"),
+        "Graph",
+        href="/dashboard/modules/graph?path=" + Group["path"].to(str),
+        size="2",
+        attrs={"data-testid": "group-graph"},
+    )
     remove = rx.button("Remove", on_click=ModuleActionState.ask("remove_group"), variant="surface", color_scheme="red")
     return rx.fragment(
+        graph,
         rx.cond(SessionState.can_operate, rx.fragment(edit, new), rx.fragment()),
         rx.cond(SessionState.can_admin & (Group["modules"].to(int) == 0), remove, rx.fragment()),
     )
@@ -40,6 +49,13 @@ def _list(label: str, items: rx.Var[list[str]], none: str) -> rx.Component:
 
 
 def _runner(runner: rx.Var[GroupRunner], at: rx.Var[int]) -> rx.Component:
+    unassign = rx.icon_button(
+        rx.icon("x", size=14),
+        on_click=GroupState.unassign(runner["id"].to(str)),
+        variant="ghost",
+        color_scheme="gray",
+        aria_label="Unassign " + runner["name"].to(str),
+    )
     return rx.el.li(
         rx.el.span(at + 1, class_name="ry-step num"),
         rx.el.div(
@@ -48,12 +64,37 @@ def _runner(runner: rx.Var[GroupRunner], at: rx.Var[int]) -> rx.Component:
             class_name="grow",
         ),
         runner_badge(runner["status"].to(str)),
+        rx.cond(SessionState.can_admin & runner["is_here"].to(bool), unassign, rx.fragment()),
         key=runner["id"],
     )
 
 
+def _assign() -> rx.Component:
+    """Assign a runner by its name, or add a new one for this group."""
+    name = rx.input(
+        name="runner",
+        required=True,
+        auto_complete="off",
+        placeholder="Runner's name",
+        on_change=GroupState.offer.debounce(200),
+        on_focus=GroupState.offer(""),
+        class_name="grow",
+        custom_attrs={"list": "group-runner-names", "aria-label": "Runner to assign"},
+    )
+    names = rx.el.datalist(
+        rx.foreach(GroupState.offered, lambda each: rx.el.option(value=each)), id="group-runner-names"
+    )
+    button = rx.button("Assign", type="submit", variant="surface", color_scheme="gray")
+    add = rx.link(
+        icon("plus"), "Add runner here", href="/dashboard/runners?add=" + Group["path"].to(str), class_name="ry-a"
+    )
+    return rx.form(name, names, button, add, on_submit=GroupState.assign, reset_on_submit=True, class_name="ry-foot")
+
+
 def _runners() -> rx.Component:
-    none = rx.el.div("No runner serves it. Assign one on its page, or add one.", class_name="ry-pb mut")
+    none = rx.el.div("No runner serves it. Assign one below, or add one.", class_name="ry-pb mut")
+    more = GroupState.runner_total - GroupState.runners.length()
+    rest = rx.el.div(rx.link(more, " more on the Runners page", href="/dashboard/runners"), class_name="ry-foot num")
     return rx.el.section(
         rx.el.div(rx.el.h2("Runners"), rx.el.span("in the order they are tried", class_name="mut"), class_name="ry-ph"),
         rx.cond(
@@ -61,6 +102,8 @@ def _runners() -> rx.Component:
             rx.el.ul(rx.foreach(GroupState.runners, _runner), class_name="ry-list"),
             none,
         ),
+        rx.cond(more > 0, rest, rx.fragment()),
+        rx.cond(SessionState.can_admin, _assign(), rx.fragment()),
         class_name="ry-panel",
         aria_label="Runners",
         custom_attrs={"data-testid": "group-runners"},
@@ -101,11 +144,7 @@ def _modules() -> rx.Component:
 
 
 def _inherited() -> rx.Component:
-    names = rx.el.dl(
-        _list("Variables", Group["env_names"].to(list[str]), "None"),
-        _list("Hooks", Group["hooks"].to(list[str]), "None"),
-        class_name="ry-dl",
-    )
+    names = rx.el.dl(_list("Hooks", Group["hooks"].to(list[str]), "None"), class_name="ry-dl")
     return titled_panel("Inherited by its modules", rx.fragment(), rx.el.div(names, class_name="ry-pb"))
 
 
@@ -122,6 +161,6 @@ def group_detail() -> rx.Component:
         ),
         follow(Group["path"].to(str)),
         set_panels(),
-        beside_rail([_runners(), _modules()], [path_schedules(), _inherited()]),
+        beside_rail([_runners(), _modules()], [path_variables(Group["path"].to(str)), path_schedules(), _inherited()]),
         class_name="ry-stack ry-detail",
     )

@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.frame.session import AppState, say_error
 from app.modules.state.modules import ModulesState, say_path
-from app.modules.view.form import FileRow, empty_form, env_lines, hook_fields, to_form
+from app.modules.view.form import FileRow, empty_form, hook_fields, to_form
 from app.project.errors import AppError
 from app.project.models import Filter, Query
 from app.ui.form import fields
@@ -79,11 +79,6 @@ class ModuleFormState(AppState, rx.State):
         return await self._new_module()
 
     @rx.event
-    async def edit_inputs(self) -> rx.event.EventSpec | None:
-        """Open the form of the module at its inputs."""
-        return await self._edit_module() or rx.call_script("window.runyard.focusIn('.ry-sheet [name=inputs]')")
-
-    @rx.event
     async def edit_module(self) -> rx.event.EventSpec | None:
         """Open the form of the module that is being looked at."""
         return await self._edit_module()
@@ -106,7 +101,7 @@ class ModuleFormState(AppState, rx.State):
         page = await self._page()
         self.is_new = True
         above = _group_here(page)
-        values = {"path": f"{above}/" if above else "", "description": "", "env": "", **hook_fields({})}
+        values = {"path": f"{above}/" if above else "", "description": "", **hook_fields({})}
         self._open("group", "New group", {"fields": values, "inline": [], "extra": []})
 
     @rx.event
@@ -118,7 +113,7 @@ class ModuleFormState(AppState, rx.State):
             return
         self.is_new = False
         values = {"path": str(row["path"]), "description": str(row.get("description") or "")}
-        values |= {"env": env_lines(row.get("env") or {}), **hook_fields(row.get("hooks") or {})}
+        values |= hook_fields(row.get("hooks") or {})
         self._open("group", f"Edit {row['path']}", {"fields": values, "inline": [], "extra": []})
 
     @rx.event
@@ -215,12 +210,10 @@ class ModuleFormState(AppState, rx.State):
     def _check_group(self, form: dict[str, str]) -> dict[str, Any] | None:
         errors: dict[str, str] = {}
         taken: dict[str, Any] = {"p_description": form.get("description", "").strip()[:500]}
-        rules = (("path", "p_path", fields.group_path), ("env", "p_env", fields.environment))
-        for key, name, rule in rules:
-            try:
-                taken[name] = rule(form.get(key, ""))
-            except Wrong as wrong:
-                errors[key] = str(wrong)
+        try:
+            taken["p_path"] = fields.group_path(form.get("path", ""))
+        except Wrong as wrong:
+            errors["path"] = str(wrong)
         hooks = {hook: form.get(f"hook:{hook}", "") for hook in HOOKS}
         taken["p_hooks"] = {hook: script for hook, script in hooks.items() if script.strip()}
         self.errors = errors

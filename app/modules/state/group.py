@@ -1,14 +1,15 @@
 """The group that was chosen: its runners and its modules."""
 
+from typing import Any
+
 import reflex as rx
 
-from app.frame.session import AppState
+from app.frame.session import AppState, say_error
 from app.modules.view import group as views
+from app.project.errors import AppError
 from app.project.models import Filter, Query, Row
 
-MOST_RUNNERS = 50
-MOST_ASSIGNMENTS = 1000
-_COLUMNS = "id,name,status,is_shared,is_disabled,is_assigned_to_all_modules"
+MOST_OFFERED = 20
 
 
 class GroupState(AppState, rx.State):
@@ -16,28 +17,56 @@ class GroupState(AppState, rx.State):
 
     path: str = ""
     runners: list[views.GroupRunner] = []
+    runner_total: int = 0
+    offered: list[str] = []
     modules: list[views.GroupModule] = []
     total: int = 0
     said: str = ""
 
-    async def _read(self, path: str) -> None:
-        """Read who serves the group; its modules are shown with the tree."""
-        self.path = path
-        org = await self._org_id()
-        above = ",".join(f'"{each}"' for each in views.prefixes(path))
-        mine = (Filter("org_id", "eq", org), Filter("path", "in", f"({above})"))
-        assigned = (await self._select("worker_assignments", Query(filters=mine, limit=MOST_ASSIGNMENTS))).rows
-        self._assign("runners", views.runners(path, await self._workers(org, assigned), assigned))
+    def _show_runners(self, path: str, rows: list[Row], total: int) -> None:
+        self._assign("path", path)
+        self._assign("runner_total", total)
+        self._assign("runners", [views.runner(row, path) for row in rows])
 
     def _show_modules(self, path: str, modules: list[Row], total: int) -> None:
         self._assign("total", total)
         self._assign("modules", views.modules(path, modules))
         self._assign("said", views.summary(modules, total))
 
-    async def _workers(self, org: str, assigned: list[Row]) -> list[Row]:
-        ids = ",".join(sorted({str(row["worker_id"]) for row in assigned})[:MOST_RUNNERS])
-        named = f",id.in.({ids})" if ids else ""
-        wanted = f"and(org_id.eq.{org},is_assigned_to_all_modules.is.true),is_shared.is.true{named}"
-        kept = (Filter("removed_at", "is", "null"),)
-        query = Query(columns=_COLUMNS, filters=kept, or_filter=wanted, order="name", limit=MOST_RUNNERS)
-        return (await self._select("workers", query)).rows
+    @rx.event
+    async def offer(self, text: str) -> rx.event.EventSpec | None:
+        """Offer the organisation's runners whose name has this in it."""
+        mine = (Filter("org_id", "eq", await self._org_id()), Filter("removed_at", "is", "null"))
+        like = Filter("name", "ilike", f"*{text[:100].replace('*', '')}*")
+        query = Query(columns="name", filters=(*mine, like), order="name", limit=MOST_OFFERED)
+        try:
+            rows = (await self._select("workers", query)).rows
+        except AppError as error:
+            return say_error(error)
+        served = {runner["name"] for runner in self.runners if runner["is_here"]}
+        self._assign("offered", [str(row["name"]) for row in rows if row["name"] not in served])
+        return None
+
+    @rx.event
+    async def assign(self, form: dict[str, Any]) -> rx.event.EventSpec:
+        """Let the runner of this name serve the group."""
+        name = str(form.get("runner", "")).strip()
+        mine = (Filter("org_id", "eq", await self._org_id()), Filter("removed_at", "is", "null"))
+        query = Query(columns="id", filters=(*mine, Filter("name", "eq", name)), limit=1)
+        try:
+            rows = (await self._select("workers", query)).rows
+            if not rows:
+                return rx.toast.error(f"There is no runner “{name}”.", description="Choose one of the list.")
+            await self._rpc("assign_worker", {"p_worker": rows[0]["id"], "p_path": self.path})
+        except AppError as error:
+            return say_error(error)
+        return rx.toast.success(f"{name} serves {self.path} now")
+
+    @rx.event
+    async def unassign(self, worker: str) -> rx.event.EventSpec:
+        """Let a runner no longer serve the group by an assignment of its own."""
+        try:
+            await self._rpc("unassign_worker", {"p_worker": worker, "p_path": self.path})
+        except AppError as error:
+            return say_error(error)
+        return rx.toast.success(f"No longer assigned to {self.path}")

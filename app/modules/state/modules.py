@@ -14,6 +14,7 @@ from app.jobs.view import state_versions as module_states
 from app.jobs.view.rows import JobRow, build_row
 from app.live.page import LivePage
 from app.modules.state.contents import ModuleContentsState
+from app.modules.state.dependencies import DependenciesState
 from app.modules.state.grants import ModuleGrantsState
 from app.modules.state.group import GroupState
 from app.modules.view import tree
@@ -50,11 +51,10 @@ class GroupView(TypedDict):
     path: str
     description: str
     hooks: list[str]
-    env_names: list[str]
     modules: int
 
 
-NO_GROUP: GroupView = {"id": "", "path": "", "description": "", "hooks": [], "env_names": [], "modules": 0}
+NO_GROUP: GroupView = {"id": "", "path": "", "description": "", "hooks": [], "modules": 0}
 
 
 class ModulesState(LivePage, rx.State):
@@ -101,10 +101,6 @@ class ModulesState(LivePage, rx.State):
             # Choosing a group that is open would fold it.
             self._opened = sorted({*self._opened, *tree.parents(str(group["path"]))} - {str(group["path"])})
             await self._choose_group(str(group["path"]))
-            await self._read_group()
-
-    async def _read_group(self) -> None:
-        await (await self.get_state(GroupState))._read(self.group["path"])
 
     async def _read_groups(self) -> None:
         query = Query(filters=(Filter("org_id", "eq", await self._org_id()),), order="path")
@@ -139,7 +135,8 @@ class ModulesState(LivePage, rx.State):
         if self.only_drift:
             searched["filters"] = {"drift": True}
         summary = live_query("list_modules", ("modules", "groups"), limit=1, **searched)
-        below = [_below_query(self.group["path"])] if self.group["path"] else []
+        group = self.group["path"]
+        below = [_below_query(group), _runners_query(group)] if group else []
         if self.search or self.only_drift:
             found = live_query("list_modules", TREE_TOPICS, limit=MOST_LISTED, pause_seconds=0.5, **searched)
             return summary, found, *below
@@ -165,6 +162,7 @@ class ModulesState(LivePage, rx.State):
         self._assign("state", module_states.build(await self._rpc("state_info", {"p_module": module_id})))
         await (await self.get_state(ModuleContentsState))._read(self._full)
         await (await self.get_state(ModuleGrantsState))._read(module_id)
+        await (await self.get_state(DependenciesState))._read(module_id, str(self._full["path"]))
         await self._read_history(module_id)
 
     async def _read_runners(self, mine: Filter) -> None:
@@ -212,11 +210,16 @@ class ModulesState(LivePage, rx.State):
         if self._full and not changed.is_everything and self._concerns(jobs, changed):
             await self._read_module(str(self._full["id"]))
         await self._show_tree(store)
-        held = store.live_queries.held(_below_query(self.group["path"])) if self.group["path"] else None
-        if held is not None:
-            (await self.get_state(GroupState))._show_modules(self.group["path"], held.rows(), held.answer["total"])
+        await self._show_group(store, self.group["path"])
         if self._full:
             self._assign("module", build_view(self._full, self._workers, self._assignments))
+
+    async def _show_group(self, store: OrgStore, path: str) -> None:
+        modules, runners = (store.live_queries.held(query(path)) for query in (_below_query, _runners_query))
+        if path and modules is not None:
+            (await self.get_state(GroupState))._show_modules(path, modules.rows(), modules.answer["total"])
+        if path and runners is not None:
+            (await self.get_state(GroupState))._show_runners(path, runners.rows(), runners.answer["total"])
 
     def _concerns(self, jobs: list[Row], changed: Changed) -> bool:
         mine = str(self._full["id"])
@@ -260,10 +263,7 @@ class ModulesState(LivePage, rx.State):
         kind, _, rest = key.partition(":")
         if kind == "group":
             await self._choose_group(rest)
-            if self.group["path"] != rest:
-                return None
-            await self._read_group()
-            return say_path(rest)
+            return say_path(rest) if self.group["path"] == rest else None
         found = await self._find([rest]) if kind == "module" else None
         if found is None:
             return None
@@ -313,6 +313,11 @@ def _below_query(path: str) -> LiveQuery:
     return live_query("list_modules", TREE_TOPICS, filters={"group_path": path}, limit=MOST_LISTED, pause_seconds=0.5)
 
 
+def _runners_query(path: str) -> LiveQuery:
+    """Ask for the runners that serve a group."""
+    return live_query("path_runners", ("workers", "worker_assignments"), path=path, pause_seconds=0.5)
+
+
 def _group_query(path: str) -> LiveQuery:
     """Ask for the modules in one group; what is below it is asked for when it is opened."""
     return live_query("list_modules", TREE_TOPICS, filters={"in_group": path}, limit=MOST_LISTED, pause_seconds=0.5)
@@ -331,6 +336,5 @@ def _group(row: Row, counts: Mapping[str, int]) -> GroupView:
         "path": path,
         "description": str(row.get("description") or ""),
         "hooks": [str(name).replace("_", " ") for name in row.get("hooks") or {}],
-        "env_names": sorted(row.get("env") or {}),
         "modules": sum(n for group, n in counts.items() if group == path or group.startswith(f"{path}/")),
     }

@@ -1,6 +1,5 @@
 """A module's or group's row as the fields of its form: the way back from spec.py."""
 
-import json
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
@@ -38,7 +37,6 @@ def empty_form(group_path: str) -> ModuleForm:
 def to_form(module: Row) -> ModuleForm:
     """Return the form of a module."""
     source, kind = module.get("source") or {}, str(module.get("source_kind") or "git")
-    inputs = module.get("inputs") or {}
     fields = {
         "name": str(module.get("name") or ""),
         "group_path": str(module.get("group_path") or ""),
@@ -46,8 +44,6 @@ def to_form(module: Row) -> ModuleForm:
         "source_kind": kind,
         "engine": str(module.get("engine") or "tofu"),
         "engine_version": str(module.get("engine_version") or ""),
-        "inputs": json.dumps(inputs, indent=2, ensure_ascii=False) if inputs else "",
-        "env": env_lines(module.get("env") or {}),
         "labels": ", ".join(module.get("labels") or []),
         "runner_instance_name": str(module.get("runner_instance_name") or ""),
         "pinned_worker_id": str(module.get("pinned_worker_id") or "any"),
@@ -76,11 +72,6 @@ def _source_fields(kind: str, source: Row) -> dict[str, str]:
 def hook_fields(hooks: Row) -> dict[str, str]:
     """Name the field of each hook."""
     return {f"hook:{hook}": str(hooks.get(hook) or "") for hook in HOOKS}
-
-
-def env_lines(env: Row) -> str:
-    """Write variables as people do, one NAME=value per line."""
-    return "\n".join(f"{name}={env[name]}" for name in sorted(env))
 
 
 def _files(files: list[tuple[str, Any]]) -> list[FileRow]:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
-from app.modules.view.module import is_below
 from app.modules.view.tree import result
 
 Row = Mapping[str, Any]
@@ -18,6 +17,7 @@ class GroupRunner(TypedDict):
     name: str
     status: str
     why: str
+    is_here: bool
 
 
 class GroupModule(TypedDict):
@@ -32,42 +32,21 @@ class GroupModule(TypedDict):
     ended_at: str
 
 
-def prefixes(path: str) -> list[str]:
-    """List a path and everything above it, nearest first; the empty one is all modules."""
-    parts = path.split("/")
-    return ["/".join(parts[:at]) for at in range(len(parts), 0, -1)] + [""]
-
-
-def runners(path: str, workers: Sequence[Row], assignments: Iterable[Row]) -> list[GroupRunner]:
-    """Order the runners that serve a group as they are tried: the nearest first, shared ones last."""
-    served: dict[str, list[str]] = {}
-    for row in assignments:
-        served.setdefault(str(row["worker_id"]), []).append(str(row["path"]))
-    ranked = [(_rank(path, worker, served.get(str(worker["id"]), [])), worker) for worker in workers]
-    fits = sorted(
-        ((rank, worker) for rank, worker in ranked if rank), key=lambda fit: (-fit[0][0], str(fit[1]["name"]))
-    )
-    return [_runner(worker, rank[1]) for rank, worker in fits]
-
-
-def _rank(path: str, worker: Row, served: Iterable[str]) -> tuple[int, str] | None:
-    above = [at for at in served if is_below(path, at)]
-    if worker.get("is_shared"):
-        return -1, "Shared: tried when no own runner can"
-    if above:
-        nearest = max(above, key=lambda at: at.count("/") + 1 if at else 0)
-        depth = nearest.count("/") + 1 if nearest else 0
-        return depth, f"Assigned to {nearest}" if nearest else "Assigned to all modules"
-    return (0, "Serves all modules") if worker.get("is_assigned_to_all_modules") else None
-
-
-def _runner(worker: Row, why: str) -> GroupRunner:
-    is_off = bool(worker.get("is_disabled"))
+def runner(row: Row, path: str) -> GroupRunner:
+    """Say why a runner stands where it does in the order in which runners are tried."""
+    assigned = row.get("path")
+    if row.get("is_shared"):
+        why = "Shared: tried when no own runner can"
+    elif assigned:
+        why = f"Assigned to {assigned}"
+    else:
+        why = "Assigned to all modules" if assigned == "" else "Serves all modules"
     return {
-        "id": str(worker["id"]),
-        "name": str(worker["name"]),
-        "status": str(worker.get("status") or ""),
-        "why": f"{why}. Disabled." if is_off else f"{why}.",
+        "id": str(row["id"]),
+        "name": str(row["name"]),
+        "status": str(row.get("status") or ""),
+        "why": f"{why}. Disabled." if row.get("is_disabled") else f"{why}.",
+        "is_here": assigned == path,
     }
 
 

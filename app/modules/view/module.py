@@ -1,6 +1,5 @@
-"""A module in words: facts, source, inputs and the runner that would take its jobs."""
+"""A module in words: facts, source and the runner that would take its jobs."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
@@ -14,13 +13,6 @@ class Pair(TypedDict):
     """A label and what stands beside it."""
 
     label: str
-    value: str
-
-
-class InputView(TypedDict):
-    """One input of a module."""
-
-    name: str
     value: str
 
 
@@ -45,15 +37,12 @@ class ModuleView(TypedDict):
     drift_since: str
     drift: str
     source_rows: list[Pair]
-    inputs: list[InputView]
-    env_names: list[str]
 
 
 def build_view(module: Row, workers: Sequence[Row], assignments: Iterable[Row]) -> ModuleView:
     """Put a module's row into words."""
     runner, note = runner_of(module, workers, assignments)
     engine = ENGINE_WORDS.get(str(module.get("engine")), str(module.get("engine") or ""))
-    inputs = module.get("inputs") or {}
     return {
         "id": str(module["id"]),
         "name": str(module["name"]),
@@ -73,8 +62,6 @@ def build_view(module: Row, workers: Sequence[Row], assignments: Iterable[Row]) 
         "drift_since": str(module.get("drift_since") or ""),
         "drift": count(int(module.get("drift_resources") or 0), "resource"),
         "source_rows": source_rows(module, workers),
-        "inputs": [{"name": name, "value": json.dumps(inputs[name], ensure_ascii=False)} for name in sorted(inputs)],
-        "env_names": sorted(module.get("env") or {}),
     }
 
 

@@ -73,6 +73,17 @@ class AddRunnerState(DeployForm, rx.State):
         self.is_open = True
         return rx.call_script("window.runyard.focusIn('.ry-sheet input, .ry-sheet [role=combobox]')")
 
+    @rx.event
+    async def open_for_path(self) -> rx.event.EventSpec | None:
+        """Open the sheet for the group that the address names, as its page does."""
+        path = str(self.router.url.query_parameters.get("add") or "")
+        if not path or not (await self._who()).can_admin:
+            return None
+        opened = await self.open_sheet()
+        if path in self.paths:
+            self.path = path
+        return opened
+
     def _clear(self) -> None:
         self.reset()
 

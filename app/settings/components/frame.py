@@ -23,6 +23,7 @@ __all__ = [
 
 ENTRIES = (
     ("members", "Members"),
+    ("variables", "Variables"),
     ("cloud-identities", "Cloud identities"),
     ("service-accounts", "Service accounts"),
     ("schedules", "Schedules"),

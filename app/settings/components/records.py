@@ -9,6 +9,7 @@ from app.settings.state.audit import KINDS, PAGE_SIZE, AuditState
 from app.settings.state.organisation import OrganisationState
 from app.settings.state.releases import ReleaseRow, ReleasesState
 from app.settings.view.audit import AuditRow, Change
+from app.ui.dialog import act_button, question
 from app.ui.elements import DOWNLOAD, ago, clock_seconds, date
 from app.ui.feedback import empty, skeleton_rows
 from app.ui.form.elements import check_field, text_field
@@ -188,6 +189,39 @@ def _organisation_form() -> rx.Component:
     )
 
 
+def _delete_panel() -> rx.Component:
+    """The way to delete the organisation, for its owners."""
+    state = OrganisationState
+    typed = rx.el.div(
+        rx.el.label("Type ", rx.el.b(state.slug), " to confirm", html_for="organisation-typed"),
+        rx.input(
+            id="organisation-typed",
+            value=state.typed,
+            on_change=state.type_slug,
+            auto_complete="off",
+            custom_attrs={"spellCheck": "false"},
+        ),
+        class_name="ry-f ry-dialog-field",
+    )
+    dialog = question(
+        typed,
+        is_open=state.is_deleting,
+        title="Delete this organisation?",
+        text="Its jobs, logs, states and audit log are deleted for everybody. This cannot be undone.",
+        act="Delete organisation",
+        on_act=state.delete,
+        on_keep=state.ask_delete(False),
+        is_disabled=state.typed != state.slug,
+    )
+    button = act_button("Delete organisation…", is_danger=True, variant="surface", on_click=state.ask_delete(True))
+    return settings_panel(
+        "Delete",
+        "Possible once the organisation has no modules and no runners. To leave it or to hand it over, use Members.",
+        rx.fragment(),
+        rx.el.div(button, dialog, class_name="ry-pb"),
+    )
+
+
 def organisation() -> rx.Component:
     """The organisation's page."""
     state = OrganisationState
@@ -218,4 +252,5 @@ def organisation() -> rx.Component:
             rx.fragment(),
             rx.cond(state.ident != "", facts, rx.fragment()),
         ),
+        rx.cond(SessionState.role == "owner", _delete_panel(), rx.fragment()),
     )

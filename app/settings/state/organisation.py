@@ -8,6 +8,7 @@ from app.frame.session import say_error
 from app.live.page import LivePage
 from app.project.errors import AppError
 from app.project.models import Filter, Query
+from app.project.runtime import runtime
 from app.project.store import Changed, OrgStore
 from app.ui.form.fields import Wrong, whole_number
 
@@ -25,6 +26,8 @@ class OrganisationState(LivePage, rx.State):
     created_at: str = ""
     errors: dict[str, str] = {}
     is_changed: bool = False
+    is_deleting: bool = False
+    typed: str = ""
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         if not changed.is_everything:
@@ -47,6 +50,29 @@ class OrganisationState(LivePage, rx.State):
         """Notice that something was ticked."""
         del is_on
         self.is_changed = True
+
+    @rx.event
+    def ask_delete(self, is_asked: bool) -> None:
+        """Open the question, or close it."""
+        self.is_deleting, self.typed = is_asked, ""
+
+    @rx.event
+    def type_slug(self, text: str) -> None:
+        """Keep the short name that was typed as confirmation."""
+        self.typed = text
+
+    @rx.event
+    async def delete(self) -> rx.event.EventSpec:
+        """Delete the organisation and show another one of this person's, or the page that creates one."""
+        try:
+            await self._rpc("delete_organization", {"p_org": await self._org_id(), "p_confirm_slug": self.typed})
+        except AppError as error:
+            return say_error(error)
+        self.is_deleting = False
+        session = await (await self._who())._must_session()
+        session.org_id = ""
+        await runtime().authorized.sessions.put(session)
+        return rx.redirect("/dashboard/runners")
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:

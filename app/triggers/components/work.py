@@ -6,11 +6,25 @@ from app.frame.session import SessionState
 from app.triggers.state.work import WorkState
 from app.triggers.view.schedules import ScheduleView
 from app.triggers.view.sets import FailureView, KeyView, SetView
+from app.ui.dialog import question
 from app.ui.icons import icon
 
 State = WorkState
 SURFACE = {"variant": "surface", "color_scheme": "gray"}
 BUSY = "A set is running here. Wait for it or cancel the rest."
+
+
+def _ask() -> rx.Component:
+    return question(
+        is_open=State.is_asking,
+        title=rx.fragment("Apply all modules below ", State.path, "?"),
+        text="Each one is applied after those that it depends on. A failure leaves out what depends on it. Modules that "
+        "require approvals wait for them.",
+        act="Apply all",
+        on_act=State.start("APPLY"),
+        on_keep=State.ask_apply(False),
+        is_danger=False,
+    )
 
 
 def work_buttons() -> rx.Component:
@@ -26,8 +40,16 @@ def work_buttons() -> rx.Component:
             **SURFACE,
         )
 
+    apply = rx.button(
+        icon("play"),
+        "Apply all in order",
+        on_click=State.ask_apply(True),
+        disabled=State.is_running,
+        title=rx.cond(State.is_running, BUSY, ""),
+        **SURFACE,
+    )
     acts = rx.fragment(
-        button("file-search", "Plan all", "PLAN"), button("search-check", "Check all for drift", "DRIFT")
+        button("file-search", "Plan all", "PLAN"), apply, button("search-check", "Check all for drift", "DRIFT"), _ask()
     )
     return rx.cond(SessionState.can_operate, acts, rx.fragment())
 

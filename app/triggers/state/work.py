@@ -23,6 +23,7 @@ class WorkState(AppState, rx.State):
     sets: list[SetView] = []
     schedules: list[ScheduleView] = []
     is_running: bool = False
+    is_asking: bool = False
 
     async def _read(self) -> None:
         org = await self._org_id()
@@ -58,9 +59,15 @@ class WorkState(AppState, rx.State):
 
     @rx.event
     async def start(self, kind: str) -> list[Any] | rx.event.EventSpec | None:
-        """Plan all modules below, or check all for drift."""
+        """Plan all modules below, apply them in order, or check all for drift."""
+        self.is_asking = False
         args = {"p_org": await self._org_id(), "p_type": kind, "p_path": self.path}
-        return await self._act("start_set", args) if kind in ("PLAN", "DRIFT") else None
+        return await self._act("start_set", args) if kind in ("PLAN", "DRIFT", "APPLY") else None
+
+    @rx.event
+    def ask_apply(self, is_open: bool) -> None:
+        """Ask before all modules are applied."""
+        self.is_asking = is_open
 
     @rx.event
     async def cancel(self, key: str) -> list[Any] | rx.event.EventSpec | None:

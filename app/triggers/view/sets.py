@@ -11,6 +11,7 @@ COLOURS = {
     "failed": "var(--ry-st-failed)",
     "running": "var(--ry-st-processing)",
     "waiting": "var(--gray-a5)",
+    "left out": "var(--gray-a8)",
 }
 
 
@@ -56,17 +57,23 @@ def build_view(row: Row) -> SetView:
         "id": str(row.get("id") or ""),
         "title": TITLES.get(str(row.get("type")), str(row.get("type") or "")),
         "line": f"{done} of {total} done" + (f", {failed} failed" if failed else ""),
-        "by": f"started by {row.get('created_by_label') or 'system'}",
+        "by": f"after #{row['cause_job_number']}"
+        if row.get("cause_job_number")
+        else f"started by {row.get('created_by_label') or 'system'}",
         "left": left_words(row.get("seconds_left")) if is_running else "",
         "foot": _foot(row),
         "succeeded": _share(row, "succeeded"),
         "failed": _share(row, "failed"),
         "running": _share(row, "running"),
-        "key": [{"words": f"{row.get(name) or 0} {name}", "color": color} for name, color in COLOURS.items()],
+        "key": [_key(row, name, color) for name, color in COLOURS.items() if name != "left out" or row.get("left_out")],
         "is_running": is_running,
         "can_retry": any((one.get("status") or "FAILED") == "FAILED" for one in row.get("failures") or []),
         "failures": [_failure(one) for one in (row.get("failures") or [])[:10]],
     }
+
+
+def _key(row: Row, name: str, color: str) -> KeyView:
+    return {"words": f"{row.get(name.replace(' ', '_')) or 0} {name}", "color": color}
 
 
 def left_words(seconds: Any) -> str:
@@ -85,6 +92,10 @@ def _foot(row: Row) -> str:
     changes, waiting, running = (int(row.get(name) or 0) for name in ("with_changes", "waiting", "running"))
     found = {"PLAN": f"{changes} plans have changes.", "DRIFT": f"{changes} modules have drift."}
     words = found.get(str(row.get("type")), "") if changes else ""
+    if row.get("left_out"):
+        words = (
+            f"{words} {row['left_out']} left out because of what failed; a successful retry runs them as well.".strip()
+        )
     if row.get("status") != "RUNNING":
         return words
     goes_on = "finishes" if running == 1 else "finish"

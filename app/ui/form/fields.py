@@ -152,19 +152,14 @@ def _json_words(error: ValueError) -> str:
     return str(error)
 
 
-def environment(value: str) -> dict[str, str]:
-    """Take variables, one NAME=value per line."""
-    taken: dict[str, str] = {}
-    for number, line in enumerate(value.splitlines(), 1):
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        key, found, text = line.strip().partition("=")
-        if not found or not _ENV_NAME.fullmatch(key):
-            raise Wrong(f"Line {number} is not NAME=value.")
-        if _FORBIDDEN_ENV.fullmatch(key):
-            raise Wrong(f"{key} may not be set by a job: it would change how the runner itself works.")
-        taken[key] = text
-    return taken
+def env_name(value: str) -> str:
+    """Take the name of an environment variable."""
+    text = value.strip()
+    if not _ENV_NAME.fullmatch(text):
+        raise Wrong("Letters, digits and underscores, for example TF_LOG.")
+    if _FORBIDDEN_ENV.fullmatch(text):
+        raise Wrong(f"{text} may not be set by a job: it would change how the runner itself works.")
+    return text
 
 
 def labels(value: str) -> list[str]:

@@ -54,8 +54,6 @@ def check(raw: object, *, is_new: bool) -> Checked:
         "source": _source(checked, form),
         "engine": _choice(checked, form, "engine", ENGINES),
         "engine_version": checked.take("engine_version", form, fields.engine_version, "") or None,
-        "inputs": checked.take("inputs", form, fields.json_object, {}),
-        "env": checked.take("env", form, fields.environment, {}),
         "extra_files": _files(checked, form, "extra"),
         "hooks": _hooks(checked, form),
         **_running(checked, form),

@@ -30,6 +30,8 @@ import {
 /** Attempts in a minute. A hash costs a tenth of a second, and replicas start together. */
 const PER_ADDRESS = Number(read("RUNYARD_SESSIONS_PER_ADDRESS") ?? 240);
 const RENEWALS_PER_MINUTE = 30;
+/** For all jobs of a session together: a runner that names many jobs gets no more than a busy one needs. */
+const REQUESTS_PER_MINUTE = 600;
 
 const REFUSED = {
   code: "RY401",
@@ -145,7 +147,7 @@ async function granted(session: OpenedSession, workerId: string): Promise<Respon
   });
 }
 
-/** What is done for one job must not use up its runner's renewals: a busy runner starts many jobs a minute. */
+/** Requests for one job do not use up its runner's renewals: a busy runner starts many jobs a minute. */
 function renewalKey({ sid, job, att }: WorkerClaims, about?: JobRequest["job"]): string {
   const id = job ?? about?.id;
   return `session:renew:${sid}${id === undefined ? "" : `:${id}:${att ?? about?.attempt}`}`;
@@ -156,7 +158,10 @@ async function callerOf(request: Request, about?: JobRequest["job"]): Promise<Wo
   const token = bearerOf(request);
   const claims = token ? await verifyWorker(token) : undefined;
   if (claims === undefined) refuse();
-  await limit([[renewalKey(claims, about), RENEWALS_PER_MINUTE]]);
+  await limit([
+    [renewalKey(claims, about), RENEWALS_PER_MINUTE],
+    [`session:requests:${claims.sid}`, REQUESTS_PER_MINUTE],
+  ]);
   const { sid, job = null, att = null } = claims;
   await asAnswers(call("renew_worker_session", { p_session: sid, p_job: job, p_attempt: att }));
   return claims;

@@ -272,17 +272,31 @@ def test_what_no_account_signed_uses_up_nobody_s_attempts(edge: Edge, runner: Ru
     assert edge.post("worker-session", asking(runner)).status_code == 200
 
 
+def leave_one_attempt(sql: psycopg.Connection[Any], key: str, limit: int) -> None:
+    """Use up all attempts but one, in a minute that does not end before a slow machine has sent two requests."""
+    sql.execute(
+        "insert into private.rate_limits (key, window_started_at, used) values (%s, now() + interval '1 hour', %s)"
+        " on conflict (key) do update set window_started_at = excluded.window_started_at, used = excluded.used",
+        [key, limit - 1],
+    )
+
+
 def test_a_job_s_renewals_are_its_own(edge: Edge, runner: Runner, sql: psycopg.Connection[Any]) -> None:
     grant = open_session(edge, runner)
     job = edge.post("worker-session", {"job": {"id": 12, "attempt": 3}}, grant["access_token"]).json()["access_token"]
-    # Used but for one, in a minute that does not end before a slow machine has asked twice.
-    sql.execute(
-        "insert into private.rate_limits (key, window_started_at, used) values (%s, now() + interval '1 hour', 29)"
-        " on conflict (key) do update set window_started_at = excluded.window_started_at, used = excluded.used",
-        [f"session:renew:{grant['session_id']}:12:3"],
-    )
+    leave_one_attempt(sql, f"session:renew:{grant['session_id']}:12:3", 30)
     assert [edge.post("worker-session", {"renew": True}, job).status_code for _ in range(2)] == [200, 429]
     assert edge.post("worker-session", {"renew": True}, grant["access_token"]).status_code == 200
+
+
+def test_naming_another_job_each_time_does_not_pass_the_limit_of_a_session(
+    edge: Edge, runner: Runner, sql: psycopg.Connection[Any]
+) -> None:
+    grant = open_session(edge, runner)
+    leave_one_attempt(sql, f"session:requests:{grant['session_id']}", 600)
+    requests = [{"job": {"id": number, "attempt": 1}} for number in (1, 2)]
+    answers = [edge.post("worker-session", body, grant["access_token"]).status_code for body in requests]
+    assert answers == [200, 429]
 
 
 def test_hashing_holds_nobody_up(edge: Edge, person: Person) -> None:

@@ -51,7 +51,7 @@ def open_workspace(
     ref = JobRef(job=job.id, attempt=job.attempt)
     log = JobLog(Spool(base / "work" / "spool", 50), Redactor(), lambda _: None)
     space = Workspace(job, read_spec(job), context, log, JobControl(5), root, StateBackend(server, ref))
-    space.env = {"PATH": os.environ["PATH"], "HOME": str(home), **space.spec.variables()}
+    space.env = {"PATH": os.environ["PATH"], "HOME": str(home)}
     return space
 
 

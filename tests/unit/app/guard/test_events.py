@@ -90,11 +90,11 @@ async def test_an_anonymous_event_is_sent_to_the_sign_in_page(name: str) -> None
 
 
 @pytest.mark.anyio
-async def test_a_made_up_session_id_is_anonymous() -> None:
+async def test_a_made_up_or_ended_session_leads_to_the_sign_in_page_with_its_reason() -> None:
     name = next(iter(HANDLERS))
     update = await DenyByDefault().preprocess(cast("Any", None), visitor("made-up"), Event(name=name, payload={}))
     assert update is not None
-    assert update.events
+    assert ["signInAgain" in str(event.payload) for event in update.events] == [True]
 
 
 @pytest.mark.anyio

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.modules.view import contents as views
-from app.modules.view.group import modules, prefixes, runners, summary
+from app.modules.view.group import modules, runner, summary
 
 ANSWER = {
     "total": 3,
@@ -91,19 +91,21 @@ def test_files_of_inline_modules_are_shown_and_extra_files_of_all() -> None:
     assert [each["name"] for each in views.files({"source_kind": "git", "source": {"files": {"a": "b"}}})] == []
 
 
-def test_the_nearest_runner_is_tried_first_and_a_shared_one_last() -> None:
-    workers = [
-        {"id": "1", "name": "all", "is_assigned_to_all_modules": True},
-        {"id": "2", "name": "near"},
-        {"id": "3", "name": "far", "is_disabled": True},
-        {"id": "4", "name": "shared", "is_shared": True},
-        {"id": "5", "name": "elsewhere"},
+def test_a_runner_of_a_group_shows_the_assignment_that_counts() -> None:
+    rows = [
+        {"id": "1", "name": "near", "path": "a/b"},
+        {"id": "2", "name": "far", "path": "a", "is_disabled": True},
+        {"id": "3", "name": "all", "path": None, "is_assigned_to_all_modules": True},
+        {"id": "4", "name": "everywhere", "path": ""},
+        {"id": "5", "name": "shared", "path": None, "is_shared": True},
     ]
-    assignments = [{"worker_id": "2", "path": "a/b"}, {"worker_id": "3", "path": "a"}, {"worker_id": "5", "path": "z"}]
-    found = runners("a/b", workers, assignments)
-    assert [each["name"] for each in found] == ["near", "far", "all", "shared"]
-    assert found[1]["why"] == "Assigned to a. Disabled."
-    assert prefixes("a/b") == ["a/b", "a", ""]
+    assert [(each["why"], each["is_here"]) for each in (runner(row, "a/b") for row in rows)] == [
+        ("Assigned to a/b.", True),
+        ("Assigned to a. Disabled.", False),
+        ("Serves all modules.", False),
+        ("Assigned to all modules.", False),
+        ("Shared: tried when no own runner can.", False),
+    ]
 
 
 def test_a_group_lists_what_is_below_it_with_drift_and_its_last_job() -> None:

@@ -20,8 +20,6 @@ MODULE: dict[str, Any] = {
     "source": {"url": "https://git.example.com/infra", "ref": "main", "subfolder": "vpc"},
     "engine": "tofu",
     "engine_version": "1.10.5",
-    "inputs": {"zones": ["a"], "region": "eu-west-1"},
-    "env": {"TF_LOG": "info"},
     "extra_files": [{"path": "backend.tf", "content": "terraform {}"}],
     "hooks": {"before_plan": "policy.sh"},
     "labels": ["gpu=true"],
@@ -43,7 +41,6 @@ def test_facts_and_source() -> None:
         "git, main",
         "2 for apply and destroy",
     )
-    assert view["inputs"] == [{"name": "region", "value": '"eu-west-1"'}, {"name": "zones", "value": '["a"]'}]
     rows = {row["label"]: row["value"] for row in view["source_rows"]}
     assert (rows["Folder"], rows["Hooks"], rows["Pinned to"]) == ("vpc", "before plan", "Not pinned")
 
@@ -117,8 +114,6 @@ def test_a_form_that_nobody_touched_changes_nothing(source: dict[str, Any]) -> N
         "source",
         "engine",
         "engine_version",
-        "inputs",
-        "env",
         "extra_files",
         "hooks",
         "labels",

@@ -1,5 +1,6 @@
 """The live store: newer rows win, listeners hear of each change, snapshots replace."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -99,6 +100,19 @@ def test_counts_notify_only_when_they_are_others() -> None:
         store.set_overview({"counts": {"workers": {"total": 3}, "jobs": {"QUEUED": 1}, "used": used}})
     assert [topic for topic, _ in heard] == ["counts", "slots", "overview", "slots", "overview", "overview"]
     assert store.counts("jobs") == {"QUEUED": 1}
+
+
+def test_a_database_that_nothing_sweeps_is_noticed_after_its_first_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, heard = loaded()
+    hand = SimpleNamespace(now=1000.0)
+    monkeypatch.setattr("app.project.store.time.monotonic", lambda: hand.now)
+    seen = []
+    for now, seconds_ago in ((1000, None), (1059, None), (1060, None), (1070, 3), (1080, 121), (1140, 181), (1150, 2)):
+        hand.now = float(now)
+        store.set_overview({"swept_seconds_ago": seconds_ago})
+        seen.append(store.is_unswept)
+    assert seen == [False, False, True, False, False, True, False]
+    assert [topic for topic, _ in heard].count("link") == 4
 
 
 def test_changed_touches_the_topics_it_names() -> None:

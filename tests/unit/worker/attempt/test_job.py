@@ -28,10 +28,10 @@ REF = JobRef(job=1, attempt=1)
 
 
 def claimed(kind: JobType = JobType.PLAN, **module: Any) -> ClaimedJob:
-    whole = {"source_kind": "inline", "source": {"files": {}}, "engine": "tofu", "hooks": None, "env": None, **module}
+    whole = {"source_kind": "inline", "source": {"files": {}}, "engine": "tofu", "hooks": None, **module}
     payload = {
         "module": whole,
-        "group": {"hooks": {"before_plan": "group"}, "env": {"A": "g", "B": "g"}},
+        "group": {"hooks": {"before_plan": "group"}},
         "options": {"destroy": None},
     }
     return ClaimedJob(id=1, attempt=1, type=kind, payload=payload)
@@ -75,8 +75,7 @@ def test_nothing_changes_infrastructure_outside_of_the_changing_phases() -> None
 
 
 def test_the_module_wins_over_its_groups() -> None:
-    spec = read_spec(claimed(env={"B": "m"}, hooks={"before_plan": "module"}))
-    assert spec.variables() == {"A": "g", "B": "m"}
+    spec = read_spec(claimed(hooks={"before_plan": "module"}))
     hook = spec.hook("before_plan")
     assert hook is not None
     assert hook.script == "module"

@@ -1,0 +1,127 @@
+"""The dependencies of a module: what it takes of others, and which others take something of it."""
+
+import reflex as rx
+
+from app.frame.session import SessionState
+from app.modules.state.dependencies import DependenciesState
+from app.modules.view.dependencies import DependencyView
+from app.ui.icons import icon
+
+State = DependenciesState
+GRAPH = "/dashboard/modules/graph"
+CHOICES = (
+    ("Plan it only by hand", "off"),
+    ("Plan it when a bound output changes", "on_change"),
+    ("Plan it after each apply", "always"),
+)
+
+
+def _line(text: rx.Var[str]) -> rx.Component:
+    return rx.el.small(text, class_name="ry-mono")
+
+
+def _other(one: rx.Var[DependencyView], action: rx.Component) -> rx.Component:
+    path = one["path"].to(str)
+    return rx.el.li(
+        rx.el.div(
+            rx.link(path, href="/dashboard/modules?path=" + path, class_name="ry-a ry-mono ry-breaks"),
+            rx.foreach(one["inputs"].to(list[str]), _line),
+            rx.cond(one["cascades"] != "", rx.el.small(one["cascades"], class_name="mut"), rx.fragment()),
+            class_name="grow",
+        ),
+        action,
+        key=one["id"].to(str),
+    )
+
+
+def _producer(one: rx.Var[DependencyView]) -> rx.Component:
+    remove = rx.icon_button(
+        icon("x"),
+        on_click=State.remove(one["id"].to(str)),
+        variant="ghost",
+        color_scheme="gray",
+        size="1",
+        aria_label="Stop depending on " + one["path"].to(str),
+        title="Remove",
+    )
+    return _other(one, rx.cond(SessionState.can_operate, remove, rx.fragment()))
+
+
+def _consumer(one: rx.Var[DependencyView]) -> rx.Component:
+    return _other(one, rx.fragment())
+
+
+def _list(label: str, rows: rx.Var[list[DependencyView]], row: object) -> rx.Component:
+    shown = rx.fragment(
+        rx.el.h3(label, class_name="ry-pb mut sm"), rx.el.ul(rx.foreach(rows, row), class_name="ry-list")
+    )
+    return rx.cond(rows.length() > 0, shown, rx.fragment())
+
+
+def _field(name: str, label: str, placeholder: str, *, is_needed: bool) -> rx.Component:
+    return rx.input(
+        name=name,
+        placeholder=placeholder,
+        aria_label=label,
+        required=is_needed,
+        auto_complete="off",
+        class_name="ry-mono",
+        custom_attrs={"spellCheck": "false"},
+    )
+
+
+def _add() -> rx.Component:
+    items = [rx.select.item(label, value=value) for label, value in CHOICES]
+    bound = _field("bindings", "Bindings, as input=output", "vpc_id=id, zones", is_needed=False)
+    return rx.form(
+        _field("producer", "Path of the module that goes first", "net/vpc", is_needed=True),
+        rx.cond(SessionState.can_admin, bound, rx.fragment()),
+        rx.select.root(
+            rx.select.trigger(aria_label="When to plan it"),
+            rx.select.content(*items),
+            name="cascades",
+            default_value="off",
+        ),
+        rx.button("Add dependency", type="submit", variant="surface", color_scheme="gray"),
+        on_submit=State.add,
+        class_name="ry-pb ry-stack ry-dependency",
+        key=State.revision.to_string(),
+    )
+
+
+def changed_note() -> rx.Component:
+    """Outputs that this module takes are others now than when it was applied."""
+    note = rx.el.div(
+        icon("git-compare-arrows", ""),
+        rx.el.p(
+            "Inputs changed: ",
+            rx.el.span(State.dependencies["changed"], class_name="ry-mono"),
+            ". ",
+            rx.el.span("Nothing was run. A plan shows what the new values change."),
+        ),
+        class_name="ry-note",
+        custom_attrs={"data-accent-color": "amber", "data-testid": "inputs-changed"},
+    )
+    return rx.cond(State.dependencies["changed"] != "", note, rx.fragment())
+
+
+def dependencies() -> rx.Component:
+    """Both directions, for everybody; operators change them, admins bind outputs."""
+    producers = State.dependencies["producers"].to(list[DependencyView])
+    consumers = State.dependencies["consumers"].to(list[DependencyView])
+    none = rx.el.div("It depends on no other module, and none depends on it.", class_name="ry-pb mut")
+    return rx.el.section(
+        rx.el.div(
+            rx.el.h2("Dependencies"),
+            rx.el.span(class_name="grow"),
+            rx.link("Graph", href=GRAPH, class_name="ry-link", underline="none"),
+            class_name="ry-ph",
+        ),
+        rx.cond(producers.length() + consumers.length() == 0, none, rx.fragment()),
+        _list("Depends on", producers, _producer),
+        _list("Used by", consumers, _consumer),
+        rx.cond(SessionState.can_operate, _add(), rx.fragment()),
+        class_name="ry-panel",
+        aria_label="Dependencies",
+        custom_attrs={"data-testid": "dependencies"},
+    )

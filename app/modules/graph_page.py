@@ -1,0 +1,116 @@
+"""The graph page: which module depends on which, drawn by steps, and in words in a table."""
+
+import reflex as rx
+
+from app.frame.layout import head, page
+from app.frame.route import Route
+from app.modules.state.graph import GraphState
+from app.modules.view.graph import NodeView, StepView
+from app.ui.feedback import empty, failed
+from app.ui.table import cell, heads, table
+
+State = GraphState
+
+
+def _step(step: rx.Var[StepView]) -> rx.Component:
+    return rx.el.span(step["label"], class_name="ry-gl", style={"left": step["left"], "top": "0"})
+
+
+def _node(node: rx.Var[NodeView]) -> rx.Component:
+    changed = rx.cond(node["changed"] != "", rx.el.span("Inputs changed", class_name="t-amb"), rx.fragment())
+    return rx.el.a(
+        rx.el.b(node["path"], class_name="ry-el"),
+        changed,
+        href=node["href"].to(str),
+        title=node["path"].to(str),
+        class_name="ry-gn",
+        style={"left": node["left"], "top": node["top"]},
+        key=node["path"].to(str),
+        # The table below has the same links, in an order that a keyboard can follow.
+        tab_index=-1,
+        custom_attrs={"data-step": node["step"]},
+    )
+
+
+def _drawing() -> rx.Component:
+    graph = State.graph
+    edges = rx.el.svg(rx.el.svg.path(d=graph["lines"].to(str)), class_name="e", aria_hidden="true")
+    return rx.el.div(
+        rx.el.div(
+            rx.foreach(graph["steps"].to(list[StepView]), _step),
+            edges,
+            rx.foreach(graph["nodes"].to(list[NodeView]), _node),
+            style={"width": graph["width"], "height": graph["height"]},
+        ),
+        class_name="ry-graph",
+        role="group",
+        aria_label="Dependency graph, in words in the table below",
+        tab_index=0,
+        custom_attrs={"data-testid": "graph"},
+    )
+
+
+def _row(node: rx.Var[NodeView]) -> rx.Component:
+    changed = rx.cond(
+        node["changed"] != "",
+        rx.badge("Inputs changed: ", node["changed"], color_scheme="amber", radius="full"),
+        rx.el.span("–", class_name="mut"),
+    )
+    takes = rx.cond(node["takes"] != "", node["takes"], "–").to(str)
+    return rx.el.tr(
+        cell(rx.link(node["path"], href=node["href"].to(str), class_name="ry-a ry-mono ry-breaks"), class_name="n-a"),
+        cell("Step ", node["step"], class_name="num n-b"),
+        cell(rx.el.span(takes, class_name="ry-mono ry-breaks"), class_name="n-c"),
+        cell(node["used_by"], class_name="r num n-d hide-s"),
+        cell(changed, class_name="n-e"),
+        role="row",
+        key=node["path"].to(str),
+    )
+
+
+def _rows() -> rx.Component:
+    labels = (("Module", ""), ("Step", ""), ("Depends on", ""), ("Used by", "r hide-s"), ("Inputs", ""))
+    alone = State.graph["alone"].to(int)
+    foot = rx.el.div(rx.el.span(alone, " more modules depend on none", class_name="num"), class_name="ry-foot")
+    return rx.el.section(
+        rx.el.div(rx.el.h2("Modules in order"), class_name="ry-ph"),
+        table("Modules in order", heads(*labels), rx.foreach(State.graph["nodes"].to(list[NodeView]), _row)),
+        rx.cond(alone > 0, foot, rx.fragment()),
+        class_name="ry-panel",
+        aria_label="Modules in order",
+    )
+
+
+def _body() -> rx.Component:
+    nothing = rx.el.section(
+        empty(
+            "waypoints",
+            "No dependencies",
+            "Add one on a module's page, or with runyard dependencies add. Sets then run in that order.",
+            test_id="no-dependencies",
+        ),
+        class_name="ry-panel",
+    )
+    loading = rx.el.div(class_name="ry-panel ry-skel-block", style={"height": "320px"}, aria_busy="true")
+    shown = rx.cond(
+        State.graph["nodes"].to(list[NodeView]).length() > 0,
+        rx.fragment(_drawing(), _rows()),
+        rx.cond(State.is_loading, loading, nothing),
+    )
+    problem = failed("The graph could not be loaded", State.problem, State.problem_hint, State.load)
+    return rx.cond(State.problem != "", rx.el.section(problem, class_name="ry-panel"), shown)
+
+
+def graph() -> rx.Component:
+    """The graph page."""
+    title = rx.cond(State.path != "", State.path, "All modules").to(str)
+    return page(
+        head(title, State.graph["said"].to(str)),
+        _body(),
+        title="Graph",
+        active="modules",
+        crumbs=(("Modules", "/dashboard/modules"),),
+    )
+
+
+ROUTES = (Route("/dashboard/modules/graph", "Graph", graph, [GraphState.load]),)

@@ -1,0 +1,55 @@
+"""What a module depends on and what depends on it, from the answer of list_dependencies."""
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+Row = Mapping[str, Any]
+CASCADES = {"off": "", "on_change": "planned on change", "always": "planned after each apply"}
+
+
+class DependencyView(TypedDict):
+    """One dependency, seen from one of its ends."""
+
+    id: str
+    path: str
+    inputs: list[str]
+    cascades: str
+
+
+class DependenciesView(TypedDict):
+    """Both directions, and the inputs that the module was not applied with."""
+
+    producers: list[DependencyView]
+    consumers: list[DependencyView]
+    changed: str
+
+
+NONE: DependenciesView = {"producers": [], "consumers": [], "changed": ""}
+
+
+def build(answer: Row, module_id: str) -> DependenciesView:
+    """Read the dependencies of one module."""
+    edges = answer.get("dependencies") or []
+    changed: list[str] = next(
+        (row["changed_inputs"] for row in answer.get("modules") or [] if row["id"] == module_id), []
+    )
+    return {
+        "producers": [_end(edge, "producer") for edge in edges if edge["consumer_id"] == module_id],
+        "consumers": [_end(edge, "consumer") for edge in edges if edge["producer_id"] == module_id],
+        "changed": ", ".join(changed),
+    }
+
+
+def bindings(text: str) -> dict[str, str]:
+    """Read "vpc_id=id, zones=zones"; a name alone is both."""
+    pairs = (part.strip().partition("=") for part in text.replace("\n", ",").split(",") if part.strip())
+    return {name.strip(): output.strip() or name.strip() for name, _, output in pairs}
+
+
+def _end(edge: Row, end: str) -> DependencyView:
+    return {
+        "id": str(edge[f"{end}_id"]),
+        "path": str(edge[end]),
+        "inputs": [f"{name} ← {output}" for name, output in sorted(edge["bindings"].items())],
+        "cascades": CASCADES.get(str(edge["cascades"]), ""),
+    }

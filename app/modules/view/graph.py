@@ -1,0 +1,108 @@
+"""The graph of dependencies: one column for each step, and one line that draws every edge."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+from urllib.parse import quote
+
+Row = Mapping[str, Any]
+WIDTH, HEIGHT, GAP_X, GAP_Y, TOP = 218, 44, 96, 16, 26
+
+
+class NodeView(TypedDict):
+    """A module where it is drawn, and its row in the table."""
+
+    path: str
+    href: str
+    left: str
+    top: str
+    step: int
+    takes: str
+    used_by: int
+    changed: str
+
+
+class StepView(TypedDict):
+    """The head of a column."""
+
+    label: str
+    left: str
+
+
+class GraphView(TypedDict):
+    """Everything that the page draws."""
+
+    nodes: list[NodeView]
+    steps: list[StepView]
+    lines: str
+    width: str
+    height: str
+    said: str
+    alone: int
+
+
+NOTHING: GraphView = {"nodes": [], "steps": [], "lines": "", "width": "0px", "height": "0px", "said": "", "alone": 0}
+
+
+def build(answer: Row) -> GraphView:
+    """Place the modules that have dependencies; the others are counted."""
+    edges = answer.get("dependencies") or []
+    linked = {str(edge[end]) for edge in edges for end in ("consumer_id", "producer_id")}
+    modules = [row for row in answer.get("modules") or [] if row["id"] in linked]
+    places = _places(modules)
+    nodes = [_node(row, edges_of, places, used) for edges_of, used in [_about(edges)] for row in modules]
+    steps = max((int(row["step"]) for row in modules), default=0)
+    rows = max(Counter(int(row["step"]) for row in modules).values(), default=0)
+    return {
+        "nodes": nodes,
+        "steps": [{"label": f"Step {step + 1}", "left": f"{step * (WIDTH + GAP_X)}px"} for step in range(steps)],
+        "lines": " ".join(_line(places[edge["producer_id"]], places[edge["consumer_id"]]) for edge in edges),
+        "width": f"{max(0, steps * (WIDTH + GAP_X) - GAP_X)}px",
+        "height": f"{TOP + rows * (HEIGHT + GAP_Y)}px",
+        "said": f"{len(modules)} modules in {steps} steps. An edge leads from outputs to the module that uses them.",
+        "alone": len(answer.get("modules") or []) - len(modules),
+    }
+
+
+def _places(modules: Sequence[Row]) -> dict[str, tuple[int, int]]:
+    """Where each module is drawn: its column is its step, its row the order by path."""
+    rows: Counter[int] = Counter()
+    found = {}
+    for row in modules:
+        step = int(row["step"])
+        found[str(row["id"])] = ((step - 1) * (WIDTH + GAP_X), TOP + rows[step] * (HEIGHT + GAP_Y))
+        rows[step] += 1
+    return found
+
+
+def _about(edges: Sequence[Row]) -> tuple[dict[str, list[str]], Counter[str]]:
+    """What each module takes of which other, and by how many it is used."""
+    takes: dict[str, list[str]] = defaultdict(list)
+    for edge in edges:
+        outputs = ", ".join(sorted(set(edge["bindings"].values())))
+        takes[str(edge["consumer_id"])].append(f"{edge['producer']} ({outputs})" if outputs else str(edge["producer"]))
+    return takes, Counter(str(edge["producer_id"]) for edge in edges)
+
+
+def _node(
+    row: Row, takes: Mapping[str, list[str]], places: Mapping[str, tuple[int, int]], used: Counter[str]
+) -> NodeView:
+    key, path = str(row["id"]), str(row["path"])
+    left, top = places[key]
+    return {
+        "path": path,
+        "href": f"/dashboard/modules?path={quote(path)}",
+        "left": f"{left}px",
+        "top": f"{top}px",
+        "step": int(row["step"]),
+        "takes": "; ".join(takes.get(key, [])),
+        "used_by": used[key],
+        "changed": ", ".join(row.get("changed_inputs") or []),
+    }
+
+
+def _line(start: tuple[int, int], end: tuple[int, int]) -> str:
+    x, y = start[0] + WIDTH, start[1] + HEIGHT // 2
+    far, down = end[0], end[1] + HEIGHT // 2
+    half = (x + far) // 2
+    return f"M{x},{y} C{half},{y} {half},{down} {far},{down}"

@@ -1,0 +1,109 @@
+"""The variables of a module, a group or the organisation, and the form that sets one."""
+
+from typing import Any, ClassVar
+
+import reflex as rx
+
+from app.frame.route import say_in_address
+from app.frame.session import AppState, say_error
+from app.live.item_form import Items
+from app.project.errors import AppError
+from app.project.models import BrowserSession
+from app.project.store import Changed, OrgStore
+from app.variables.view.rows import KINDS, VariableView, build_row, build_rows, check_form
+
+PAGE = "/dashboard/settings/variables"
+NEW: VariableView = build_row({"id": "", "name": "", "kind": "input", "value": "", "path": ""}, "")
+
+
+class VariablesState(Items, rx.State):
+    """What the next job of a path gets; those that are set at the path itself can be changed here."""
+
+    EMPTY: ClassVar[VariableView] = NEW
+    TOPICS: ClassVar[frozenset[str]] = frozenset({"variables"})
+
+    rows: list[VariableView] = []
+    chosen: VariableView = NEW
+    path: str = ""
+    kind: str = "input"
+    is_enforced: bool = False
+
+    async def _prepare(self, session: BrowserSession) -> None:
+        """Read the path from the address, and close what was open before a reload: states outlive it."""
+        self.is_open, self.removing = False, ""
+        self.path = str(self.router.url.query_parameters.get("path") or "")[:1000].strip("/")
+
+    async def _show(self, store: OrgStore, changed: Changed) -> None:
+        rows = await self._rpc("preview_variables", {"p_org": store.org_id, "p_path": self.path})
+        self._assign("rows", build_rows(rows, self.path))
+
+    def _fill(self, chosen: Any, *, is_new: bool) -> None:
+        super()._fill(chosen, is_new=is_new)
+        self.kind, self.is_enforced = chosen["kind"], chosen["is_enforced"]
+
+    @rx.event
+    def set_kind(self, value: str) -> None:
+        """Choose what becomes of it."""
+        if value in KINDS:
+            self.kind = value
+
+    @rx.event
+    def set_enforced(self, value: bool) -> None:
+        """Choose whether it wins over paths below."""
+        self.is_enforced = value
+
+    @rx.event
+    async def choose(self, form: dict[str, Any]) -> list[Any]:
+        """Show another path, and put it into the address."""
+        path = str(form.get("path") or "")[:1000].strip("/ ")
+        self.path, self.rows, self.problem, self.problem_hint = path, [], "", ""
+        try:
+            await self._again()
+        except AppError as error:
+            self.problem, self.problem_hint = error.message, error.hint
+        return [say_in_address(PAGE, f"?path={path}" if path else "")]
+
+    @rx.event
+    async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
+        """Check the form and let the database set the variable."""
+        fixed = {} if self.is_new else {"name": self.chosen["name"]}
+        checked = check_form({**form, **fixed}, self.kind, is_enforced=self.is_enforced)
+        self.errors = checked.errors
+        if checked.errors or not self.is_open:
+            return None
+        args = {"p_org": await self._org_id(), "p_path": self.path, "p_variables": [checked.spec]}
+        try:
+            (made,) = await self._rpc("set_variables", args)
+            await self._again()
+        except AppError as error:
+            return say_error(error)
+        self.is_open = False
+        if made["warning"]:
+            return rx.toast.warning(
+                made["warning"], description="Every member can read it. Keep secrets on the runner."
+            )
+        return rx.toast.success("Saved. Applies to future jobs.")
+
+    @rx.event
+    async def remove(self) -> rx.event.EventSpec | None:
+        """Remove a variable from this path."""
+        key, self.removing = self.removing, ""
+        found = self._find(key)
+        return await self._act("remove_variable", {"p_variable": int(key)}, "Variable removed") if found else None
+
+
+class PathVariablesState(AppState, rx.State):
+    """The variables of the path that another page shows."""
+
+    path: str = ""
+    rows: list[VariableView] = []
+
+    @rx.event
+    async def show(self, path: str) -> None:
+        """Read the variables of a path; a page that fails says so itself."""
+        self.path, self.rows = path, []
+        try:
+            found = await self._rpc("preview_variables", {"p_org": await self._org_id(), "p_path": path})
+        except AppError:
+            return
+        self.rows = build_rows(found, path)

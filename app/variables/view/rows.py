@@ -1,0 +1,122 @@
+"""Variables in words: the value, where it comes from, what it hides; and the form that sets one."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+from app.ui.form import fields
+from app.ui.form.spec import Checked, texts
+from app.ui.words import count
+
+Row = Mapping[str, Any]
+KINDS = {"input": "Input", "hcl": "Input, HCL expression", "env": "Environment", "file": "File"}
+# A longer value is shown by its beginning.
+MOST_SHOWN = 120
+MOST_TEXT = 1_000_000
+
+
+class VariableView(TypedDict):
+    """One variable of a path, set there or inherited."""
+
+    id: str
+    name: str
+    kind: str
+    words: str
+    value: str
+    text: str
+    source: str
+    href: str
+    hides: str
+    warning: str
+    version: int
+    is_own: bool
+    is_enforced: bool
+
+
+def build_rows(rows: list[Row], path: str) -> list[VariableView]:
+    """Put the answer of preview_variables into words."""
+    return [build_row(row, path) for row in rows]
+
+
+def build_row(row: Row, path: str) -> VariableView:
+    """Put one variable into words."""
+    kind = "hcl" if row.get("is_hcl") else str(row["kind"])
+    hidden = [f"{_place(each)} {shown_value(each)}" for each in row.get("hides") or ()]
+    return {
+        "id": str(row["id"]),
+        "name": str(row["name"]),
+        "kind": kind,
+        "words": {"hcl": "Input"}.get(kind, KINDS[kind]),
+        "value": shown_value(row),
+        "text": text_of(row),
+        "source": _place(row),
+        "href": f"/dashboard/settings/variables?path={row['path']}",
+        "hides": f"hides {', '.join(hidden)}" if hidden else "",
+        "warning": str(row.get("warning") or ""),
+        "version": int(row.get("version") or 1),
+        "is_own": row["path"] == path,
+        "is_enforced": bool(row.get("is_enforced")),
+    }
+
+
+def shown_value(row: Row) -> str:
+    """Write a value on one line; a file is shown by its size."""
+    value = row.get("value")
+    if row["kind"] == "file":
+        return count(len(str(value).encode()), "byte")
+    is_code = row["kind"] == "env" or row.get("is_hcl")
+    line = str(value) if is_code else json.dumps(value, ensure_ascii=False)
+    return line if len(line) <= MOST_SHOWN else f"{line[:MOST_SHOWN]}…"
+
+
+def text_of(row: Row) -> str:
+    """Write a value as the form has it: a text without quotes, unless it would then be read as JSON."""
+    value = row.get("value")
+    if isinstance(value, str) and (row["kind"] != "input" or row.get("is_hcl") or input_of(value) == value):
+        return value
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def input_of(text: str) -> Any:
+    """Read an input as people type it: JSON where it is JSON, else a text."""
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except ValueError:
+        return text
+
+
+def _refuse(constant: str) -> Any:
+    """Refuse NaN and Infinity, which only Python reads as JSON."""
+    raise ValueError(constant)
+
+
+def check_form(raw: object, kind: str, *, is_enforced: bool) -> Checked:
+    """Check the form of one variable; the database checks names and sizes."""
+    form, checked = texts(raw), Checked()
+    rule = fields.env_name if kind == "env" else _any_name
+    name, value = checked.take("name", form, rule, ""), checked.take("value", form, _any_value, "")
+    if kind not in KINDS:
+        checked.errors["kind"] = f"One of {', '.join(KINDS)}."
+    checked.spec = {
+        "kind": "input" if kind == "hcl" else kind,
+        "name": name,
+        "value": input_of(value) if kind == "input" else value,
+        "is_hcl": kind == "hcl",
+        "is_enforced": is_enforced,
+    }
+    return checked
+
+
+def _any_name(text: str) -> str:
+    if not text.strip():
+        raise fields.Wrong("A name is needed.")
+    return fields.text_of(text.strip(), 200)
+
+
+def _any_value(text: str) -> str:
+    return fields.text_of(text, MOST_TEXT)
+
+
+def _place(row: Row) -> str:
+    place = str(row["path"]) or "the organisation"
+    return f"{place}, enforced" if row.get("is_enforced") else place

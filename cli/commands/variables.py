@@ -1,0 +1,136 @@
+"""`runyard variables`: inputs, environment and files of jobs, at a module, a group or the organisation."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cli.client.organization import Row
+from cli.command import Here, command, new_app
+from cli.errors import NotFound, Usage
+from cli.output import say
+from cli.variables.files import FIELDS, given_inputs, given_pairs, read_text, read_variables
+
+app = new_app("Inputs, environment and files of jobs, at a module, a group or the organisation.")
+Target = Annotated[str, typer.Argument(metavar="PATH", help='A module or group; "" is the whole organisation.')]
+Enforced = Annotated[bool, typer.Option("--enforced", help="Wins over paths below and over the run's own. Admins.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Pairs = list[str] | None
+PAGE = "Variables"
+COLUMNS = ("path", "kind", "name", "value", "is_enforced", "version", "created_by_label", "created_at")
+
+
+@command(app, "list", page=PAGE)
+def list_variables(
+    here: Here, path: Annotated[str | None, typer.Argument(metavar="PATH", help="Only those set there.")] = None
+) -> None:
+    """List the variables that are set, each where it is set."""
+    here.printer.rows(_current(here, path), COLUMNS, "No variables.", cut=("value",))
+
+
+@command(app, "set", calls=("set_variables",), page="Variables → Set variable")
+def set_variables(
+    here: Here,
+    path: Target,
+    inputs: Annotated[Pairs, typer.Argument(metavar="NAME=VALUE…", help="Inputs; [ and { begin JSON.")] = None,
+    env: Annotated[Pairs, typer.Option("--env", metavar="NAME=VALUE", help="An environment variable.")] = None,
+    hcl: Annotated[Pairs, typer.Option("--hcl", metavar="NAME=EXPRESSION", help="An input as HCL.")] = None,
+    file: Annotated[
+        Pairs, typer.Option("--file", metavar="NAME=FILE", help="A file for the module's folder, from this machine.")
+    ] = None,
+    enforced: Enforced = False,
+) -> None:
+    """Set variables; a new value concerns later jobs."""
+    given = [{"kind": "input", "name": name, "value": value} for name, value in given_inputs(inputs or []).items()]
+    given += [{"kind": "env", "name": name, "value": value} for name, value in given_pairs(env or []).items()]
+    for name, value in given_pairs(hcl or []).items():
+        given.append({"kind": "input", "name": name, "value": value, "is_hcl": True})
+    for name, place in given_pairs(file or []).items():
+        given.append({"kind": "file", "name": name, "value": read_text(Path(place))})
+    if not given:
+        raise Usage("Which variable?", "Write region=eu-west-1, or --env, --hcl or --file.")
+    _set(here, path, given, enforced)
+
+
+@command(app, "remove", calls=("remove_variable",), page="Variables → Remove")
+def remove(
+    here: Here,
+    path: Target,
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    kind: Annotated[str, typer.Option("--kind", help="input, env or file.")] = "input",
+    yes: Yes = False,
+) -> None:
+    """Remove a variable from the place where it is set; jobs that are queued keep it."""
+    found = [row for row in _current(here, path) if (row["kind"], row["name"]) == (kind, name)]
+    if not found:
+        raise NotFound(f'There is no {kind} "{name}" at "{path}".', "`runyard variables list` shows all of them.")
+    here.confirm(f"Remove {name} from {_place(found[0])}?", yes)
+    done = here.api.call("remove_variable", variable=found[0]["id"])
+    here.printer.result(done, lambda row: f"Removed {row['name']} from {_place(row)}")
+
+
+@command(app, "import", calls=("set_variables",), page="Variables → Set variable")
+def import_variables(
+    here: Here,
+    path: Target,
+    file: Annotated[Path, typer.Argument(help=".tfvars, .tfvars.json, HCP's JSON, or what `export` wrote.")],
+    enforced: Enforced = False,
+) -> None:
+    """Set every variable of a file."""
+    given = read_variables(file)
+    if not given:
+        raise Usage(f"{file} has no variables.")
+    _set(here, path, given, enforced)
+
+
+@command(app, "export", page=PAGE)
+def export(here: Here, path: Target) -> None:
+    """Print the variables that are set at a path as JSON, which `import` reads."""
+    here.printer.document([{name: row[name] for name in FIELDS} for row in _current(here, path)])
+
+
+@command(app, "effective", calls=("preview_variables", "list_job_variables"), page=PAGE)
+def effective(
+    here: Here,
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A module or group.")] = "",
+    job: Annotated[str | None, typer.Option("--job", help="Of this job: names and versions, without values.")] = None,
+) -> None:
+    """Show the variables that the next job gets, where each comes from, and what it hides."""
+    if job is not None:
+        rows = here.api.call("list_job_variables", job=here.org.job(job)["id"])
+        here.printer.rows([{**row, "from": _source(row)} for row in rows], ("kind", "name", "from", "version"), "None.")
+        return
+    rows = here.api.call("preview_variables", org=here.org.id, path=path.strip("/"))
+    if here.printer.as_json:
+        here.printer.document(rows)
+        return
+    shown = [{**row, "from": _source(row), "hides": [_source(each) for each in row["hides"]]} for row in rows]
+    here.printer.rows(shown, ("kind", "name", "value", "from", "version", "hides"), "No variables.", cut=("value",))
+
+
+def _set(here: Here, path: str, given: list[dict[str, Any]], enforced: bool) -> None:
+    variables = [{**each, "is_enforced": True} if enforced else each for each in given]
+    made = here.api.call("set_variables", org=here.org.id, path=path.strip("/"), variables=variables)
+    for row in made:
+        if row["warning"]:
+            say(f"{row['name']}: {row['warning']} Every member can read it. Keep secrets on the runner.")
+    here.printer.result(
+        made, lambda rows: "\n".join(f"{_place(row)}  {row['name']}  v{row['version']}" for row in rows)
+    )
+
+
+def _current(here: Here, path: str | None) -> list[Row]:
+    where = {} if path is None else {"path": f"eq.{path.strip('/')}"}
+    return here.api.all_rows(
+        "variables", org_id=f"eq.{here.org.id}", ended_at="is.null", order="path,kind,name", **where
+    )
+
+
+def _place(row: Row) -> str:
+    return row["path"] or "the organisation"
+
+
+def _source(row: Row) -> str:
+    if row["path"] is None:
+        return "the run"
+    return f"{_place(row)} (enforced)" if row["is_enforced"] else _place(row)

@@ -1,0 +1,1 @@
+"""Variables of modules, groups and the organisation: rows, and the files that they are read from."""

@@ -1,0 +1,52 @@
+-- Cascades: an apply of a module may plan those that depend on it, where the dependency asks for it. One apply makes
+-- one set that names it as its cause; what a consumer's own apply changes is the next one's cause. A plan is applied
+-- where the consumer applies by itself, and waits for its confirmation elsewhere.
+
+-- The modules that an apply plans now. A consumer that was never applied, or was destroyed, has no changed input. What
+-- the apply's own set places later, and what waits already to be planned by another cascade, is left out: a bound value
+-- is read when its job runs.
+create function private.cascaded_modules(p_job public.provision_jobs) returns uuid[]
+language sql stable set search_path = '' as $$
+  select array(
+    select d.consumer_id from public.module_dependencies as d
+    join public.modules as m on m.id = d.consumer_id and m.deleted_at is null
+    where d.producer_id = p_job.module_id and d.cascades <> 'off'
+      and (d.cascades = 'always' or exists (
+          select from private.changed_inputs as c
+          where c.consumer_id = d.consumer_id and c.producer_id = d.producer_id))
+      and not exists (
+        select from private.set_members as own
+        join private.set_members as later on later.set_id = own.set_id and later.module_id = d.consumer_id
+        where own.job_id = p_job.id and later.job_id is null and later.left_out is null)
+      and not exists (
+        select from public.job_sets as s
+        join private.set_members as t on t.set_id = s.id and t.module_id = d.consumer_id and t.left_out is null
+        left join public.provision_jobs as j on j.id = t.job_id
+        where s.org_id = p_job.org_id and s.finished_at is null and s.cause_job_id is not null
+          and (j.id is null or j.status = 'QUEUED'))
+    order by d.consumer_id)
+$$;
+
+-- Plans what depends on a module that was just applied, as one set. The caller has the lock of the module's state.
+create function private.cascade(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_modules pg_catalog.uuid[] := private.cascaded_modules(p_job);
+  v_words pg_catalog.text := format('After job %s of %s.', p_job.number, p_job.module_path);
+  v_set public.job_sets;
+begin
+  if v_modules = '{}' then
+    return;
+  end if;
+  if cardinality(v_modules) > 500 then
+    perform private.record_job_event(p_job, 'cascade_refused', null, null, 'system', null, 'system', format(
+      '%s modules depend on its outputs, and one apply plans 500 at most. Plan their group.', cardinality(v_modules)));
+    return;
+  end if;
+  insert into public.job_sets (org_id, type, path, options, cause_job_id, created_by_label)
+  values (p_job.org_id, 'PLAN', p_job.module_path, jsonb_build_object('priority', 150, 'confirm', true, 'reason',
+    v_words), p_job.id, format('cascade of #%s', p_job.number)) returning * into v_set;
+  perform private.add_members(v_set, v_modules);
+  perform private.place_members(v_set, 200, false, v_set.id);
+end;
+$$;

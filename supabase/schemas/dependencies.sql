@@ -1,0 +1,496 @@
+-- Dependencies: a module (the consumer) depends on another (the producer), and may take outputs of it as its inputs.
+-- Edges never form a cycle: whoever writes one has the organisation's lock of dependencies, so two people cannot close
+-- a cycle together. Values are read from the producer's state by the attempt that needs them and are copied into no
+-- row; what is kept is a digest of each output, to see that a bound output has changed since the consumer was applied.
+
+create table public.module_dependencies (
+  consumer_id uuid not null references public.modules (id) on delete cascade,
+  producer_id uuid not null references public.modules (id) on delete cascade,
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  cascades text not null default 'off' check (cascades in ('off', 'on_change', 'always')),
+  created_by_label text not null,
+  created_at timestamptz not null default now(),
+  primary key (consumer_id, producer_id),
+  check (consumer_id <> producer_id)
+);
+create index module_dependencies_producer_id_idx on public.module_dependencies (producer_id);
+create index module_dependencies_org_id_idx on public.module_dependencies (org_id);
+alter table public.module_dependencies enable row level security;
+grant select on public.module_dependencies to authenticated, service_role;
+create policy "Members see their organisation's dependencies" on public.module_dependencies
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.module_dependencies is 'Which module depends on which other: the order of sets.';
+comment on column public.module_dependencies.consumer_id is 'The module that depends on the other.';
+comment on column public.module_dependencies.producer_id is 'The module that goes first, unless both are destroyed.';
+comment on column public.module_dependencies.cascades is
+  'Whether an apply of the producer plans the consumer: off, on_change (a bound output changed) or always.';
+comment on column public.module_dependencies.created_by_label is 'The member''s name at that time.';
+
+create table public.module_bindings (
+  consumer_id uuid not null,
+  input text not null check (input ~ '^[A-Za-z_][A-Za-z0-9_:-]{0,127}$'),
+  producer_id uuid not null,
+  output text not null check (output ~ '^[A-Za-z_][A-Za-z0-9_:-]{0,127}$'),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  primary key (consumer_id, input),
+  constraint module_bindings_dependency_fkey foreign key (consumer_id, producer_id)
+    references public.module_dependencies (consumer_id, producer_id) on delete cascade
+);
+create index module_bindings_producer_id_idx on public.module_bindings (producer_id, consumer_id);
+create index module_bindings_org_id_idx on public.module_bindings (org_id);
+alter table public.module_bindings enable row level security;
+grant select on public.module_bindings to authenticated, service_role;
+create policy "Members see their organisation's bindings" on public.module_bindings
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.module_bindings is
+  'Inputs of modules whose values are outputs of others. The consumer''s jobs may read the producer''s outputs.';
+comment on column public.module_bindings.consumer_id is 'The module that has the input.';
+comment on column public.module_bindings.producer_id is 'The module that has the output.';
+comment on column public.module_bindings.input is 'The consumer''s variable.';
+comment on column public.module_bindings.output is 'The producer''s output.';
+
+-- ## digests
+create table private.output_digests (
+  module_id uuid primary key references public.modules (id) on delete cascade,
+  digests jsonb not null
+);
+alter table private.output_digests enable row level security;
+comment on table private.output_digests is 'A digest of each output of modules that others take outputs of.';
+comment on column private.output_digests.digests is 'By the output''s name, of the current state.';
+
+create table private.read_inputs (
+  job_id bigint primary key references public.provision_jobs (id) on delete cascade,
+  digests jsonb not null
+);
+alter table private.read_inputs enable row level security;
+comment on table private.read_inputs is 'Digests of the bound values that a job was given.';
+comment on column private.read_inputs.digests is 'By the input''s name.';
+
+create table private.applied_inputs (
+  module_id uuid primary key references public.modules (id) on delete cascade,
+  digests jsonb not null
+);
+alter table private.applied_inputs enable row level security;
+comment on table private.applied_inputs is 'Digests of the bound values with which each module was last applied.';
+comment on column private.applied_inputs.digests is 'By the input''s name; {} for a module that was bound after that.';
+
+create view private.changed_inputs as
+select
+  b.consumer_id,
+  b.producer_id,
+  b.input
+from public.module_bindings as b
+inner join private.applied_inputs as a on a.module_id = b.consumer_id
+left join private.output_digests as o on o.module_id = b.producer_id
+where o.digests ->> b.output is distinct from a.digests ->> b.input;
+comment on view private.changed_inputs is 'Bound inputs whose value is another now than at the consumer''s last apply.';
+comment on column private.changed_inputs.consumer_id is 'The module that has the input.';
+comment on column private.changed_inputs.producer_id is 'The module that has the output.';
+comment on column private.changed_inputs.input is 'The consumer''s variable.';
+
+-- A value's digest.
+create function private.value_digest(p_value jsonb) returns text
+language sql immutable set search_path = '' as $$
+  select encode(sha256(convert_to(p_value::pg_catalog.text, 'UTF8')), 'hex')
+$$;
+
+-- Digests of the outputs in a state, by name.
+create function private.state_digests(p_body text) returns jsonb
+language plpgsql immutable set search_path = '' as $$
+begin
+  return (select coalesce(jsonb_object_agg(o.name, private.value_digest(o.value)), '{}')
+    from private.read_outputs(p_body::pg_catalog.jsonb) as o);
+exception
+  -- A state is kept whether or not its outputs can be read.
+  when data_exception then return '{}';
+end;
+$$;
+
+-- Keeps the digests of a module's outputs, if another module takes some of them.
+create function private.note_outputs(p_module uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if exists (select from public.module_bindings as b where b.producer_id = p_module) then
+    insert into private.output_digests as d (module_id, digests)
+    select s.module_id, private.state_digests(s.body) from private.states as s where s.module_id = p_module
+    on conflict (module_id) do update set digests = excluded.digests where d.digests <> excluded.digests;
+    if found then
+      perform private.wake_org(b.org_id, 'modules', b.consumer_id::pg_catalog.text)
+      from (select distinct b.org_id, b.consumer_id from public.module_bindings as b
+        where b.producer_id = p_module) as b;
+    end if;
+  end if;
+end;
+$$;
+
+-- Keeps what a module was applied with; a destroyed one is applied with nothing.
+create function private.note_applied_inputs(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if p_job.type = 'DESTROY' then
+    delete from private.applied_inputs where module_id = p_job.module_id;
+  else
+    insert into private.applied_inputs as a (module_id, digests)
+    select p_job.module_id, r.digests from private.read_inputs as r
+    where r.job_id = coalesce(p_job.plan_job_id, p_job.id)
+    on conflict (module_id) do update set digests = excluded.digests;
+  end if;
+end;
+$$;
+
+-- ## writing
+
+-- Serialises every change of an organisation's dependencies. Taken before routing and states.
+create function private.lock_dependencies(p_org uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform pg_advisory_xact_lock(private.lock_key('dependencies', p_org::pg_catalog.text));
+end;
+$$;
+
+-- Refuses dependencies that form a cycle, with the modules of one in their order.
+create function private.refuse_cycle(p_org uuid) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_left pg_catalog.uuid[];
+  v_before pg_catalog.uuid[];
+  v_walk pg_catalog.uuid[];
+  v_next pg_catalog.uuid;
+begin
+  v_left := array(select distinct d.consumer_id from public.module_dependencies as d where d.org_id = p_org);
+  -- Step by step, without those that depend on none that is left: in a cycle each depends on another.
+  while v_left <> '{}' and v_left is distinct from v_before loop
+    v_before := v_left;
+    v_left := array(select distinct d.consumer_id from public.module_dependencies as d
+      where d.org_id = p_org and d.consumer_id = any (v_before) and d.producer_id = any (v_before)
+      order by d.consumer_id);
+  end loop;
+  if v_left = '{}' then
+    return;
+  end if;
+  v_next := v_left[1];
+  while v_next <> all (coalesce(v_walk, '{}')) loop
+    v_walk := v_next || v_walk;
+    v_next := (select d.producer_id from public.module_dependencies as d
+      where d.consumer_id = v_next and d.producer_id = any (v_left) limit 1);
+  end loop;
+  perform private.fail('RY409', format('This would be a cycle: %s.', (
+      select string_agg(m.path, ' → ' order by c.place)
+      from unnest(v_next || v_walk[:array_position(v_walk, v_next)]) with ordinality as c (id, place)
+      join public.modules as m on m.id = c.id)), 'Remove one of these dependencies first.');
+end;
+$$;
+
+-- Refuses bindings that are no names, that the consumer's own inputs have a value for, or that read what nobody has.
+create function private.check_bindings(
+  p_consumer public.modules, p_producer public.modules, p_bindings jsonb
+) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if jsonb_typeof(p_bindings) <> 'object' or exists (
+    select from jsonb_each(p_bindings) as b
+    where jsonb_typeof(b.value) not in ('string', 'null') or b.key !~ '^[A-Za-z_][A-Za-z0-9_:-]{0,127}$'
+      or b.value #>> '{}' !~ '^[A-Za-z_][A-Za-z0-9_:-]{0,127}$') then
+    perform private.fail('RY422', 'Bindings are an object of input names and output names.',
+      'Write {"vpc_id": "id"}; null removes a binding.');
+  end if;
+  if p_producer.backend = 'own' and jsonb_path_exists(p_bindings, '$.* ? (@ != null)') then
+    perform private.fail('RY409', format('"%s" keeps its own backend, so Runyard has no outputs of it.',
+      p_producer.path), 'Depend on it without bindings, or let Runyard keep its state.');
+  end if;
+  perform private.fail('RY409', format('"%s" has a value for its input "%s" already.', p_consumer.path, b.key),
+    'Remove the variable of the module, or bind another input.')
+  from jsonb_each(p_bindings) as b join public.variables as v on v.name = b.key
+  where b.value <> 'null' and v.org_id = p_consumer.org_id and v.path = p_consumer.path and v.kind = 'input'
+    and v.ended_at is null;
+  perform private.fail('RY409', format('The input "%s" of "%s" is bound to "%s" already.', o.input, p_consumer.path,
+    m.path), 'Remove that binding first.')
+  from public.module_bindings as o join public.modules as m on m.id = o.producer_id
+  where o.consumer_id = p_consumer.id and o.producer_id <> p_producer.id and p_bindings ->> o.input is not null;
+end;
+$$;
+
+-- Writes or changes an edge, and those of its bindings that are named. The caller has the lock of dependencies, and
+-- refuses a cycle.
+create function private.write_dependency(p_consumer uuid, p_producer uuid, p_options jsonb) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_bindings pg_catalog.jsonb := coalesce(p_options -> 'bindings', '{}');
+  v_verb pg_catalog.text := case when jsonb_path_exists(v_bindings, '$.* ? (@ != null)') then 'state.write'
+    else 'module.write' end;
+  v_consumer public.modules;
+  v_producer public.modules := private.my_module(p_producer, v_verb);
+begin
+  -- Locked, then read: an input that somebody gives a value meanwhile must be seen.
+  perform from public.modules where id = p_consumer for no key update;
+  v_consumer := private.my_module(p_consumer, v_verb);
+  perform private.refuse_unknown_keys(p_options, array['bindings', 'cascades']);
+  if v_consumer.org_id <> v_producer.org_id then
+    perform private.fail('RY404', 'There is no such module.', 'Both must belong to one organisation.');
+  end if;
+  if p_consumer = p_producer then
+    perform private.fail('RY422', format('"%s" cannot depend on itself.', v_consumer.path), 'Name another module.');
+  end if;
+  if coalesce(p_options ->> 'cascades', 'off') not in ('off', 'on_change', 'always') then
+    perform private.fail('RY422', 'A dependency cascades off, on_change or always.', 'Send one of these.');
+  end if;
+  perform private.check_bindings(v_consumer, v_producer, v_bindings);
+  insert into public.module_dependencies as d (consumer_id, producer_id, org_id, cascades, created_by_label)
+  values (p_consumer, p_producer, v_consumer.org_id, coalesce(p_options ->> 'cascades', 'off'),
+    private.caller_label(v_consumer.org_id))
+  on conflict (consumer_id, producer_id) do update set cascades = coalesce(p_options ->> 'cascades', d.cascades);
+  delete from public.module_bindings as b where b.consumer_id = p_consumer and b.producer_id = p_producer
+    and v_bindings -> b.input = 'null';
+  insert into public.module_bindings as b (consumer_id, input, producer_id, output, org_id)
+  select p_consumer, n.key, p_producer, n.value, v_consumer.org_id
+  from jsonb_each_text(v_bindings) as n where n.value is not null
+  on conflict (consumer_id, input) do update set output = excluded.output;
+  perform private.note_outputs(p_producer);
+  insert into private.applied_inputs (module_id, digests)
+  select s.module_id, '{}' from private.states as s where s.module_id = p_consumer and v_bindings <> '{}'
+  on conflict do nothing;
+end;
+$$;
+
+-- Tells open pages of both modules.
+create function private.wake_dependency(p_org uuid, p_consumer uuid, p_producer uuid) returns void
+language sql set search_path = '' as $$
+  select private.wake_org(p_org, 'modules', m::pg_catalog.text) from unnest(array[p_consumer, p_producer]) as m
+$$;
+
+create function private.set_dependency(p_consumer uuid, p_producer uuid, p_options jsonb default '{}') returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_consumer public.modules := private.my_module(p_consumer, 'module.write');
+  v_producer public.modules := private.my_module(p_producer, 'module.read');
+begin
+  perform private.lock_dependencies(v_consumer.org_id);
+  perform private.write_dependency(p_consumer, p_producer, p_options);
+  perform private.refuse_cycle(v_consumer.org_id);
+  perform private.audit(v_consumer.org_id, 'module.depends', 'module', p_consumer::pg_catalog.text, v_consumer.path,
+    jsonb_build_object('on', v_producer.path) || coalesce(p_options, '{}'));
+  perform private.wake_dependency(v_consumer.org_id, p_consumer, p_producer);
+  return jsonb_build_object('consumer', v_consumer.path, 'producer', v_producer.path, 'cascades', (
+      select d.cascades from public.module_dependencies as d
+      where d.consumer_id = p_consumer and d.producer_id = p_producer),
+    'bindings', (select coalesce(jsonb_object_agg(b.input, b.output), '{}') from public.module_bindings as b
+      where b.consumer_id = p_consumer and b.producer_id = p_producer));
+end;
+$$;
+comment on function private.set_dependency is
+  'Makes a module depend on another, or changes how: {bindings: {input: output, or null to remove}, cascades: off, '
+  'on_change or always}. Refuses a cycle. Operators; admins for bindings.';
+grant execute on function private.set_dependency to authenticated;
+
+create function private.remove_dependency(p_consumer uuid, p_producer uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_consumer public.modules := private.my_module(p_consumer, 'module.write');
+  v_producer pg_catalog.text := (select m.path from public.modules as m where m.id = p_producer
+    and m.org_id = v_consumer.org_id);
+begin
+  perform private.lock_dependencies(v_consumer.org_id);
+  delete from public.module_dependencies where consumer_id = p_consumer and producer_id = p_producer;
+  if not found then
+    perform private.fail('RY404', 'There is no such dependency.', 'Look at the module''s dependencies again.');
+  end if;
+  perform private.audit(v_consumer.org_id, 'module.independent', 'module', p_consumer::pg_catalog.text,
+    v_consumer.path, jsonb_build_object('of', v_producer));
+  perform private.wake_dependency(v_consumer.org_id, p_consumer, p_producer);
+  return jsonb_build_object('consumer', v_consumer.path, 'producer', v_producer);
+end;
+$$;
+comment on function private.remove_dependency is 'Removes a dependency with its bindings. Operators.';
+grant execute on function private.remove_dependency to authenticated;
+
+-- The module of an organisation at a path; refuses a path without one.
+create function private.module_at(p_org uuid, p_path text) returns uuid
+language plpgsql stable set search_path = '' as $$
+declare
+  v_module pg_catalog.uuid := (select m.id from public.modules as m where m.org_id = p_org and m.path = p_path
+    and m.deleted_at is null);
+begin
+  if v_module is null then
+    perform private.fail('RY404', format('There is no module "%s".', left(p_path, 200)),
+      'Write its whole path, such as platform/network.');
+  end if;
+  return v_module;
+end;
+$$;
+
+create function private.replace_dependencies(p_org uuid, p_path text, p_dependencies jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_edge pg_catalog.jsonb;
+  v_removed integer;
+begin
+  perform private.need('module.write', p_org, p_path);
+  perform private.need_target(p_org, p_path);
+  if jsonb_typeof(p_dependencies) is distinct from 'array' or jsonb_array_length(p_dependencies) > 5000
+    or jsonb_path_exists(p_dependencies, 'strict $[*] ? (@.type() != "object")') then
+    perform private.fail('RY422', 'Dependencies are a list of at most 5,000 objects.',
+      'Write [{"consumer": "apps/site", "producer": "platform/network", "bindings": {"vpc_id": "id"}}].');
+  end if;
+  perform private.lock_dependencies(p_org);
+  delete from public.module_dependencies as d where d.consumer_id in (select private.modules_below(p_org, p_path));
+  get diagnostics v_removed = row_count;
+  for v_edge in select e from jsonb_array_elements(p_dependencies) as e loop
+    perform private.refuse_unknown_keys(v_edge, array['consumer', 'producer', 'bindings', 'cascades']);
+    if p_path <> '' and v_edge ->> 'consumer' <> p_path and not starts_with(v_edge ->> 'consumer', p_path || '/') then
+      perform private.fail('RY422', format('"%s" is not below "%s".', v_edge ->> 'consumer', p_path),
+        'Import the dependencies of each group by themselves, or those of all modules.');
+    end if;
+    perform private.write_dependency(private.module_at(p_org, v_edge ->> 'consumer'),
+      private.module_at(p_org, v_edge ->> 'producer'), v_edge - array['consumer', 'producer']);
+  end loop;
+  perform private.refuse_cycle(p_org);
+  perform private.audit(p_org, 'dependencies.replaced', 'group', null, coalesce(nullif(p_path, ''), 'all modules'),
+    jsonb_build_object('before', v_removed, 'now', jsonb_array_length(p_dependencies)));
+  perform private.wake_org(p_org, 'modules', null);
+  return jsonb_build_object('before', v_removed, 'now', jsonb_array_length(p_dependencies));
+end;
+$$;
+comment on function private.replace_dependencies is
+  'Replaces the dependencies of all modules at or below a path ("" is all) by a list of {consumer, producer, bindings, '
+  'cascades} with paths; all or nothing. Operators; admins for bindings.';
+grant execute on function private.replace_dependencies to authenticated;
+
+-- Refuses to remove a module that others depend on, and names them.
+create function private.refuse_consumers(p_module public.modules) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_consumers pg_catalog.text := (
+    select string_agg(m.path, ', ' order by m.path) from public.module_dependencies as d
+    join public.modules as m on m.id = d.consumer_id and m.deleted_at is null where d.producer_id = p_module.id);
+begin
+  if v_consumers is not null then
+    perform private.fail('RY409', format('Other modules depend on "%s": %s.', p_module.path, v_consumers),
+      'Remove these dependencies first.');
+  end if;
+end;
+$$;
+
+-- Refuses values for inputs that are bound.
+create function private.refuse_bound_inputs(p_module uuid, p_inputs jsonb) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  perform private.fail('RY409', format('The input "%s" is bound to the output "%s" of "%s".', b.input, b.output,
+    m.path), 'Remove the binding first, or leave the value out.')
+  from public.module_bindings as b join public.modules as m on m.id = b.producer_id
+  where b.consumer_id = p_module and p_inputs ? b.input order by b.input limit 1;
+end;
+$$;
+
+-- Where a module's bound inputs come from, as its jobs show it; null for one without.
+create function private.bound_inputs(p_module uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return (select jsonb_object_agg(b.input, format('%s: %s', m.path, b.output)) from public.module_bindings as b
+    join public.modules as m on m.id = b.producer_id where b.consumer_id = p_module);
+end;
+$$;
+
+-- ## reading
+
+-- The edges that have a module at or below a path at one of their ends.
+create function private.dependencies_of(p_org uuid, p_path text) returns setof public.module_dependencies
+language sql stable set search_path = '' as $$
+  select d.* from public.module_dependencies as d where d.org_id = p_org and (p_path = ''
+    or d.consumer_id in (select private.modules_below(p_org, p_path))
+    or d.producer_id in (select private.modules_below(p_org, p_path)))
+$$;
+
+create function private.list_dependencies(p_org uuid, p_path text default '') returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('module.read', p_org, p_path);
+  perform private.need_target(p_org, p_path);
+  return (
+    with recursive edge as materialized (
+      select d.* from private.dependencies_of(p_org, p_path) as d
+    ), shown as materialized (
+      select m.id, m.path from public.modules as m where m.deleted_at is null and (
+        m.id in (select private.modules_below(p_org, p_path))
+        or m.id in (select e.consumer_id from edge as e union select e.producer_id from edge as e))
+    ), step (id, step) as (
+      select s.id, 1 from shown as s
+      union
+      select e.consumer_id, s.step + 1 from step as s join edge as e on e.producer_id = s.id
+    ), placed as materialized (
+      select s.id, max(s.step) as step from step as s group by s.id
+    ), changed as materialized (
+      select c.* from private.changed_inputs as c where c.consumer_id in (select e.consumer_id from edge as e)
+    )
+    select jsonb_build_object('modules', coalesce((
+        select jsonb_agg(jsonb_build_object('id', s.id, 'path', s.path, 'step', p.step,
+          'changed_inputs', (select coalesce(jsonb_agg(c.input order by c.input), '[]') from changed as c
+            where c.consumer_id = s.id)) order by p.step, s.path)
+        from shown as s join placed as p on p.id = s.id), '[]'),
+      'dependencies', coalesce((
+        select jsonb_agg(jsonb_build_object('consumer_id', e.consumer_id, 'producer_id', e.producer_id, 'consumer',
+          c.path, 'producer', p.path, 'cascades', e.cascades, 'bindings', (
+            select coalesce(jsonb_object_agg(b.input, b.output), '{}') from public.module_bindings as b
+            where b.consumer_id = e.consumer_id and b.producer_id = e.producer_id)) order by c.path, p.path)
+        from edge as e join public.modules as c on c.id = e.consumer_id
+        join public.modules as p on p.id = e.producer_id), '[]')));
+end;
+$$;
+comment on function private.list_dependencies is
+  'The modules at or below a path ("" is all) and those that they depend on or that depend on them, each with its step '
+  'in the order and the bound inputs that changed since its last apply; and the dependencies between them. Members.';
+grant execute on function private.list_dependencies to authenticated;
+
+-- ## values
+
+-- Why a bound value cannot be given, or null.
+create function private.binding_problem(
+  p_producer public.modules, p_state jsonb, p_output text, p_value jsonb
+) returns text
+language sql immutable set search_path = '' as $$
+  select case
+    when p_producer.deleted_at is not null then 'was removed'
+    when p_producer.backend = 'own' then 'keeps its own backend, so Runyard has no outputs of it'
+    when p_state is null then 'has no state yet: it was never applied'
+    when p_state ? 'encrypted_data' then 'has a state that its engine encrypted'
+    when p_value is null then format('has no output "%s" in its state', p_output)
+    when p_value::pg_catalog.text like '%4dabf18193072939515e22adb298388d%'
+      then format('encrypted its output "%s" with Pulumi''s own key', p_output) end
+$$;
+
+create function private.worker_bound_values(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_module pg_catalog.uuid := private.owned_module(p_job, p_attempt);
+  v_path pg_catalog.text := (select m.path from public.modules as m where m.id = v_module);
+  v_bound pg_catalog.record;
+  v_values pg_catalog.jsonb := '{}';
+  v_secret pg_catalog.jsonb := '[]';
+  v_digests pg_catalog.jsonb := '{}';
+begin
+  for v_bound in
+    select b.input, b.output, p.path, o.value, o.is_secret, private.binding_problem(p, s.body, b.output,
+      o.value) as problem
+    from public.module_bindings as b join public.modules as p on p.id = b.producer_id
+    left join lateral (select t.body::pg_catalog.jsonb as body from private.states as t
+      where t.module_id = b.producer_id) as s on true
+    left join lateral private.read_outputs(s.body) as o on o.name = b.output
+    where b.consumer_id = v_module order by b.input
+  loop
+    if v_bound.problem is not null then
+      perform private.fail('RY422', format('The input "%s" of "%s" is the output "%s" of "%s", which %s.',
+        v_bound.input, v_path, v_bound.output, v_bound.path, v_bound.problem), format(
+        'Apply "%s" first, or change the dependency: runyard dependencies list %s.', v_bound.path, v_path));
+    end if;
+    v_values := v_values || jsonb_build_object(v_bound.input, v_bound.value);
+    v_secret := v_secret || case when v_bound.is_secret then to_jsonb(v_bound.input) else '[]' end;
+    v_digests := v_digests || jsonb_build_object(v_bound.input, private.value_digest(v_bound.value));
+  end loop;
+  insert into private.read_inputs as r (job_id, digests) values (p_job, v_digests)
+  on conflict (job_id) do update set digests = excluded.digests;
+  return jsonb_build_object('values', v_values, 'sensitive', v_secret);
+end;
+$$;
+comment on function private.worker_bound_values is
+  'The values of the job''s bound inputs, from the current states of their producers, and which of them are sensitive. '
+  'Refused, with the names of both modules, where one is missing.';
+grant execute on function private.worker_bound_values to worker, executor;

@@ -1,0 +1,401 @@
+-- Variables: the inputs, environment and files of jobs. A variable belongs to a path: a module, a group, or "" for the
+-- whole organisation. Each row is one version and never changes its value; a new value ends the old row. A job keeps
+-- the numbers of the rows that it was given, so an apply has what its plan had, and no payload, event or audit row
+-- contains a value. One function ranks them for the job, the page and the command alike. No secrets: those stay on the
+-- runner.
+
+create table public.variables (
+  id bigint generated always as identity primary key,
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  path text check (path = '' or private.is_path(path)),
+  kind text not null check (kind in ('input', 'env', 'file')),
+  name text not null check (length(name) <= 200 and case kind
+    when 'input' then name ~ '^[A-Za-z_][A-Za-z0-9_:-]{0,127}$'
+    when 'env' then name ~ '^[A-Za-z_][A-Za-z0-9_]{0,127}$'
+    else name ~ '^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$' and name !~ '(^|/)\.\.?(/|$)' end),
+  value jsonb check (octet_length(value::text) <= case kind when 'env' then 65536 else 1048576 end),
+  is_hcl boolean not null default false,
+  is_enforced boolean not null default false,
+  version integer not null default 1,
+  created_by uuid,
+  created_by_label text not null,
+  created_at timestamptz not null default now(),
+  ended_at timestamptz,
+  unique (org_id, path, kind, name, version),
+  constraint variables_text_check check (kind = 'input' and not is_hcl or jsonb_typeof(value) = 'string'),
+  constraint variables_hcl_check check (kind = 'input' or not is_hcl),
+  constraint variables_run_check check (path is not null or ended_at is not null and not is_enforced)
+);
+create unique index variables_current_idx on public.variables (org_id, path, kind, name) where ended_at is null;
+create index variables_ended_idx on public.variables (ended_at) where ended_at is not null;
+alter table public.variables enable row level security;
+grant select on public.variables to authenticated, service_role;
+create policy "Members see their organisation's variables" on public.variables
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.variables is 'Versions of variables. Those without ended_at count for new jobs. No secrets.';
+comment on column public.variables.path is
+  'The module or group whose jobs have it; "" is the whole organisation. Null: given with the request of a job.';
+comment on column public.variables.kind is 'input of the module, env (environment variable), or file.';
+comment on column public.variables.name is 'Its key; of a file, the path in the module''s folder.';
+comment on column public.variables.value is
+  'JSON; a text for env, file and HCL. Emptied 30 days after the version ended, when plans expire, too.';
+comment on column public.variables.is_hcl is 'Whether the value of an input is an HCL expression.';
+comment on column public.variables.is_enforced is 'Whether it wins over the variables of paths below and of runs.';
+comment on column public.variables.version is 'Counts the values that a key has had at this path.';
+comment on column public.variables.created_by_label is 'The member''s name at that time.';
+comment on column public.variables.ended_at is 'When another value replaced it, or somebody removed it.';
+create trigger wake after insert or update of ended_at on public.variables
+  for each row when (new.path is not null) execute function private.wake_for_row();
+
+create table private.job_variables (
+  job_id bigint primary key references public.provision_jobs (id) on delete cascade,
+  variables bigint[] not null
+);
+alter table private.job_variables enable row level security;
+comment on table private.job_variables is 'The versions of variables that each job was given when it was enqueued.';
+comment on column private.job_variables.variables is 'Numbers of rows of public.variables.';
+
+-- ## setting
+
+-- Why a value should not be kept as plain text; null where nothing suggests a secret. Shapes of well-known tokens, and
+-- names as people choose them.
+create function private.secret_warning(p_name text, p_value jsonb) returns text
+language sql immutable set search_path = '' as $$
+  select case
+    when p_value::pg_catalog.text ~ ('(AKIA|ASIA)[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{20}'
+      '|glpat-[\w-]{20}'
+      '|xox[abeprs]-[\w-]{10}|sk_live_\w{16}|-----BEGIN [A-Z ]*PRIVATE KEY|eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.')
+      then 'The value looks like a key or token.'
+    when p_name ~* 'token|secret|passw|passphrase|private_?key|credential|api_?key|access_?key'
+      and jsonb_typeof(p_value) = 'string' and p_value <> '""' then 'The name suggests a secret.' end
+$$;
+
+-- Refuses a variable that no job could use.
+create function private.check_variable(p_variable public.variables) returns void
+language plpgsql immutable set search_path = '' as $$
+begin
+  if p_variable.kind is null or p_variable.name is null or p_variable.value is null then
+    perform private.fail('RY422', 'A variable has a kind, a name and a value.',
+      'Write {"kind": "input", "name": "region", "value": "eu-west-1"}; kinds are input, env and file.');
+  end if;
+  if p_variable.kind in ('env', 'file') and p_variable.is_hcl
+    or jsonb_typeof(p_variable.value) <> 'string' and (p_variable.kind <> 'input' or p_variable.is_hcl) then
+    perform private.fail('RY422', format('The value of "%s" must be a text.', left(p_variable.name, 200)),
+      'Environment variables, files and HCL expressions are texts; only an input may be an HCL expression.');
+  end if;
+  if p_variable.kind = 'file' and p_variable.name ~ '(^|/)(\.terraform|[^/]*runyard[^/]*\.auto\.tfvars[^/]*)(/|$)' then
+    perform private.fail('RY422', format('The runner writes "%s" itself.', p_variable.name),
+      'Choose another name for the file.');
+  end if;
+end;
+$$;
+
+-- Writes one variable at a path, unless it has this value already. The caller holds the lock of the path.
+create function private.put_variable(p_new public.variables) returns public.variables
+language plpgsql set search_path = '' as $$
+declare
+  v_old public.variables;
+  v_variable public.variables;
+begin
+  perform private.check_variable(p_new);
+  perform private.refuse_bound_inputs(m.id, jsonb_build_object(p_new.name, null)) from public.modules as m
+  where p_new.kind = 'input' and m.org_id = p_new.org_id and m.path = p_new.path and m.deleted_at is null;
+  select * into v_old from public.variables as v
+  where v.org_id = p_new.org_id and v.path = p_new.path and v.kind = p_new.kind and v.name = p_new.name
+  order by v.version desc limit 1;
+  if p_new.path = '' or p_new.is_enforced or v_old.is_enforced and v_old.ended_at is null then
+    perform private.need('variable.enforce', p_new.org_id, p_new.path);
+  end if;
+  if v_old.ended_at is null and (v_old.value, v_old.is_hcl, v_old.is_enforced)
+    = (p_new.value, p_new.is_hcl, p_new.is_enforced) then
+    return v_old;
+  end if;
+  update public.variables set ended_at = now() where id = v_old.id and ended_at is null;
+  insert into public.variables (
+    org_id, path, kind, name, value, is_hcl, is_enforced, version, created_by, created_by_label
+  ) values (
+    p_new.org_id, p_new.path, p_new.kind, p_new.name, p_new.value, p_new.is_hcl, p_new.is_enforced,
+    coalesce(v_old.version, 0) + 1, private.caller_id(), private.caller_label(p_new.org_id)
+  ) returning * into v_variable;
+  return v_variable;
+exception
+  when check_violation then
+    perform private.fail('RY422', format('"%s" is not a valid %s variable.', left(p_new.name, 200), left(p_new.kind,
+      20)), 'Kinds are input, env and file. A name has letters, digits and underscores; a file''s is a relative path. '
+      'A value has at most 1 MiB, that of an environment variable 64 KiB.');
+end;
+$$;
+
+-- Writes the names of changed variables into the audit log, never their values.
+create function private.audit_variables(p_org uuid, p_action text, p_path text, p_names text[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if cardinality(p_names) > 0 then
+    perform private.audit(p_org, p_action, 'variable', p_path, coalesce(nullif(p_path, ''), 'organisation'),
+      jsonb_build_object('names', to_jsonb(p_names)));
+  end if;
+end;
+$$;
+
+-- Lets one caller at a time change the variables of a path, so that versions count without gaps.
+create function private.lock_variables(p_org uuid, p_path text) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform pg_advisory_xact_lock(private.lock_key('variables', p_org || p_path));
+end;
+$$;
+
+create function private.set_variables(p_org uuid, p_path text, p_variables jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_given pg_catalog.jsonb;
+  v_one public.variables;
+  v_changed pg_catalog.text[] := '{}';
+  v_answer pg_catalog.jsonb := '[]';
+begin
+  perform private.need('variable.write', p_org, p_path);
+  perform private.need_target(p_org, p_path);
+  if jsonb_typeof(p_variables) is distinct from 'array' or jsonb_array_length(p_variables) not between 1 and 1000 then
+    perform private.fail('RY422', 'Send a list of 1 to 1,000 variables.',
+      'Write [{"kind": "input", "name": "region", "value": "eu-west-1"}].');
+  end if;
+  perform private.fail('RY422', format('"%s" is in the list twice.', left(g ->> 'name', 200)), 'Send each key once.')
+  from jsonb_array_elements(p_variables) as g group by g -> 'kind', g ->> 'name' having count(*) > 1;
+  perform private.lock_variables(p_org, p_path);
+  for v_given in select g from jsonb_array_elements(p_variables) as g loop
+    perform private.refuse_unknown_keys(v_given, array['kind', 'name', 'value', 'is_hcl', 'is_enforced']);
+    v_one := jsonb_populate_record(null::public.variables, v_given);
+    v_one.org_id := p_org;
+    v_one.path := p_path;
+    v_one.value := v_given -> 'value';
+    v_one.is_hcl := coalesce(v_one.is_hcl, false);
+    v_one.is_enforced := coalesce(v_one.is_enforced, false);
+    v_one := private.put_variable(v_one);
+    if v_one.created_at = now() then
+      v_changed := v_changed || v_one.name;
+    end if;
+    v_answer := v_answer || (to_jsonb(v_one) || jsonb_build_object('warning', private.secret_warning(v_one.name,
+      v_one.value)));
+  end loop;
+  perform private.audit_variables(p_org, 'variable.set', p_path, v_changed);
+  return v_answer;
+exception
+  when invalid_text_representation then
+    perform private.fail('RY422', 'A field of a variable has the wrong type.', 'is_hcl and is_enforced are true or '
+      'false.');
+end;
+$$;
+comment on function private.set_variables is
+  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced}]. A key '
+  'that has this value already keeps its version. Each row of the answer has a warning where the value may be a '
+  'secret. Operators; admins for the organisation and for enforced ones.';
+grant execute on function private.set_variables to authenticated;
+
+create function private.remove_variable(p_variable bigint) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_variable public.variables;
+begin
+  select * into v_variable from public.variables where id = p_variable and path is not null and ended_at is null
+    and org_id in (select private.my_org_ids());
+  if v_variable.id is null then
+    perform private.fail('RY404', 'There is no such variable.', 'It may have been changed or removed meanwhile.');
+  end if;
+  perform private.need(case when v_variable.path = '' or v_variable.is_enforced then 'variable.enforce'
+    else 'variable.write' end, v_variable.org_id, v_variable.path);
+  perform private.lock_variables(v_variable.org_id, v_variable.path);
+  update public.variables set ended_at = now() where id = p_variable and ended_at is null returning * into v_variable;
+  if not found then
+    perform private.fail('RY404', 'There is no such variable.', 'It was changed in this moment.');
+  end if;
+  perform private.audit_variables(v_variable.org_id, 'variable.removed', v_variable.path, array[v_variable.name]);
+  return to_jsonb(v_variable) - 'value';
+end;
+$$;
+comment on function private.remove_variable is
+  'Removes a variable. Jobs that are already queued keep it. Operators; admins for the organisation''s and for '
+  'enforced ones.';
+grant execute on function private.remove_variable to authenticated;
+
+-- Makes an object of names and values the plain variables of one kind at a path: a module's file and a group's form
+-- name all of them at once. HCL expressions and enforced ones stay.
+create function private.replace_variables(p_org uuid, p_path text, p_kind text, p_values jsonb) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_one public.variables;
+  v_changed pg_catalog.text[] := '{}';
+  v_removed pg_catalog.text[];
+begin
+  if p_values is null then
+    return;
+  elsif jsonb_typeof(p_values) <> 'object' then
+    perform private.fail('RY422', 'Variables are an object of names and values.', 'Write {"region": "eu-west-1"}.');
+  end if;
+  perform private.lock_variables(p_org, p_path);
+  v_one.org_id := p_org;
+  v_one.path := p_path;
+  v_one.kind := p_kind;
+  v_one.is_hcl := false;
+  v_one.is_enforced := false;
+  for v_one.name, v_one.value in select g.key, g.value from jsonb_each(p_values) as g loop
+    if (private.put_variable(v_one)).created_at = now() then
+      v_changed := v_changed || v_one.name;
+    end if;
+  end loop;
+  with ended as (
+    update public.variables as v set ended_at = now() where v.org_id = p_org and v.path = p_path and v.kind = p_kind
+      and v.ended_at is null and not (v.is_hcl or v.is_enforced or p_values ? v.name) returning v.name
+  )
+  select coalesce(array_agg(e.name), '{}') into v_removed from ended as e;
+  perform private.audit_variables(p_org, 'variable.set', p_path, v_changed);
+  perform private.audit_variables(p_org, 'variable.removed', p_path, v_removed);
+end;
+$$;
+
+-- Ends the variables of a removed group or module: a later one with the same path must not inherit them.
+create function private.end_variables_of_removed() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  update public.variables set ended_at = now() where org_id = old.org_id and path = old.path and ended_at is null;
+  return null;
+end;
+$$;
+create trigger end_variables after delete on public.groups
+  for each row execute function private.end_variables_of_removed();
+create trigger end_variables after update of deleted_at on public.modules
+  for each row when (old.deleted_at is null and new.deleted_at is not null)
+  execute function private.end_variables_of_removed();
+
+-- ## which value wins
+
+-- Every variable that a job at a path could have, with its place among those of the same kind and name: 1 is the one
+-- that the job gets, and hides the others. Enforced ones first, the outer before the inner; then those of the run, of
+-- the module, of its groups from near to far, and of the organisation. A binding of an
+-- output wins over those of groups and of the organisation.
+create function private.ranked_variables(
+  p_org uuid, p_path text, p_run bigint[]
+) returns table (id bigint, place bigint)
+language sql stable set search_path = '' as $$
+  select v.id, row_number() over (
+    partition by v.kind, v.name
+    order by not v.is_enforced, case when v.is_enforced then length(v.path) end, v.path is not null,
+      length(v.path) desc)
+  from (
+    select a.id, a.kind, a.name, a.path, a.is_enforced from public.variables as a
+    where a.org_id = p_org and a.path = any (private.path_prefixes(p_path)) and a.ended_at is null and not exists (
+      select from public.module_bindings as b join public.modules as m on m.id = b.consumer_id
+      where a.kind = 'input' and a.path <> p_path and not a.is_enforced and b.input = a.name and m.org_id = p_org
+        and m.path = p_path and m.deleted_at is null)
+    union all
+    select r.id, r.kind, r.name, r.path, r.is_enforced from public.variables as r where r.id = any (p_run)
+  ) as v
+$$;
+
+-- A variable as members see it.
+create function private.shown_variable(p_variable public.variables) returns jsonb
+language sql stable set search_path = '' as $$
+  select to_jsonb(p_variable) - array['org_id', 'created_by', 'ended_at']
+    || jsonb_build_object('warning', private.secret_warning(p_variable.name, p_variable.value))
+$$;
+
+create function private.preview_variables(p_org uuid, p_path text) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('module.read', p_org, p_path);
+  perform private.need_target(p_org, p_path);
+  return coalesce((
+    select jsonb_agg(given.shown || jsonb_build_object('hides', given.hides) order by given.kind, given.name)
+    from (
+      select v.kind, v.name, (jsonb_agg(private.shown_variable(v) order by r.place)) -> 0 as shown,
+        coalesce(jsonb_agg(private.shown_variable(v) order by r.place) filter (where r.place > 1), '[]') as hides
+      from private.ranked_variables(p_org, p_path, '{}') as r join public.variables as v on v.id = r.id
+      group by v.kind, v.name
+    ) as given), '[]');
+end;
+$$;
+comment on function private.preview_variables is
+  'The variables that the next job of a module or group would have: value, path and version of each, and those that it '
+  'hides. Members.';
+grant execute on function private.preview_variables to authenticated;
+
+-- ## what a job is given
+
+-- The inputs that one request names, for its jobs alone.
+create function private.add_run_variables(p_org uuid, p_values jsonb) returns bigint[]
+language plpgsql set search_path = '' as $$
+declare
+  v_ids bigint[];
+begin
+  with added as (
+    insert into public.variables (org_id, kind, name, value, created_by, created_by_label, ended_at)
+    select p_org, 'input', g.key, g.value, private.caller_id(), private.caller_label(p_org), now()
+    from jsonb_each(coalesce(p_values, '{}')) as g
+    returning id
+  )
+  select coalesce(array_agg(a.id), '{}') into v_ids from added as a;
+  return v_ids;
+end;
+$$;
+
+-- Notes which versions new jobs have: those of the job that they repeat or whose plan they apply, else the current
+-- ones.
+create function private.freeze_variables(p_org uuid, p_jobs bigint[], p_run bigint[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if not exists (select from public.variables as v where v.org_id = p_org) then
+    return;
+  end if;
+  insert into private.job_variables (job_id, variables)
+  select j.id, f.variables
+  from unnest(p_jobs) as p (id)
+  cross join lateral (select * from public.provision_jobs as j where j.id = p.id offset 0) as j
+  cross join lateral (
+    select case when coalesce(j.retry_of, j.plan_job_id) is null
+        then array(select r.id from private.ranked_variables(p_org, j.module_path, p_run) as r where r.place = 1)
+      else (select o.variables from private.job_variables as o where o.job_id = coalesce(j.retry_of, j.plan_job_id))
+      end as variables
+  ) as f
+  where j.module_id is not null and cardinality(f.variables) > 0;
+end;
+$$;
+
+create function private.list_job_variables(p_job bigint) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_job public.provision_jobs;
+begin
+  select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
+  if v_job.id is null then
+    perform private.fail('RY404', 'There is no such job.', 'It may be past its retention period.');
+  end if;
+  perform private.need('job.read', v_job.org_id, v_job.module_path);
+  return coalesce((
+    select jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'path', v.path, 'version', v.version,
+      'is_enforced', v.is_enforced, 'is_current', v.ended_at is null) order by v.kind, v.name)
+    from private.job_variables as g join public.variables as v on v.id = any (g.variables)
+    where g.job_id = p_job), '[]');
+end;
+$$;
+comment on function private.list_job_variables is
+  'Names, paths and versions of the variables that a job was given, without values. A null path: given with the '
+  'request. Members.';
+grant execute on function private.list_job_variables to authenticated;
+
+create function private.worker_variables(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.fenced_job(private.this_runner(), p_job, p_attempt);
+  perform private.fail('RY409', format('Version %s of the variable "%s" has expired.', v.version, v.name),
+    'Values are kept for 30 days after they were replaced. Request a new job.')
+  from private.job_variables as g join public.variables as v on v.id = any (g.variables)
+  where g.job_id = p_job and v.value is null;
+  return jsonb_build_object('variables', coalesce((
+    select jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'value', v.value, 'is_hcl', v.is_hcl, 'path',
+      v.path, 'is_enforced', v.is_enforced) order by v.kind, v.name)
+    from private.job_variables as g join public.variables as v on v.id = any (g.variables)
+    where g.job_id = p_job), '[]'));
+end;
+$$;
+comment on function private.worker_variables is
+  'The variables of a running job with their values: for the attempt that holds the lease alone.';
+grant execute on function private.worker_variables to worker, executor;

@@ -1,0 +1,97 @@
+"""An apply plans those that depend on its outputs: once, in one set that names it, and only where it is wanted."""
+
+from typing import Any
+
+import pytest
+
+from tests.db.test_dependencies import applied, depend, listed, state
+from tests.db.world import Organization, Runner, World, this
+
+
+@pytest.fixture
+def runner(org: Organization) -> Runner:
+    """A runner, and two modules of which the second takes an output of the first and was applied with it."""
+    org.module("net/vpc")
+    org.module("apps/site")
+    runner = org.runner("r1", is_assigned_to_all_modules=True, capacity=50)
+    applied(org, runner, "net/vpc", 1, id="vpc-1")
+    depend(org, "apps/site", "net/vpc", bindings={"vpc_id": "id"})
+    applied(org, runner, "apps/site")
+    return runner
+
+
+def sets(org: Organization) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = org.owner.call("list_sets", p_org=org.id)
+    return found
+
+
+def test_nothing_is_planned_where_nobody_asked_for_it(org: Organization, runner: Runner) -> None:
+    applied(org, runner, "net/vpc", 2, id="vpc-2")
+    assert (sets(org), runner.claim(9)) == ([], [])
+
+
+def test_changed_output_plans_its_consumers_and_names_the_apply(
+    world: World, org: Organization, runner: Runner
+) -> None:
+    depend(org, "apps/site", "net/vpc", cascades="on_change")
+    applied(org, runner, "net/vpc", 2, id="vpc-1")
+    assert sets(org) == [], "the output is the same"
+    cause = applied(org, runner, "net/vpc", 3, id="vpc-2")
+    [made] = sets(org)
+    number = world.job(cause)["number"]
+    assert (made["cause_job_number"], made["type"], made["total"]) == (number, "PLAN", 1)
+    plan = runner.claim_one()
+    assert (plan["module_path"], world.job(plan["id"])["message"]) == ("apps/site", f"After job {number} of net/vpc.")
+    runner.call("worker_bound_values", **this(plan))
+    runner.finish(plan, p_plan_summary={"has_changes": True})
+    [waiting] = world.owner.rows(
+        "select status from public.provision_jobs where plan_job_id = %s and type = 'APPLY'", plan["id"]
+    )
+    assert waiting == "AWAITING_APPROVAL"
+
+
+def test_consumer_that_applies_by_itself_is_applied_and_cascades_on(org: Organization, runner: Runner) -> None:
+    org.owner.call("update_module", p_module=org.modules["apps/site"], p_spec={"auto_apply": True})
+    org.module("apps/dns")
+    depend(org, "apps/site", "net/vpc", cascades="on_change")
+    depend(org, "apps/dns", "apps/site", cascades="always")
+    applied(org, runner, "net/vpc", 2, id="vpc-2")
+    plan = runner.claim_one()
+    runner.call("worker_bound_values", **this(plan))
+    runner.finish(plan, p_plan_summary={"has_changes": True})
+    apply = runner.claim_one()
+    runner.finish(apply)
+    assert [module["changed_inputs"] for module in listed(org)["modules"]] == [[], [], []]
+    assert {made["cause_job_id"] for made in sets(org)} >= {apply["id"]}
+    assert runner.claim_one()["module_path"] == "apps/dns"
+
+
+def test_consumer_that_waits_to_be_planned_is_not_planned_twice(org: Organization, runner: Runner) -> None:
+    depend(org, "apps/site", "net/vpc", cascades="always")
+    org.owner.call("update_module", p_module=org.modules["apps/site"], p_spec={"labels": ["gpu"]})
+    applied(org, runner, "net/vpc", 2, id="vpc-2")
+    applied(org, runner, "net/vpc", 3, id="vpc-3")
+    assert [made["total"] for made in sets(org)] == [1]
+
+
+def test_set_that_applies_both_plans_neither_again(org: Organization, runner: Runner) -> None:
+    depend(org, "apps/site", "net/vpc", cascades="always")
+    org.owner.call("start_set", p_org=org.id, p_type="APPLY", p_path="")
+    vpc = runner.claim_one()
+    runner.call("worker_state_put", **this(vpc), p_body=state(2, id="vpc-2"))
+    runner.finish(vpc)
+    site = runner.claim_one()
+    assert (site["module_path"], site["type"]) == ("apps/site", "APPLY")
+    assert [made["type"] for made in sets(org)] == ["APPLY"]
+
+
+def test_too_many_consumers_are_refused_in_words(world: World, org: Organization, runner: Runner) -> None:
+    paths = [f"many/m{number}" for number in range(501)]
+    for path in paths:
+        org.module(path)
+    edges = [{"consumer": path, "producer": "net/vpc", "cascades": "always"} for path in paths]
+    org.owner.call("replace_dependencies", p_org=org.id, p_path="many", p_dependencies=edges)
+    job = applied(org, runner, "net/vpc", 2, id="vpc-2")
+    assert sets(org) == []
+    why = "select reason from public.job_events where job_id = %s and event = 'cascade_refused'"
+    assert "501 modules depend on its outputs" in world.owner.one(why, job)

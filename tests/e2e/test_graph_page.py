@@ -1,0 +1,138 @@
+"""Dependencies in a real browser: a module's card, the graph by steps, a group that is applied in order; and under axe."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, expect
+
+from tests.e2e.product import Person, Product
+from tests.e2e.runner import ScriptedRunner
+from tests.e2e.test_accessibility import findings_in_both, sideways
+from tests.e2e.test_work_pages import make_module
+
+pytestmark = pytest.mark.timeout(900)
+GRAPH = "/dashboard/modules/graph"
+
+
+@pytest.fixture(scope="module")
+def person(product: Product) -> Person:
+    return product.person("graph")
+
+
+@pytest.fixture
+def context(product: Product, person: Person, chromium: Browser) -> Iterator[BrowserContext]:
+    made = chromium.new_context(base_url=product.url, reduced_motion="reduce")
+    name, value = product.cookie(person).split("=", 1)
+    made.add_cookies([{"name": name, "value": value, "url": product.url}])
+    yield made
+    made.close()
+
+
+def depend(product: Product, person: Person, consumer: str, producer: str, **options: Any) -> None:
+    ends = {"p_consumer": consumer, "p_producer": producer}
+    product.rpc(person.token, "set_dependency", {**ends, "p_options": options})
+
+
+def push_state(product: Product, person: Person, module: str, **outputs: str) -> None:
+    body = {"version": 4, "serial": 1, "lineage": module, "resources": []}
+    body["outputs"] = {name: {"value": value, "type": "string"} for name, value in outputs.items()}
+    product.rpc(person.token, "push_state", {"p_module": module, "p_body": json.dumps(body)})
+
+
+def test_dependency_is_added_and_removed_on_the_module_s_page(
+    product: Product, person: Person, context: BrowserContext
+) -> None:
+    network, site = make_module(product, person, "card/network"), make_module(product, person, "card/site")
+    push_state(product, person, network, vpc="vpc-1")
+    push_state(product, person, site)
+    page = context.new_page()
+    page.goto(f"/dashboard/modules?module={site}")
+    card = page.get_by_test_id("dependencies")
+    expect(card).to_contain_text("It depends on no other module, and none depends on it.")
+    card.get_by_label("Path of the module that goes first").fill("card/site")
+    card.get_by_role("button", name="Add dependency").click()
+    expect(page.locator("[data-sonner-toast][data-type=error]")).to_contain_text('"card/site" cannot depend on itself.')
+    card.get_by_label("Path of the module that goes first").fill("card/network")
+    card.get_by_label("Bindings, as input=output").fill("vpc_id=vpc")
+    card.get_by_label("Bindings, as input=output").press("Enter")
+    expect(card.get_by_role("link", name="card/network")).to_be_visible()
+    expect(card).to_contain_text("vpc_id ← vpc")
+    expect(page.get_by_test_id("inputs-changed")).to_contain_text("Inputs changed: vpc_id.")
+    assert (findings_in_both(page), sideways(page)) == ([], [])
+    card.get_by_role("button", name="Stop depending on card/network").press("Enter")
+    expect(card.get_by_role("link", name="card/network")).to_have_count(0)
+    expect(page.get_by_test_id("inputs-changed")).to_have_count(0)
+
+
+def test_graph_shows_steps_edges_and_the_same_in_words(
+    product: Product, person: Person, context: BrowserContext
+) -> None:
+    page = context.new_page()
+    page.goto(f"{GRAPH}?path=card")
+    expect(page.get_by_test_id("no-dependencies")).to_be_visible()
+    assert findings_in_both(page) == []
+    paths = ("draw/root", "draw/left", "draw/right", "draw/leaf")
+    root, left, right, leaf = (make_module(product, person, path) for path in paths)
+    for before, after in ((root, left), (root, right), (left, leaf)):
+        depend(product, person, after, before)
+    page.goto(f"{GRAPH}?path=draw")
+    drawing, table = page.get_by_test_id("graph"), page.get_by_role("table", name="Modules in order")
+    expect(page.get_by_text("4 modules in 3 steps.")).to_be_visible()
+    expect(drawing.locator("[data-step='2']")).to_have_text(["draw/left", "draw/right"])
+    expect(table.get_by_role("row").last).to_contain_text("draw/left")
+    assert str(drawing.locator("svg.e path").get_attribute("d")).count("M") == 3
+    depend(product, person, leaf, right)
+    expect(table.get_by_role("row").last).to_contain_text("draw/left; draw/right")
+    assert (findings_in_both(page), sideways(page)) == ([], [])
+    page.set_viewport_size({"width": 390, "height": 800})
+    expect(drawing).to_be_hidden()
+    expect(table.get_by_role("link", name="draw/leaf")).to_be_visible()
+    assert (findings_in_both(page), sideways(page)) == ([], [])
+    table.get_by_role("link", name="draw/leaf").click()
+    expect(page.get_by_role("heading", name="leaf")).to_be_visible()
+
+
+def test_group_is_applied_in_order_and_says_what_was_left_out(
+    product: Product, person: Person, context: BrowserContext
+) -> None:
+    first, second = make_module(product, person, "chain/first"), make_module(product, person, "chain/second")
+    depend(product, person, second, first)
+    runner = ScriptedRunner(product, person, "chains")
+    page = context.new_page()
+    page.goto("/dashboard/modules?path=chain")
+    page.get_by_role("button", name="Apply all in order").click()
+    dialog = page.get_by_role("alertdialog")
+    expect(dialog).to_contain_text("Apply all modules below chain?")
+    dialog.get_by_role("button", name="Apply all").click()
+    expect(page.get_by_test_id("set-progress")).to_have_text("0 of 2 done")
+    job = runner.claim()
+    assert job["module_path"] == "chain/first"
+    runner.finish(job, "FAILED")
+    expect(page.get_by_text("1 left out because of what failed")).to_be_visible()
+    page.get_by_role("button", name="Retry failed").click()
+    expect(page.get_by_test_id("set-progress")).to_have_text("0 of 2 done")
+    runner.finish(runner.claim(), "SUCCEEDED")
+    again = runner.claim()
+    assert again["module_path"] == "chain/second"
+    runner.finish(again, "SUCCEEDED")
+    expect(page.get_by_test_id("set-progress")).to_have_text("2 of 2 done")
+
+
+def test_graph_of_five_hundred_modules_is_drawn(product: Product, person: Person, context: BrowserContext) -> None:
+    product.rpc(person.token, "upsert_group", {"p_org": person.org_id, "p_path": "large"})
+    made = """insert into public.modules (org_id, group_id, group_path, name, path)
+      select g.org_id, g.id, g.path, 'm' || n, g.path || '/m' || n from public.groups as g, generate_series(0, 499) as n
+      where g.org_id = %s and g.path = 'large' returning id"""
+    product.sql(made, person.org_id)
+    edges = [{"consumer": f"large/m{n}", "producer": f"large/m{n - 42}"} for n in range(42, 500)]
+    sent = {"p_org": person.org_id, "p_path": "large", "p_dependencies": edges}
+    product.rpc(person.token, "replace_dependencies", sent)
+    page = context.new_page()
+    page.goto(f"{GRAPH}?path=large")
+    expect(page.get_by_text("500 modules in 12 steps.")).to_be_visible()
+    expect(page.get_by_test_id("graph").locator("a")).to_have_count(500)
+    page.get_by_role("table", name="Modules in order").get_by_role("link", name="large/m499").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="m499")).to_be_visible()

@@ -1,0 +1,62 @@
+"""Variables in words, and the form that sets one."""
+
+from typing import Any
+
+import pytest
+
+from app.variables.view.rows import build_row, build_rows, check_form, input_of, text_of
+
+
+def row(**more: Any) -> dict[str, Any]:
+    return {"id": 1, "kind": "input", "name": "size", "value": 3, "path": "a/b", "version": 2, **more}
+
+
+def test_a_row_names_its_value_its_source_and_what_it_hides() -> None:
+    hidden = [row(path="a", value=[1]), row(path="", value="x", is_enforced=False)]
+    own, inherited = build_rows([row(hides=hidden), row(path="", is_enforced=True, warning="Looks odd.")], "a/b")
+    assert (own["value"], own["is_own"], own["hides"]) == ("3", True, 'hides a [1], the organisation "x"')
+    assert (inherited["source"], inherited["is_own"]) == ("the organisation, enforced", False)
+    assert inherited["warning"] == "Looks odd."
+
+
+def test_values_are_shown_on_one_line_and_files_by_their_size() -> None:
+    shown = [
+        build_row(each, "a/b")["value"]
+        for each in (row(kind="env", value="eu"), row(kind="file", value="äb"), row(value="1 + 1", is_hcl=True))
+    ]
+    assert shown == ["eu", "3 bytes", "1 + 1"]
+    assert build_row(row(value="x" * 500), "")["value"].endswith("…")
+
+
+@pytest.mark.parametrize("value", [3, "3", "eu", "true", True, None, "", ["a", {"b": "ä"}], '"', "NaN", "[", {}])
+def test_the_form_gives_back_the_value_that_it_was_given(value: Any) -> None:
+    assert input_of(text_of(row(value=value))) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "spec"),
+    [
+        ("input", "[1, 2]", {"kind": "input", "value": [1, 2], "is_hcl": False}),
+        ("hcl", "[1, 2]", {"kind": "input", "value": "[1, 2]", "is_hcl": True}),
+        ("env", "3", {"kind": "env", "value": "3", "is_hcl": False}),
+        ("file", "{}", {"kind": "file", "value": "{}", "is_hcl": False}),
+    ],
+)
+def test_each_kind_reads_its_value(kind: str, value: str, spec: dict[str, Any]) -> None:
+    checked = check_form({"name": " n ", "value": value}, kind, is_enforced=True)
+    assert (checked.spec, checked.errors) == ({**spec, "name": "n", "is_enforced": True}, {})
+
+
+@pytest.mark.parametrize(
+    ("kind", "form", "field"),
+    [
+        ("input", {"name": " "}, "name"),
+        ("input", 3, "name"),
+        ("secret", {"name": "a"}, "kind"),
+        ("input", {"name": "a", "value": "x" * 1_000_001}, "value"),
+        ("env", {"name": "A-B"}, "name"),
+        *[("env", {"name": name}, "name") for name in ("LD_PRELOAD", "path", "TF_CLI_ARGS_plan", "WORKER_TOKEN")],
+    ],
+)
+def test_what_cannot_be_set_is_named_at_its_field(kind: str, form: object, field: str) -> None:
+    assert list(check_form(form, kind, is_enforced=False).errors) == [field]

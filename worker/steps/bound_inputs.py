@@ -1,0 +1,49 @@
+"""Inputs that are outputs of other modules: read when the job runs, and kept nowhere."""
+
+import asyncio
+
+from worker.api.replies import BoundValues
+from worker.attempt.workspace import Workspace
+from worker.engines.hcl_blocks import declared_variables
+from worker.enums import EngineName, JobType
+from worker.errors import JobFailed, Rejected
+from worker.logs.texts import texts_of
+
+
+async def read_bound(space: Workspace) -> BoundValues:
+    """Read the values of the module's bound inputs; a sensitive one is masked in the log from now on.
+
+    Only an enforced variable is given beside a binding, and wins.
+    """
+    bindings = space.spec.module.bindings
+    # A saved plan has its values already, and the engine refuses others beside it.
+    if not bindings or space.job.plan_job_id is not None or space.job.type is JobType.OUTPUT:
+        return BoundValues()
+    await _check_declared(space)
+    try:
+        found = await space.context.server.bound_values(space.ref)
+    except Rejected as error:
+        raise JobFailed(error.message, code="bound_input_missing", hint=error.hint) from error
+    given = {*space.variables.inputs, *space.variables.expressions}
+    found = BoundValues(
+        values={name: value for name, value in found.values.items() if name not in given}, sensitive=found.sensitive
+    )
+    space.log.redactor.add(*(text for name in found.sensitive for text in texts_of(found.values.get(name))))
+    for name in sorted(found.values):
+        secret = ", sensitive" if name in found.sensitive else ""
+        space.say(f"Input {name} is an output of {bindings.get(name, 'another module')}{secret}")
+    return found
+
+
+async def _check_declared(space: Workspace) -> None:
+    """Refuse a bound input that the code does not declare: the engine would only warn, and go on without it."""
+    module = space.spec.module
+    if module.engine is EngineName.PULUMI:
+        return
+    declared = await asyncio.to_thread(declared_variables, space.work, is_tofu=module.engine is EngineName.TOFU)
+    for name in sorted(set(module.bindings) - declared):
+        raise JobFailed(
+            f'The code of {module.path} declares no variable "{name}", which is bound to an output of {module.bindings[name]}.',
+            code="bound_input_unknown",
+            hint=f"Declare the variable, or remove the binding: runyard dependencies list {module.path}.",
+        )

@@ -109,11 +109,7 @@ def sentence(row: dict[str, Any]) -> str:
     failed = f", {row['failed']} failed" if row["failed"] else ""
     left_out = f", {row['left_out']} left out" if row.get("left_out") else ""
     what = WORDS.get(row["type"], row["type"])
-    where = (
-        f"after #{row['cause_job_number']} of {row['path']}"
-        if row.get("cause_job_number")
-        else f"below {row['path'] or 'all'}"
-    )
+    where = f"by {row['created_by_label']}" if row.get("cause_job_id") else f"below {row['path'] or 'all'}"
     return f"{row['id']}  {what} {where}: {row['done']} of {row['total']} done{failed}{left_out}"
 
 

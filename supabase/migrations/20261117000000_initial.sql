@@ -5304,6 +5304,9 @@ begin
   values (p_consumer, p_producer, v_consumer.org_id, coalesce(p_options ->> 'cascades', 'off'),
     private.caller_label(v_consumer.org_id))
   on conflict (consumer_id, producer_id) do update set cascades = coalesce(p_options ->> 'cascades', d.cascades);
+  if v_bindings = '{}' then
+    return;
+  end if;
   delete from public.module_bindings as b where b.consumer_id = p_consumer and b.producer_id = p_producer
     and v_bindings -> b.input = 'null';
   insert into public.module_bindings as b (consumer_id, input, producer_id, output, org_id)
@@ -5312,7 +5315,7 @@ begin
   on conflict (consumer_id, input) do update set output = excluded.output;
   perform private.note_outputs(p_producer);
   insert into private.applied_inputs (module_id, digests)
-  select s.module_id, '{}' from private.states as s where s.module_id = p_consumer and v_bindings <> '{}'
+  select s.module_id, '{}' from private.states as s where s.module_id = p_consumer
   on conflict do nothing;
 end;
 $$;
@@ -5391,9 +5394,9 @@ declare
 begin
   perform private.need('module.write', p_org, p_path);
   perform private.need_target(p_org, p_path);
-  if jsonb_typeof(p_dependencies) is distinct from 'array' or jsonb_array_length(p_dependencies) > 5000
+  if jsonb_typeof(p_dependencies) is distinct from 'array' or jsonb_array_length(p_dependencies) > 2000
     or jsonb_path_exists(p_dependencies, 'strict $[*] ? (@.type() != "object")') then
-    perform private.fail('RY422', 'Dependencies are a list of at most 5,000 objects.',
+    perform private.fail('RY422', 'Dependencies are a list of at most 2,000 objects.',
       'Write [{"consumer": "apps/site", "producer": "platform/network", "bindings": {"vpc_id": "id"}}].');
   end if;
   perform private.lock_dependencies(p_org);
@@ -11914,7 +11917,6 @@ begin
   where m.set_id = p_set.id;
   v_done := (v_counts ->> 'total')::integer - (v_counts ->> 'waiting')::integer - (v_counts ->> 'running')::integer;
   return to_jsonb(p_set) - array['options', 'idempotency_key'] || v_counts || jsonb_build_object('done', v_done,
-    'cause_job_number', private.job_number(p_set.cause_job_id),
     'failures', (select coalesce(jsonb_agg(f.value order by f.ordinality), '[]')
       from jsonb_array_elements(v_counts -> 'failures') with ordinality as f where f.ordinality <= 50),
     'status', case when v_done < (v_counts ->> 'total')::integer then 'RUNNING' when p_set.cancelled_at is not null
@@ -13731,8 +13733,8 @@ begin
     )
     select jsonb_build_object('waiting', coalesce((
         select jsonb_agg(jsonb_build_object('module_path', w.path, 'waits_for', (
-          select coalesce(jsonb_agg(jsonb_build_object('module_path', b.path, 'job_id', j.id, 'job_number', j.number,
-            'status', j.status) order by b.path), '[]')
+          select coalesce(jsonb_agg(jsonb_build_object('module_path', b.path, 'job_number', j.number, 'status',
+            j.status) order by b.path), '[]')
           from private.set_edges as e join public.modules as b on b.id = e.before_id
           left join private.set_members as t on t.set_id = e.set_id and t.module_id = e.before_id
           left join public.provision_jobs as j on j.id = t.job_id
@@ -15387,7 +15389,8 @@ create function private.delete_organizations() returns integer
 language plpgsql set search_path = '' as $$
 declare
   v_jobs bigint[] := array(
-    select j.id from public.organizations as o join public.provision_jobs as j on j.org_id = o.id
+    select j.id from public.organizations as o
+    cross join lateral (select k.id from public.provision_jobs as k where k.org_id = o.id order by k.id limit 1000) as j
     where o.deleted_at is not null limit 1000);
 begin
   delete from public.job_events as e where e.job_id = any (v_jobs);

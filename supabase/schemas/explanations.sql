@@ -311,8 +311,8 @@ begin
     )
     select jsonb_build_object('waiting', coalesce((
         select jsonb_agg(jsonb_build_object('module_path', w.path, 'waits_for', (
-          select coalesce(jsonb_agg(jsonb_build_object('module_path', b.path, 'job_id', j.id, 'job_number', j.number,
-            'status', j.status) order by b.path), '[]')
+          select coalesce(jsonb_agg(jsonb_build_object('module_path', b.path, 'job_number', j.number, 'status',
+            j.status) order by b.path), '[]')
           from private.set_edges as e join public.modules as b on b.id = e.before_id
           left join private.set_members as t on t.set_id = e.set_id and t.module_id = e.before_id
           left join public.provision_jobs as j on j.id = t.job_id

@@ -335,7 +335,6 @@ begin
   where m.set_id = p_set.id;
   v_done := (v_counts ->> 'total')::integer - (v_counts ->> 'waiting')::integer - (v_counts ->> 'running')::integer;
   return to_jsonb(p_set) - array['options', 'idempotency_key'] || v_counts || jsonb_build_object('done', v_done,
-    'cause_job_number', private.job_number(p_set.cause_job_id),
     'failures', (select coalesce(jsonb_agg(f.value order by f.ordinality), '[]')
       from jsonb_array_elements(v_counts -> 'failures') with ordinality as f where f.ordinality <= 50),
     'status', case when v_done < (v_counts ->> 'total')::integer then 'RUNNING' when p_set.cancelled_at is not null

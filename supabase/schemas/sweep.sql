@@ -498,7 +498,8 @@ create function private.delete_organizations() returns integer
 language plpgsql set search_path = '' as $$
 declare
   v_jobs bigint[] := array(
-    select j.id from public.organizations as o join public.provision_jobs as j on j.org_id = o.id
+    select j.id from public.organizations as o
+    cross join lateral (select k.id from public.provision_jobs as k where k.org_id = o.id order by k.id limit 1000) as j
     where o.deleted_at is not null limit 1000);
 begin
   delete from public.job_events as e where e.job_id = any (v_jobs);

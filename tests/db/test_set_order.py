@@ -304,8 +304,7 @@ def test_waiting_modules_name_what_they_wait_for(org: Organization) -> None:
     root = runner.claim_one()
     found = org.owner.call("explain_set", p_set=made)["waiting"]
     assert [row["module_path"] for row in found] == ["a/leaf", "a/left", "a/right"]
-    names = {"job_id": root["id"], "job_number": root["number"]}
-    assert found[1]["waits_for"] == [{"module_path": "a/root", **names, "status": "CLAIMED"}]
+    assert found[1]["waits_for"] == [{"module_path": "a/root", "job_number": root["number"], "status": "CLAIMED"}]
     assert [row["module_path"] for row in found[0]["waits_for"]] == ["a/left", "a/right"]
     runner.finish(root, "FAILED")
     after = org.owner.call("explain_set", p_set=made)

@@ -244,7 +244,9 @@ class JobState(LivePage, rx.State):
             return {}
         if instance != self._instance[0]:
             since = Filter("connected_at", "lte", str(self._job.get("claimed_at")))
-            query = Query(columns="engines,isolation:facts->>isolation", filters=(Filter("id", "eq", instance), since), limit=1)
+            query = Query(
+                columns="engines,isolation:facts->>isolation", filters=(Filter("id", "eq", instance), since), limit=1
+            )
             rows = (await self._select("worker_instances", query)).rows
             self._instance = (instance, rows[0] if rows else {})
         return self._instance[1]

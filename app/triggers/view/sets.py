@@ -57,9 +57,7 @@ def build_view(row: Row) -> SetView:
         "id": str(row.get("id") or ""),
         "title": TITLES.get(str(row.get("type")), str(row.get("type") or "")),
         "line": f"{done} of {total} done" + (f", {failed} failed" if failed else ""),
-        "by": f"after #{row['cause_job_number']}"
-        if row.get("cause_job_number")
-        else f"started by {row.get('created_by_label') or 'system'}",
+        "by": f"started by {row.get('created_by_label') or 'system'}",
         "left": left_words(row.get("seconds_left")) if is_running else "",
         "foot": _foot(row),
         "succeeded": _share(row, "succeeded"),

@@ -7,7 +7,7 @@ import reflex as rx
 from app.frame.layout import page
 from app.frame.route import Route
 from app.frame.session import SessionState
-from app.jobs.components.attention import attention, check_note, failure, late_report, out_of_contact
+from app.jobs.components.attention import attention, check_note, failure, late_report, out_of_contact, slimmed
 from app.jobs.components.dialogs import job_dialogs
 from app.jobs.components.given import given_variables
 from app.jobs.components.header import job_facts, job_head
@@ -123,6 +123,7 @@ def _job(on_enable: Enable) -> rx.Component:
         job_head(),
         job_facts(),
         stage_line(),
+        slimmed(),
         failure(),
         out_of_contact(),
         attention(),

@@ -28,7 +28,7 @@ async def prepare(space: Workspace) -> None:
     space.log.redactor.add(*sensitive_values(space.env), *space.backend.secrets)
     runner = space.context.settings.runner.instance
     space.say(
-        f"Job {space.job.id}, attempt {space.job.attempt}, on {runner}: {space.job.type} of {space.spec.module.path}"
+        f"Job {space.job.number}, attempt {space.job.attempt}, on {runner}: {space.job.type} of {space.spec.module.path}"
     )
 
 

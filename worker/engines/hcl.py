@@ -95,7 +95,7 @@ class HclDriver:
         load_sealed(space, plan)
         if meta.get("lock_file") and not (space.work / LOCK_FILE).exists():
             space.write(space.work / LOCK_FILE, str(meta["lock_file"]).encode())
-        space.say(f"Fetched the plan of job {space.job.number}, {len(plan):,} bytes.")
+        space.say(f"Fetched the plan, {len(plan):,} bytes.")
 
     async def apply(self, space: Workspace, *, is_destroy: bool) -> None:
         """Carry the planned file out; the engine asks nothing, since a plan is its approval."""

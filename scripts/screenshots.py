@@ -80,8 +80,7 @@ def review_something(settings: Settings, secrets: dict[str, str]) -> dict[str, s
     applied = run(api, org, module[0]["id"], "APPLY")
     api.call("update_module", module=module[0]["id"], spec=spec(5, "retry"))
     planned = run(api, org, module[0]["id"], "PLAN", confirm=True)
-    waiting = api.rows("provision_jobs", select="id", plan_job_id=f"eq.{planned}")
-    jobs = {"job": applied, "review": waiting[0]["id"], **others(api, org)}
+    jobs = {"job": applied, "review": planned, **others(api, org)}
     runner = api.rows("workers", select="id", org_id=f"eq.{org}", name="eq.build-host-01")[0]["id"]
     connection.close()
     return {"runner": f"/dashboard/runners/{runner}", **{name: f"/dashboard/jobs/{at}" for name, at in jobs.items()}}
@@ -91,10 +90,10 @@ def others(api: Api, org: str) -> dict[str, int]:
     """What the demo brings: a job that no runner may take, and one that waits for an approval."""
     asked = {"job-waiting": "QUEUED", "job-approval": "AWAITING_APPROVAL"}
     rows = {
-        name: api.rows("provision_jobs", select="id", org_id=f"eq.{org}", status=f"eq.{status}", order="id")
+        name: api.rows("provision_jobs", select="number", org_id=f"eq.{org}", status=f"eq.{status}", order="id")
         for name, status in asked.items()
     }
-    return {name: found[0]["id"] for name, found in rows.items() if found}
+    return {name: found[0]["number"] for name, found in rows.items() if found}
 
 
 def spec(nodes: int, *more: str) -> dict[str, Any]:
@@ -112,11 +111,11 @@ def spec(nodes: int, *more: str) -> dict[str, Any]:
 
 
 def run(api: Api, org: str, module: str, kind: str, **options: Any) -> int:
-    """Run a job to its end."""
-    number = int(api.call("enqueue_job", org=org, type=kind, module=module, options=options)["id"])
-    while api.rows("provision_jobs", select="status", id=f"eq.{number}")[0]["status"] != "SUCCEEDED":
+    """Run a job to its end; its number."""
+    job = api.call("enqueue_job", org=org, type=kind, module=module, options=options)
+    while api.rows("provision_jobs", select="status", id=f"eq.{job['id']}")[0]["status"] != "SUCCEEDED":
         time.sleep(1)
-    return number
+    return int(job["number"])
 
 
 def opener(browser: Browser, url: str, password: str) -> Callable[[tuple[int, int], Any], Page]:

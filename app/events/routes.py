@@ -20,7 +20,7 @@ from app.project.runtime import Runtime
 PAGE = 200
 MOST = 10_000
 COLUMNS = (
-    "at", "kind", "event", "reason", "actor", "worker_name", "worker_id", "job_id", "module_path", "attempt", "to_status",
+    "at", "kind", "event", "reason", "actor", "worker_name", "worker_id", "job_number", "module_path", "attempt", "to_status",
 )  # fmt: skip
 
 

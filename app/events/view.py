@@ -57,7 +57,7 @@ class EventFilter:
         if self.runner != "any":
             filters["worker_id"] = self.runner
         if self.job != "any":
-            filters["job_id"] = self.job
+            filters["job"] = self.job
         hours = SPANS[self.span][1]
         if hours:
             filters["since"] = (now - timedelta(hours=hours)).replace(second=0, microsecond=0).isoformat()
@@ -114,8 +114,8 @@ def build(row: Row) -> EventRow:
         "words": capitalised(said),
         "reason": PHASE_WORDS.get(reason, reason) if name == "phase" else say_reason(reason),
         "who": str(row.get("actor") or ""),
-        "about": f"#{row['job_id']} {row.get('module_path') or ''}".strip() if is_job else "",
-        "href": f"/dashboard/jobs/{row['job_id']}" if is_job else "",
+        "about": f"#{row['job_number']} {row.get('module_path') or ''}".strip() if is_job else "",
+        "href": f"/dashboard/jobs/{row['job_number']}" if is_job else "",
         "runner": str(row.get("worker_name") or ""),
         "runner_href": f"/dashboard/runners/{worker}" if worker else "",
     }

@@ -93,12 +93,18 @@ class SessionState(Sparing, rx.State):
         runtime().hub.members.note(session, frozenset(org.id for org in organisations))
         self.email, self.user_id = session.email, session.user_id
         self.orgs = [{"id": o.id, "name": o.name, "initials": initials(o.name), "role": o.role} for o in organisations]
-        chosen = next((o for o in organisations if o.id == session.org_id), None)
+        named = str(self.router.url.query_parameters.get("org") or "")
+        chosen = next((o for o in organisations if named in (o.id, o.slug)), None)
+        is_foreign = bool(named) and chosen is None
+        chosen = chosen or next((o for o in organisations if o.id == session.org_id), None)
         chosen = chosen or next(iter(organisations), None)
         if chosen is None:
             self._clear_org()
             raise NotThere("You belong to no organisation yet.", "Create one, or ask for an invitation.")
         await self._choose(session, chosen)
+        if is_foreign:
+            # Numbers of jobs are each organisation's own: the same number here is another job.
+            raise NotThere("You are not a member of the organisation that this link names.", "Ask for an invitation.")
         return session
 
     async def _choose(self, session: BrowserSession, org: Organisation) -> None:

@@ -7,13 +7,15 @@ import reflex as rx
 from app.frame.layout import page
 from app.frame.route import Route
 from app.frame.session import SessionState
-from app.jobs.components.attention import attention, check_note, failure, late_report, out_of_contact
+from app.jobs.components.attention import attention, check_note, failure, late_report, out_of_contact, slimmed
 from app.jobs.components.dialogs import job_dialogs
+from app.jobs.components.given import given_variables
 from app.jobs.components.header import job_facts, job_head
 from app.jobs.components.kept_states import kept_dialogs, kept_states
 from app.jobs.components.plan import plan_panel
 from app.jobs.components.rail import approvals, events, outputs, state
 from app.jobs.components.review import comments, decision_bar, planned_from
+from app.jobs.components.stages import stage_line
 from app.jobs.components.why import Enable, why_panel
 from app.jobs.log.panel import log, scripts, short_timeline, timeline
 from app.jobs.state.actions import JobActionState
@@ -64,6 +66,21 @@ def _timeline() -> rx.Component:
     )
 
 
+def _phases() -> rx.Component:
+    """Which log is shown, once the apply has one of its own; the newest until somebody chooses."""
+    items = [rx.segmented_control.item("Plan", value="PLAN")]
+    last = rx.cond(View["type"] == "DESTROY", "Destroy", "Apply")
+    control = rx.segmented_control.root(
+        *items,
+        rx.segmented_control.item(last, value=View["type"].to(str)),
+        value=rx.cond(JobState.phase != "", JobState.phase, View["type"].to(str)),
+        on_change=JobState.show_phase,
+        size="1",
+        custom_attrs={"data-testid": "log-phases", "aria-label": "Log of"},
+    )
+    return rx.cond(JobState.phases.length() > 0, rx.el.div(control), rx.fragment())
+
+
 def _log() -> rx.Component:
     return log(
         job=JobState.log_job,
@@ -87,9 +104,8 @@ def _why(on_enable: Enable) -> rx.Component:
     return rx.cond(JobState.why.is_known & View["is_waiting"], panel, rx.fragment())
 
 
-def _plan(*, is_beside: bool = False) -> rx.Component:
-    """The plan stands first; that of a job which runs stands beside its log, so that nothing is pushed down."""
-    is_running = (View["status"] == "CLAIMED") | (View["status"] == "PROCESSING")
+def _plan() -> rx.Component:
+    """The plan, above the log before, during and after the apply: it has one place."""
     panel = plan_panel(
         JobState.plan,
         JobState.more_resources,
@@ -99,14 +115,15 @@ def _plan(*, is_beside: bool = False) -> rx.Component:
         planned_from(),
         View["is_refresh_only"].to(bool),
     )
-    is_shown = JobState.plan.is_known & (is_running if is_beside else ~is_running)
-    return rx.cond(is_shown, panel, rx.fragment())
+    return rx.cond(JobState.plan.is_known, panel, rx.fragment())
 
 
 def _job(on_enable: Enable) -> rx.Component:
     return rx.fragment(
         job_head(),
         job_facts(),
+        stage_line(),
+        slimmed(),
         failure(),
         out_of_contact(),
         attention(),
@@ -115,9 +132,15 @@ def _job(on_enable: Enable) -> rx.Component:
         check_note(),
         _why(on_enable),
         rx.el.div(
-            rx.el.div(_plan(), _log(), _timeline(), class_name="ry-stack"),
+            rx.el.div(_plan(), _phases(), _log(), _timeline(), class_name="ry-stack"),
             rx.el.div(
-                _plan(is_beside=True), approvals(), comments(), outputs(), state(), events(), class_name="ry-stack"
+                approvals(),
+                comments(),
+                outputs(),
+                state(),
+                given_variables(View["id"].to(int)),
+                events(),
+                class_name="ry-stack",
             ),
             class_name="ry-cols",
         ),
@@ -154,7 +177,7 @@ def job(on_enable: Enable) -> rx.Component:
             problem,
             rx.cond(JobState.is_found, _job(on_enable), rx.cond(JobState.is_loading, _skeleton(), _absent())),
         ),
-        title=rx.cond(JobState.is_found, "#" + View["id"].to_string(), "Job"),
+        title=rx.cond(JobState.is_found, "#" + View["number"].to_string(), "Job"),
         active="jobs",
         crumbs=(("Jobs", "/dashboard/jobs"),),
         dialogs=[*job_dialogs(), *kept_dialogs()],
@@ -165,4 +188,4 @@ def job(on_enable: Enable) -> rx.Component:
 def routes(on_enable: Enable) -> tuple[Route, ...]:
     """The page's address; what enables a runner is passed in, because runners are above jobs."""
     loads = [JobActionState.close, KeptStatesState.close, JobState.load]
-    return (Route("/dashboard/jobs/[job_id]", "Job", partial(job, on_enable), loads),)
+    return (Route("/dashboard/jobs/[number]", "Job", partial(job, on_enable), loads),)

@@ -14,7 +14,7 @@ from app.project.runtime import Runtime
 
 # What a job had to work with and what came out stays on its page: a record is about when and who.
 COLUMNS = (
-    "id,type,status,module_path,worker_name,instance_name,attempt,max_attempts,plan_job_id,retry_of,created_by_label,"
+    "id,number,type,status,module_path,worker_name,instance_name,attempt,max_attempts,plan_job_id,retry_of,created_by_label,"
     "created_at,queued_at,claimed_at,started_at,finished_at,updated_at,steps,error,approvals_required"
 )
 MOST_EVENTS = 5000
@@ -40,7 +40,7 @@ async def download(runtime: Runtime, session: BrowserSession, request: Request) 
         await runtime.authorized.select(session, "job_events", Query(filters=of_job, order="id", limit=MOST_EVENTS))
     ).rows
     record = {"job": rows[0], "events": events, "waterfall": waterfall(rows[0], events)}
-    headers = {"Content-Disposition": f'attachment; filename="job-{job}.json"'}
+    headers = {"Content-Disposition": f'attachment; filename="job-{rows[0]["number"]}.json"'}
     return JSONResponse(record, headers=headers)
 
 

@@ -19,7 +19,7 @@ from app.project.runtime import Runtime
 PAGE = 200
 MOST = 10_000
 COLUMNS = (
-    "id",
+    "number",
     "type",
     "status",
     "module_path",

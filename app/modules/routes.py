@@ -45,7 +45,7 @@ async def download_kept(runtime: Runtime, session: BrowserSession, request: Requ
     body = answer.get("body") if isinstance(answer, dict) else None
     if not isinstance(body, str):
         raise NotThere("This state is not here.", "It may have been discarded.")
-    name = f"job-{int(answer['job_id'])}-attempt-{int(answer['attempt'])}-write-{int(answer['number'])}.json"
+    name = f"job-{int(answer['job_number'])}-attempt-{int(answer['attempt'])}-write-{int(answer['number'])}.json"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(body, media_type="application/json", headers=headers)
 

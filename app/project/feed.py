@@ -303,7 +303,7 @@ class OrgFeed:
 COLUMNS_NEEDED: dict[str, frozenset[str]] = {
     "workers": frozenset({"id", "name", "status", "version", "capacity"}),
     "worker_instances": frozenset({"id", "worker_id", "name", "status"}),
-    "provision_jobs": frozenset({"id", "type", "status", "attempt", "created_at", "steps"}),
+    "provision_jobs": frozenset({"id", "number", "type", "status", "attempt", "created_at", "steps"}),
     "worker_releases": frozenset({"id", "version", "notes"}),
     "rollouts": frozenset({"id", "version", "status"}),
 }

@@ -7,11 +7,11 @@ from app.project.models import BrowserSession, Filter, Query, Row
 from app.project.realtime_client import Binding
 
 JOB_COLUMNS = (
-    "id,org_id,type,status,phase,module_id,module_path,group_path,target_worker_id,target_identity_id,"
+    "id,org_id,number,type,status,phase,module_id,module_path,group_path,target_worker_id,target_identity_id,"
     "pinned_worker_id,pinned_instance_name,labels,priority,attempt,max_attempts,worker_id,"
     "worker_name,instance_id,instance_name,cancel_kind,cancel_requested_at,cancel_requested_by,steps,"
     "plan_summary,error,approvals_required,approvals_received,approval_deadline_at,"
-    "needs_confirmation,plan_job_id,"
+    "needs_confirmation,message,plan_job_id,is_followed,"
     "retry_of,rollout_id,is_quarantined,last_log_seq,not_before_at,created_by,created_by_label,"
     "created_at,queued_at,claimed_at,started_at,finished_at,updated_at"
 )

@@ -8,6 +8,7 @@ from cli.client.api import Api
 from cli.errors import NotFound
 
 Row = dict[str, Any]
+LONGEST_NUMBER = 18
 
 
 class Organization:
@@ -46,13 +47,18 @@ class Organization:
     def _live(self) -> dict[str, str]:
         return {"org_id": f"eq.{self.id}", "deleted_at": "is.null"}
 
-    def job(self, number: str) -> Row:
-        """One job by its number."""
+    def run(self, number: str) -> list[Row]:
+        """The jobs that share a number: the plan and the apply that follows it, or the only one."""
         text = number.removeprefix("#")
-        found = self.api.rows("provision_jobs", id=f"eq.{text}", org_id=f"eq.{self.id}") if text.isdecimal() else []
+        is_number = text.isdecimal() and len(text) <= LONGEST_NUMBER
+        found: list[Row] = self.api.call("job_by_number", org=self.id, number=int(text)) if is_number else []
         if not found:
             raise NotFound(f"There is no job {number} in {self.slug}.", "`runyard jobs list` shows the newest.")
-        return found[0]
+        return found
+
+    def job(self, number: str) -> Row:
+        """The newest job of a number: what a decision is about."""
+        return self.run(number)[-1]
 
     def runners(self) -> list[Row]:
         """Every runner that the organisation sees, shared ones included."""

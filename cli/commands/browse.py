@@ -33,7 +33,7 @@ def _path(here: Here, kind: str, name: str | None) -> str:
     if kind not in KINDS or name is None:
         raise Usage("Which page?", f"runyard open {'|'.join(KINDS)} NAME")
     if kind == "job":
-        return f"/dashboard/jobs/{here.org.job(name)['id']}"
+        return f"/dashboard/jobs/{here.org.job(name)['number']}?org={here.org.slug}"
     if kind == "module":
         return f"/dashboard/modules?module={here.org.module(name)['path']}"
     return f"/dashboard/runners/{here.org.runner(name)['id']}"

@@ -67,7 +67,7 @@ def update(
 def verify(here: Here, identity: Identity) -> None:
     """Queue the job that tries an identity in all of its regions."""
     tried = here.api.call("verify_cloud_identity", identity=here.org.cloud_identity(identity)["id"])
-    here.printer.result(tried["job"], lambda made: f"job {made['id']}  {made['status']}")
+    here.printer.result(tried["job"], lambda made: f"job {made['number']}  {made['status']}")
 
 
 @command(identities, "remove", calls=("remove_cloud_identity",), page=f"{PAGE} → Remove")
@@ -100,7 +100,7 @@ def deploy(
     made = here.api.call(
         "deploy_worker", org=here.org.id, name=name, cloud_identity=where, region=region, options=given
     )
-    here.printer.result(made, lambda done: f"job {done['job']['id']}  deploys {name}")
+    here.printer.result(made, lambda done: f"job {done['job']['number']}  deploys {name}")
 
 
 @command(app, "scale", calls=("update_worker",), page="Runner → Scaling")

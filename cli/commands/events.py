@@ -10,7 +10,7 @@ from cli.command import Here, command, new_app
 from cli.errors import Usage
 
 app = new_app("What happened to runners and jobs.")
-COLUMNS = ("at", "kind", "event", "job_id", "module_path", "worker_name", "actor", "reason")
+COLUMNS = ("at", "kind", "event", "job_number", "module_path", "worker_name", "actor", "reason")
 KINDS = ("job", "runner")
 UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 PAGE = 200
@@ -35,7 +35,7 @@ def events(
     filters |= {"kind": [kind]} if kind else {}
     filters |= {"event": event} if event else {}
     filters |= {"worker_id": here.org.runner(runner)["id"]} if runner else {}
-    filters |= {"job_id": str(here.org.job(job)["id"])} if job else {}
+    filters |= {"job": str(here.org.job(job)["number"])} if job else {}
     # What happens meanwhile would push events from one page to the next.
     filters["until"] = moment(until) if until else datetime.now(UTC).isoformat()
     here.printer.rows(_newest(here, search, filters, limit), COLUMNS, "Nothing has happened in this time.")

@@ -10,7 +10,7 @@ from cli.client.organization import Row
 from cli.command import Here, command, new_app
 from cli.commands.run import leave
 from cli.errors import Usage
-from cli.jobs.follow import Follower
+from cli.jobs.follow import Follower, describe
 from cli.jobs.plan import change_lines, plan_lines
 from cli.output import say
 
@@ -19,14 +19,15 @@ app = new_app("List, show, follow, approve, cancel and retry jobs.")
 Job = Annotated[str, typer.Argument(metavar="JOB", help="The job's number.")]
 Comment = Annotated[str | None, typer.Option("--comment", help="Shown with the decision.")]
 Wait = Annotated[bool, typer.Option("--wait", "-w", help="Follow it; the exit code says how it ended.")]
-LISTED = "id,type,status,phase,module_path,worker_name,created_by_label,created_at,started_at,finished_at,error"
-COLUMNS = ("id", "type", "status", "module_path", "worker_name", "created_by_label", "created_at")
+LISTED = "id,number,type,status,phase,module_path,worker_name,created_by_label,created_at,started_at,finished_at,error"
+COLUMNS = ("number", "type", "status", "module_path", "worker_name", "created_by_label", "created_at")
 CUT = ("module_path", "worker_name", "created_by_label")
 SHOWN = (
-    "id", "type", "status", "phase", "module_path", "worker_name", "instance_name", "attempt", "created_by_label", "created_at",
-    "queued_at", "started_at", "finished_at", "approvals_required", "approvals_received", "cancel_kind", "plan_job_id", "retry_of", "error",
+    "number", "type", "status", "phase", "module_path", "message", "worker_name", "instance_name", "attempt", "created_by_label",
+    "created_at",     "queued_at", "started_at", "finished_at", "approvals_required", "approvals_received", "cancel_kind", "id", "error",
 )  # fmt: skip
 KINDS = {"after-step": "AFTER_STEP", "graceful": "GRACEFUL", "kill": "KILL"}
+RUNNING = ("CLAIMED", "PROCESSING")
 RESOLUTIONS = ("refresh-plan", "retry", "mark-failed", "release-lock")
 
 
@@ -40,8 +41,9 @@ def list_jobs(
     kind: Annotated[str | None, typer.Option("--type", help="Such as PLAN.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many of the newest.")] = 30,
 ) -> None:
-    """List the newest jobs."""
+    """List the newest jobs; a plan and the apply that follows it are one."""
     filters = {"org_id": f"eq.{here.org.id}", "order": "id.desc", "limit": str(limit), "select": LISTED}
+    filters["is_followed"] = "is.false"
     if status:
         filters["status"] = f"in.({','.join(each.upper() for each in status)})"
     if kind:
@@ -51,13 +53,19 @@ def list_jobs(
     here.printer.rows(here.api.rows("provision_jobs", **filters), COLUMNS, "No jobs match.", cut=CUT)
 
 
-@command(app, "show", page="Job")
+@command(app, "show", calls=("job_by_number",), page="Job")
 def show(here: Here, job: Job) -> None:
-    """Show one job, and what its plan changes."""
-    row = here.org.job(job)
-    here.printer.row(row, SHOWN)
-    if row["plan_summary"] and not here.printer.as_json:
-        print("\n".join(plan_lines(row["plan_summary"])))
+    """Show a job with its plan and its apply, and what the plan changes."""
+    phases = here.org.run(job)
+    here.printer.row({**phases[-1], "phases": phases} if here.printer.as_json else phases[-1], SHOWN)
+    if here.printer.as_json:
+        return
+    if phases[-1]["slimmed_at"]:
+        say("Its source, steps, plan and outputs were removed 90 days after it ended.")
+    if len(phases) > 1:
+        print("\n".join(_phase(each) for each in phases))
+    if summary := phases[-1]["plan_summary"] or phases[0]["plan_summary"]:
+        print("\n".join(plan_lines(summary)))
 
 
 @command(app, "changes", calls=("plan_changes",), page="Job → Plan")
@@ -74,8 +82,9 @@ def changes(
 @command(app, "comment", calls=("comment_on_job",), page="Job → Comments")
 def comment(here: Here, job: Job, text: Annotated[str, typer.Argument(help="What you have to say.")]) -> None:
     """Say something about a job to everybody who looks at it."""
-    said = here.api.call("comment_on_job", job=here.org.job(job)["id"], body=text)
-    here.printer.result(said, lambda value: f"Said about job {value['job_id']}.")
+    row = here.org.job(job)
+    said = here.api.call("comment_on_job", job=row["id"], body=text)
+    here.printer.result(said, lambda _: f"Comment added to job {row['number']}.")
 
 
 @command(app, "logs", page="Job → Log")
@@ -87,11 +96,13 @@ def logs(
     ] = False,
     attempt: Annotated[int | None, typer.Option("--attempt", help="An earlier attempt's log.")] = None,
 ) -> None:
-    """Print a job's log."""
-    row = here.org.job(job)
+    """Print a job's log: the plan's, then the apply's."""
+    *earlier, row = here.org.run(job)
+    for phase in earlier if attempt is None else ():
+        _print_log(here, phase, phase["attempt"], is_headed=True)
     if follow_it:
         leave(here, [row])
-    Follower(here.api, int(row["id"])).print_log(row, attempt or row["attempt"])
+    _print_log(here, row, attempt or row["attempt"], is_headed=bool(earlier))
 
 
 @command(app, "cancel", calls=("cancel_job",), page="Job → Cancel")
@@ -125,16 +136,18 @@ def approve(
     row = here.org.job(job)
     summary = _planned(here, row)
     if not here.printer.as_json:
-        say("\n".join([_sentence(row), *(plan_lines(summary) if summary else ["  No plan was saved for it."])]))
-        say(f"  `runyard jobs changes {row['id']}` shows each attribute.")
-    here.confirm(f"Approve job {row['id']}?", yes)
+        why = [f"  Message: {row['message']}"] if row["message"] else []
+        plan = plan_lines(summary) if summary else ["  No plan was saved for it."]
+        say("\n".join([_sentence(row), *why, *plan]))
+        say(f"  `runyard jobs changes {row['number']}` shows each attribute.")
+    here.confirm(f"Approve job {row['number']}?", yes)
     after = here.api.call("approve_job", job=row["id"], decision="approve", comment=comment, override_reason=override)
     _end(here, after, wait)
 
 
 @command(app, "reject", calls=("approve_job",), page="Job → Reject")
 def reject(here: Here, job: Job, comment: Comment = None) -> None:
-    """Reject a job that waits for approval; it is cancelled."""
+    """Reject a job that waits for approval: its plan is discarded, and the number ends as cancelled."""
     after = here.api.call("approve_job", job=here.org.job(job)["id"], decision="reject", comment=comment)
     here.printer.result(after, _sentence)
 
@@ -178,9 +191,9 @@ def events(
     job: Job,
     export: Annotated[Path | None, typer.Option("--export", help="Write JSON Lines to this file.")] = None,
 ) -> None:
-    """List everything that happened to a job."""
-    row = here.org.job(job)
-    found = here.api.all_rows("job_events", job_id=f"eq.{row['id']}", order="id")
+    """List everything that happened to a job, from its plan to the end of its apply."""
+    ids = ",".join(str(phase["id"]) for phase in here.org.run(job))
+    found = here.api.all_rows("job_events", job_id=f"in.({ids})", order="id")
     if export is not None:
         export.write_text("".join(f"{json.dumps(each)}\n" for each in found))
         say(f"{len(found)} events are in {export}.")
@@ -198,12 +211,24 @@ def _end(here: Here, row: Row, wait: bool) -> None:
 def _planned(here: Here, row: Row) -> dict[str, Any] | None:
     if row["plan_job_id"] is None:
         return None
-    summary: dict[str, Any] | None = here.org.job(str(row["plan_job_id"]))["plan_summary"]
-    return summary
+    found = here.api.rows("provision_jobs", id=f"eq.{row['plan_job_id']}", select="plan_summary")
+    return found[0]["plan_summary"] if found else None
+
+
+def _phase(row: Row) -> str:
+    where = f" on {row['worker_name']}" if row["worker_name"] else ""
+    return f"  {row['type'].capitalize()}: {describe(row)}{'' if row['status'] in RUNNING else where}"
+
+
+def _print_log(here: Here, row: Row, attempt: int, *, is_headed: bool) -> None:
+    if is_headed:
+        where = f" on {row['worker_name']}" if row["worker_name"] else ""
+        print(f"--- {row['type'].capitalize()} of job {row['number']}{where} ---", flush=True)
+    Follower(here.api, int(row["id"])).print_log(row, attempt)
 
 
 def _sentence(row: Row) -> str:
-    return f"job {row['id']}  {row['type']} {row.get('module_path') or ''}  {row['status']}"
+    return f"job {row['number']}  {row['type']} {row.get('module_path') or ''}  {row['status']}"
 
 
 def _explanation(answer: dict[str, Any]) -> str:

@@ -57,7 +57,9 @@ def list_modules(
         if drift and not row.get("drift_since"):
             continue
         job = last.get(row["id"], {})
-        rows.append({**row, "last_job": job.get("id"), "last_type": job.get("type"), "last_status": job.get("status")})
+        rows.append(
+            {**row, "last_job": job.get("number"), "last_type": job.get("type"), "last_status": job.get("status")}
+        )
     here.printer.rows(rows, COLUMNS, "No modules. `runyard modules create` makes one.")
 
 

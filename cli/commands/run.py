@@ -35,7 +35,7 @@ Variables = Annotated[
     list[str] | None,
     typer.Option("--var", help="name=value for this job alone; may be repeated. Lists and maps as JSON."),
 ]
-COLUMNS = ("id", "type", "status", "module_path")
+COLUMNS = ("number", "type", "status", "module_path")
 MODULE_FILE = "runyard.toml"
 PAGE = "Module → Plan, Apply, …; New job"
 
@@ -90,7 +90,7 @@ def apply(
     """Make the change: plans, asks, and applies that plan; with --auto-approve at once, with --review somebody confirms it."""
     options = _options(here, target, replace, refresh_only, runner, reason, var)
     if plan_job is not None:
-        _leave(here, _apply_plan(here, here.org.job(plan_job), key, auto_approve), wait)
+        _leave(here, _apply_plan(here, here.org.run(plan_job)[0], key, auto_approve), wait)
     elif auto_approve:
         _leave(here, _queue(here, "APPLY", modules, group, options, key), wait)
     elif review:
@@ -181,7 +181,7 @@ def _followed(here: Here, job: Row) -> Row:
 
 
 def _interrupted(here: Here, left: list[Row]) -> None:
-    numbers = ", ".join(str(job["id"]) for job in left)
+    numbers = ", ".join(str(job["number"]) for job in left)
     if sys.stdin.isatty():
         # A second Ctrl-C at the question leaves at once.
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -190,7 +190,7 @@ def _interrupted(here: Here, left: list[Row]) -> None:
                 here.api.call("cancel_job", job=job["id"], kind="GRACEFUL", reason="Cancelled from the command line")
             say(f"Asked job {numbers} to stop. `runyard jobs logs -f` shows how it ends.")
             raise typer.Exit(ExitCode.JOB_CANCELLED)
-    say(f"Job {numbers} goes on. `runyard jobs logs -f {left[0]['id']}` follows it again.")
+    say(f"Job {numbers} goes on. `runyard jobs logs -f {left[0]['number']}` follows it again.")
     raise typer.Exit(ExitCode.INTERRUPTED)
 
 
@@ -291,7 +291,8 @@ def _ask_and_apply(here: Here, planned: Row) -> list[Row]:
     if not (planned["plan_summary"] or {}).get("has_changes", True):
         say(f"{planned['module_path']}: no changes, nothing to apply.")
         return []
-    return _apply_plan(here, here.org.job(str(planned["id"])), None, False)
+    (row,) = here.api.rows("provision_jobs", id=f"eq.{planned['id']}")
+    return _apply_plan(here, row, None, False)
 
 
 def _apply_plan(here: Here, planned: Row, key: str | None, is_agreed: bool) -> list[Row]:

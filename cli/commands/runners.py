@@ -210,7 +210,7 @@ def remove(here: Here, name: Runner, yes: Yes = False) -> None:
     if row["type"] == CLOUD:
         here.confirm(f"Remove {row['name']} and its parts in the cloud?", yes)
         job = here.api.call("remove_cloud_worker", worker=row["id"])
-        here.printer.result(job, lambda made: f"job {made['id']}  removes {row['name']} and its parts in the cloud")
+        here.printer.result(job, lambda made: f"job {made['number']}  removes {row['name']} and its parts in the cloud")
         return
     here.confirm(f"Remove {row['name']}? Its token is void at once.", yes)
     _act(here, "remove_worker", name)
@@ -226,7 +226,7 @@ def upgrade(
 ) -> None:
     """Queue the update of one runner to the newest stable release, or to a named one."""
     job = here.api.call("update_one_worker", worker=here.org.runner(name)["id"], version=version)
-    here.printer.result(job, lambda made: f"job {made['id']}  updates {name}")
+    here.printer.result(job, lambda made: f"job {made['number']}  updates {name}")
 
 
 def _act(here: Here, function: str, name: str, **arguments: Any) -> None:

@@ -109,9 +109,7 @@ def sentence(row: dict[str, Any]) -> str:
     failed = f", {row['failed']} failed" if row["failed"] else ""
     left_out = f", {row['left_out']} left out" if row.get("left_out") else ""
     what = WORDS.get(row["type"], row["type"])
-    where = (
-        f"after #{row['cause_job_id']} of {row['path']}" if row.get("cause_job_id") else f"below {row['path'] or 'all'}"
-    )
+    where = f"by {row['created_by_label']}" if row.get("cause_job_id") else f"below {row['path'] or 'all'}"
     return f"{row['id']}  {what} {where}: {row['done']} of {row['total']} done{failed}{left_out}"
 
 
@@ -124,14 +122,14 @@ def explanation(found: dict[str, Any]) -> str:
 
 def _befores(rows: list[dict[str, Any]]) -> str:
     named = (
-        f"{row['module_path']} (#{row['job_id']} {row['status']})" if row["job_id"] else row["module_path"]
+        f"{row['module_path']} (#{row['job_number']} {row['status']})" if row["job_number"] else row["module_path"]
         for row in rows
     )
     return ", ".join(named) or "its turn"
 
 
 def _details(row: dict[str, Any]) -> str:
-    failures = [f"  #{one['job_id'] or '-'}  {one['module_path']}  {one['message']}" for one in row["failures"]]
+    failures = [f"  #{one['job_number'] or '-'}  {one['module_path']}  {one['message']}" for one in row["failures"]]
     return "\n".join([sentence(row), *failures])
 
 

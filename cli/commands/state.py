@@ -30,9 +30,9 @@ def versions(here: Here, module: Module) -> None:
     if here.printer.as_json:
         here.printer.document(info)
         return
-    here.printer.rows(info["versions"], ("serial", "size", "job_id", "created_at", "sha256"), "No state yet.")
+    here.printer.rows(info["versions"], ("serial", "size", "job_number", "created_at", "sha256"), "No state yet.")
     if lock := info["lock"]:
-        say(f"Locked by job {lock['job_id']} since {lock['created_at']}: lock {lock['id']}")
+        say(f"Locked by job {lock['job_number']} since {lock['created_at']}: lock {lock['id']}")
 
 
 @command(app, "pull", calls=("state_info", "state_version"), page="Module → State → Download")
@@ -154,7 +154,7 @@ def unlock(
     row = here.org.module(module)
     here.confirm(f"Release the lock {lock} of {row['path']}?", yes)
     done = here.api.call("force_unlock_state", module=row["id"], lock_id=lock)
-    here.printer.result(done, lambda said: f"Unlocked {row['path']}; job {said['job_id']} had it.")
+    here.printer.result(done, lambda said: f"Unlocked {row['path']}; job {said['job_number']} had it.")
 
 
 Kept = Annotated[str, typer.Argument(metavar="ID", help="The id that `state kept` shows.")]

@@ -31,7 +31,7 @@ ESCAPES = re.compile(
 )
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x0c\x0e-\x1a\x1c-\x1f\x7f\x80-\x9f]")
 SEEN = (
-    "id,type,status,phase,module_path,worker_name,attempt,error,plan_summary,result,approvals_required,"
+    "id,number,type,status,phase,module_path,worker_name,attempt,error,plan_summary,result,approvals_required,"
     "approvals_received,created_at,log_day"
 )
 
@@ -87,7 +87,7 @@ class Follower:
             return False
         self.last_words = words
         if row["status"] not in ENDS:
-            say(_dim(f"job {self.job}: {words}"))
+            say(_dim(f"job {row['number']}: {words}"))
         return True
 
     def _why(self) -> str:
@@ -98,7 +98,7 @@ class Follower:
         return self._because
 
     def _tell_end(self, row: Row) -> None:
-        say(f"job {self.job}: {describe(row)}")
+        say(f"job {row['number']}: {describe(row)}")
 
 
 def patiently(

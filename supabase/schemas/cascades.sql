@@ -32,7 +32,7 @@ create function private.cascade(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_modules pg_catalog.uuid[];
-  v_words pg_catalog.text := format('After job %s of %s.', p_job.id, p_job.module_path);
+  v_words pg_catalog.text := format('After job %s of %s.', p_job.number, p_job.module_path);
   v_set public.job_sets;
 begin
   -- Most modules have no such consumer: one look into the index, and nothing is planned for them.
@@ -51,7 +51,7 @@ begin
   end if;
   insert into public.job_sets (org_id, type, path, options, cause_job_id, created_by_label)
   values (p_job.org_id, 'PLAN', p_job.module_path, jsonb_build_object('priority', 150, 'confirm', true, 'reason',
-    v_words), p_job.id, format('cascade of #%s', p_job.id)) returning * into v_set;
+    v_words), p_job.id, format('cascade of #%s', p_job.number)) returning * into v_set;
   perform private.add_members(v_set, v_modules);
   perform private.place_members(v_set, 200, false, v_set.id);
 end;

@@ -180,7 +180,7 @@ create function private.job_for_runner(p_job public.provision_jobs, p_org_slug t
 language plpgsql stable set search_path = '' as $$
 begin
   return json_build_object(
-    'id', p_job.id, 'attempt', p_job.attempt, 'type', p_job.type, 'lease_seconds',
+    'id', p_job.id, 'number', p_job.number, 'attempt', p_job.attempt, 'type', p_job.type, 'lease_seconds',
       extract(epoch from private.lease())::integer, 'org_id', p_job.org_id,
       'org_slug', p_org_slug,
     'module_id', p_job.module_id, 'module_path', p_job.module_path, 'group_path', p_job.group_path, 'target_worker_id',

@@ -39,7 +39,8 @@ $$;
 create function private.refuse_second_lifecycle_job(p_worker uuid) returns void
 language plpgsql stable set search_path = '' as $$
 begin
-  perform private.fail('RY409', format('Job %s is already at work on this runner.', q.job_id), 'Wait until it is done.')
+  perform private.fail('RY409', format('Job %s is already at work on this runner.', private.job_number(q.job_id)),
+    'Wait until it is done.')
   from private.live_jobs as q where q.state_key = p_worker and q.stage <> 'WAITING';
 end;
 $$;
@@ -185,7 +186,7 @@ begin
     from jsonb_each(coalesce(p_options, '{}')) as o where o.key in ('image', 'version')));
   v_job := private.add_job(v_job, 'Deploy ' || v_worker.name);
   perform private.audit(p_org, 'worker.deployed', 'worker', v_worker.id::pg_catalog.text, v_worker.name,
-    jsonb_build_object('region', p_region, 'job', v_job.id));
+    jsonb_build_object('region', p_region, 'job', v_job.number));
   return jsonb_build_object('worker', to_jsonb(v_worker), 'job', to_jsonb(v_job));
 end;
 $$;
@@ -210,7 +211,7 @@ begin
   perform private.refresh_worker_status(p_worker);
   perform private.wake_worker(p_worker);
   perform private.audit(v_worker.org_id, 'worker.removal_queued', 'worker', p_worker::pg_catalog.text, v_worker.name,
-    jsonb_build_object('job', v_job.id));
+    jsonb_build_object('job', v_job.number));
   return to_jsonb(v_job);
 end;
 $$;
@@ -248,7 +249,7 @@ begin
   update private.worker_tokens set revoked_at = now() where worker_id = v_worker.id and revoked_at is null
     and last_used_at is null;
   v_token := private.add_token(v_worker.id, p_token_hash, p_token_hint, null);
-  perform private.record_worker_event(v_worker.id, 'token_rotated', format('By job %s', p_job));
+  perform private.record_worker_event(v_worker.id, 'token_rotated', format('By job %s', private.job_number(p_job)));
   return jsonb_build_object('token_id', v_token);
 end;
 $$;
@@ -377,7 +378,7 @@ begin
         'role_arn', v_identity.role_arn, 'external_id', v_identity.external_id, 'network', v_identity.network)));
     v_job := private.add_job(v_job, 'Test ' || v_identity.name);
     perform private.audit(v_identity.org_id, 'cloud_identity.tested', 'cloud_identity', p_identity::pg_catalog.text,
-      v_identity.name, jsonb_build_object('job', v_job.id));
+      v_identity.name, jsonb_build_object('job', v_job.number));
   end if;
   return to_jsonb(v_identity) || jsonb_build_object('job', to_jsonb(v_job));
 end;

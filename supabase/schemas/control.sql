@@ -146,12 +146,32 @@ declare
 begin
   select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
   if v_job.id is null then
-    perform private.fail('RY404', format('There is no job %s.', p_job));
+    perform private.fail('RY404', 'There is no such job.');
   end if;
   perform private.need(p_verb, v_job.org_id, v_job.module_path);
   perform private.lock_state(v_job.org_id, s.state_key) from private.job_states as s where s.job_id = p_job;
   perform from private.live_jobs as q where q.job_id = p_job for update;
   select * into v_job from public.provision_jobs where id = p_job for no key update;
+  return v_job;
+end;
+$$;
+
+-- Asks the runner of a job to stop. The caller has locked the job. Asking again may only ask for more: from "after this
+-- step" to "now".
+create function private.request_stop(
+  p_job bigint, p_kind public.cancel_kind, p_actor_kind public.actor_kind, p_actor uuid, p_label text, p_reason text
+) returns public.provision_jobs
+language plpgsql set search_path = '' as $$
+declare
+  v_job public.provision_jobs;
+begin
+  update public.provision_jobs set cancel_kind = greatest(cancel_kind, p_kind),
+    cancel_requested_at = coalesce(cancel_requested_at, now()), cancel_requested_by = p_label
+  where id = p_job returning * into v_job;
+  update private.live_jobs set cancel_kind = v_job.cancel_kind where job_id = p_job;
+  perform private.record_job_event(v_job, 'cancel_requested', null, null, p_actor_kind, p_actor, p_label, p_reason,
+    jsonb_build_object('kind', v_job.cancel_kind));
+  perform private.wake_worker(v_job.worker_id);
   return v_job;
 end;
 $$;
@@ -169,24 +189,15 @@ begin
       private.caller_label(v_job.org_id), p_reason);
     select * into v_job from public.provision_jobs where id = p_job;
   elsif v_job.status in ('CLAIMED', 'PROCESSING') then
-    -- Asking again may only ask for more: from "after this step" to "now".
-    update public.provision_jobs set
-      cancel_kind = greatest(cancel_kind, coalesce(p_kind, 'GRACEFUL')),
-        cancel_requested_at = coalesce(cancel_requested_at, now()),
-      cancel_requested_by = private.caller_label(v_job.org_id)
-    where id = p_job returning * into v_job;
-    update private.live_jobs set cancel_kind = v_job.cancel_kind where job_id = p_job;
-    perform private.record_job_event(v_job, 'cancel_requested', null, null, private.caller_kind(), private.caller_id(),
-      private.caller_label(v_job.org_id), p_reason,
-      jsonb_build_object('kind', v_job.cancel_kind));
-    perform private.wake_worker(v_job.worker_id);
+    v_job := private.request_stop(p_job, coalesce(p_kind, 'GRACEFUL'), private.caller_kind(), private.caller_id(),
+      private.caller_label(v_job.org_id), p_reason);
   elsif v_job.status = 'NEEDS_ATTENTION' then
     perform private.fail('RY409', 'Nothing is running; the job needs a decision.',
       'Resolve it: look with a refresh-only plan, retry it, or mark it as failed.');
   else
     perform private.fail('RY409', format('The job is %s already.', v_job.status), 'What is done cannot be cancelled.');
   end if;
-  perform private.audit(v_job.org_id, 'job.cancelled', 'job', p_job::pg_catalog.text,
+  perform private.audit(v_job.org_id, 'job.cancelled', 'job', v_job.number::pg_catalog.text,
     v_job.type || ' ' || coalesce(v_job.module_path, ''), jsonb_build_object('kind', p_kind, 'reason', p_reason));
   return to_jsonb(v_job);
 end;
@@ -259,12 +270,12 @@ begin
     then now() + make_interval(secs => coalesce(v_module.approval_timeout_seconds, 86400)) end;
   -- States come before the locks of sets, and the new job takes the place of the old one in its set.
   perform private.lock_state(v_old.org_id, s.state_key) from private.job_states as s where s.job_id = p_job;
-  v_new := private.add_job(v_new, coalesce(p_reason, format('Retry of job %s.', p_job)));
+  v_new := private.add_job(v_new, coalesce(p_reason, format('Retry of job %s.', v_old.number)));
   perform private.record_job_event(v_old, 'retried_as', null, null, private.caller_kind(), private.caller_id(),
     private.caller_label(v_old.org_id), p_reason,
-    jsonb_build_object('job', v_new.id));
-  perform private.audit(v_old.org_id, 'job.retried', 'job', p_job::pg_catalog.text,
-    v_old.type || ' ' || coalesce(v_old.module_path, ''), jsonb_build_object('as', v_new.id));
+    jsonb_build_object('job', v_new.number));
+  perform private.audit(v_old.org_id, 'job.retried', 'job', v_old.number::pg_catalog.text,
+    v_old.type || ' ' || coalesce(v_old.module_path, ''), jsonb_build_object('as', v_new.number));
   return to_jsonb(v_new);
 end;
 $$;
@@ -288,7 +299,7 @@ begin
   v_new := (private.add_module_jobs(p_job.org_id, 'PLAN', array[p_job.module_id], null,
     jsonb_build_object('refresh_only', true, 'inspects', p_job.id, 'lock', false)))[1];
   perform private.lock_state(p_job.org_id, s.state_key) from private.job_states as s where s.job_id = v_new;
-  perform private.place_jobs(p_job.org_id, array[v_new], format('To see what job %s left behind.', p_job.id));
+  perform private.place_jobs(p_job.org_id, array[v_new], format('To see what job %s left behind.', p_job.number));
   return (select to_jsonb(j) from public.provision_jobs as j where j.id = v_new);
 end;
 $$;
@@ -362,7 +373,7 @@ begin
   end if;
   perform private.record_job_event(v_job, 'resolved', null, null, private.caller_kind(), private.caller_id(),
     private.caller_label(v_job.org_id), p_action);
-  perform private.audit(v_job.org_id, 'job.resolved', 'job', p_job::pg_catalog.text,
+  perform private.audit(v_job.org_id, 'job.resolved', 'job', v_job.number::pg_catalog.text,
     v_job.type || ' ' || coalesce(v_job.module_path, ''), jsonb_build_object('action', p_action));
   return v_answer;
 end;
@@ -465,7 +476,7 @@ begin
   values (v_job.org_id, p_job, private.caller_id(), v_label, p_decision, v_comment, v_is_override, v_job.plan_sha256);
   perform private.audit(v_job.org_id, 'job.' || case when v_is_override then 'approval_overridden'
     when p_decision = 'approve' and v_job.approvals_required = 0 then 'confirmed' else p_decision end,
-    'job', p_job::pg_catalog.text, v_job.type || ' ' || coalesce(v_job.module_path, ''),
+    'job', v_job.number::pg_catalog.text, v_job.type || ' ' || coalesce(v_job.module_path, ''),
     jsonb_strip_nulls(jsonb_build_object(case when v_is_override then 'reason' else 'comment' end, v_comment,
       'plan_sha256', v_job.plan_sha256)));
   if p_decision = 'reject' then
@@ -496,7 +507,7 @@ declare
 begin
   select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
   if v_job.id is null then
-    perform private.fail('RY404', format('There is no job %s.', p_job));
+    perform private.fail('RY404', 'There is no such job.');
   end if;
   select convert_from(a.body, 'UTF8')::pg_catalog.jsonb into v_answer from private.artifacts as a
   where a.job_id in (v_job.id, v_job.plan_job_id) and a.name = 'changes.json' order by a.job_id, a.attempt desc limit 1;
@@ -541,7 +552,7 @@ begin
   select j.org_id, j.module_path into v_org, v_path from public.provision_jobs as j
   where j.id = p_job and j.org_id in (select private.my_org_ids());
   if v_org is null then
-    perform private.fail('RY404', format('There is no job %s.', p_job));
+    perform private.fail('RY404', 'There is no such job.');
   end if;
   perform private.need('job.comment', v_org, v_path);
   insert into public.job_comments (org_id, job_id, user_id, user_label, body)

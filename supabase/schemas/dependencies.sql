@@ -239,6 +239,9 @@ begin
   values (p_consumer, p_producer, v_consumer.org_id, coalesce(p_options ->> 'cascades', 'off'),
     private.caller_label(v_consumer.org_id))
   on conflict (consumer_id, producer_id) do update set cascades = coalesce(p_options ->> 'cascades', d.cascades);
+  if v_bindings = '{}' then
+    return;
+  end if;
   delete from public.module_bindings as b where b.consumer_id = p_consumer and b.producer_id = p_producer
     and v_bindings -> b.input = 'null';
   insert into public.module_bindings as b (consumer_id, input, producer_id, output, org_id)
@@ -247,7 +250,7 @@ begin
   on conflict (consumer_id, input) do update set output = excluded.output;
   perform private.note_outputs(p_producer);
   insert into private.applied_inputs (module_id, digests)
-  select s.module_id, '{}' from private.states as s where s.module_id = p_consumer and v_bindings <> '{}'
+  select s.module_id, '{}' from private.states as s where s.module_id = p_consumer
   on conflict do nothing;
 end;
 $$;
@@ -326,9 +329,9 @@ declare
 begin
   perform private.need('module.write', p_org, p_path);
   perform private.need_target(p_org, p_path);
-  if jsonb_typeof(p_dependencies) is distinct from 'array' or jsonb_array_length(p_dependencies) > 5000
+  if jsonb_typeof(p_dependencies) is distinct from 'array' or jsonb_array_length(p_dependencies) > 2000
     or jsonb_path_exists(p_dependencies, 'strict $[*] ? (@.type() != "object")') then
-    perform private.fail('RY422', 'Dependencies are a list of at most 5,000 objects.',
+    perform private.fail('RY422', 'Dependencies are a list of at most 2,000 objects.',
       'Write [{"consumer": "apps/site", "producer": "platform/network", "bindings": {"vpc_id": "id"}}].');
   end if;
   perform private.lock_dependencies(p_org);

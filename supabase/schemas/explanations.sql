@@ -212,8 +212,9 @@ begin
     return case when v_current.job_id is null then array['The state is locked by a job that is over.',
       'Look at the state, then force-unlock it with the lock''s id.']
       when v_current.stage = 'HELD' then array[format('Job %s of the same module needs attention and holds the state.',
-        v_current.job_id), 'Resolve that job first.']
-      else array[format('Job %s of the same module goes first: one job per state at a time.', v_current.job_id),
+        private.job_number(v_current.job_id)), 'Resolve that job first.']
+      else array[format('Job %s of the same module goes first: one job per state at a time.',
+        private.job_number(v_current.job_id)),
         'It starts when that one is done.'] end;
   end if;
   return null;
@@ -252,7 +253,7 @@ declare
 begin
   select * into v_job from public.provision_jobs where id = p_job and org_id in (select private.my_org_ids());
   if v_job.id is null then
-    perform private.fail('RY404', format('There is no job %s.', p_job));
+    perform private.fail('RY404', 'There is no such job.');
   end if;
   if v_job.status <> 'QUEUED' then
     return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'claimable', false, 'summary',
@@ -310,8 +311,8 @@ begin
     )
     select jsonb_build_object('waiting', coalesce((
         select jsonb_agg(jsonb_build_object('module_path', w.path, 'waits_for', (
-          select coalesce(jsonb_agg(jsonb_build_object('module_path', b.path, 'job_id', j.id, 'status', j.status)
-            order by b.path), '[]')
+          select coalesce(jsonb_agg(jsonb_build_object('module_path', b.path, 'job_number', j.number, 'status',
+            j.status) order by b.path), '[]')
           from private.set_edges as e join public.modules as b on b.id = e.before_id
           left join private.set_members as t on t.set_id = e.set_id and t.module_id = e.before_id
           left join public.provision_jobs as j on j.id = t.job_id

@@ -15,6 +15,7 @@ language sql immutable set search_path = '' as $$
   select coalesce(p_plan.plan_summary -> 'has_changes' = 'true', false)
     and not coalesce(p_plan.payload #> '{options,refresh_only}' = 'true', false)
     and p_plan.payload #>> '{options,inspects}' is null
+    and p_plan.payload #>> '{options,git,pull_request}' is null
     -- A state that has just come in is looked at before anything is applied, also where the module applies by itself.
     and not coalesce(p_plan.payload #> '{options,bring_state}' = 'true', false)
     and p_plan.payload #>> '{module,source_kind}' is distinct from 'upload'
@@ -52,7 +53,7 @@ begin
   v_job.needs_confirmation := v_is_held;
   v_job.approval_deadline_at := case when v_module.approvals_required > 0 or v_is_held
     then now() + make_interval(secs => v_module.approval_timeout_seconds) end;
-  perform private.add_job(v_job, format('Plan %s has changes%s.', p_plan.id,
+  perform private.add_job(v_job, format('Plan %s has changes%s.', p_plan.number,
     case when not v_is_held then ', and its module applies by itself' else '' end));
 end;
 $$;
@@ -76,9 +77,10 @@ declare
   v_has_changes boolean := p_job.plan_summary -> 'has_changes' = 'true';
   v_looks boolean := p_job.type = 'DRIFT' or p_job.type = 'PLAN' and v_options -> 'refresh_only' = 'true';
 begin
-  -- A look beside a held state, at some resources alone or at what a destroy would do says nothing about the module.
-  if v_options ? 'inspects' or v_options -> 'destroy' = 'true' or jsonb_typeof(p_job.plan_summary) is distinct
-    from 'object' then
+  -- A look beside a held state, at a pull request, at some resources alone or at what a destroy would do says nothing
+  -- about the module.
+  if v_options ? 'inspects' or v_options #> '{git,pull_request}' is not null or v_options -> 'destroy' = 'true'
+    or jsonb_typeof(p_job.plan_summary) is distinct from 'object' then
     return;
   end if;
   if v_looks and v_has_changes then
@@ -98,7 +100,7 @@ create function private.drop_outdated_applies(p_job public.provision_jobs) retur
 language plpgsql set search_path = '' as $$
 begin
   perform private.end_job(j.id, 'CANCELLED', 'outdated', 'system', null, 'system',
-    format('The state has moved on since plan %s.', j.plan_job_id))
+    format('The state has moved on since plan %s.', p.number))
   from public.provision_jobs as j join public.provision_jobs as p on p.id = j.plan_job_id
   where j.org_id = p_job.org_id and j.status = 'AWAITING_APPROVAL' and j.module_id = p_job.module_id
     and j.id <> p_job.id and p.planned_serial <> private.state_serial(p_job.module_id);
@@ -120,10 +122,13 @@ begin
     perform private.follow_plan(v_job);
   elsif v_job.type in ('APPLY', 'DESTROY') then
     perform private.drop_outdated_applies(v_job);
+    perform private.note_applied(v_job);
     if v_job.status = 'SUCCEEDED' then
       perform private.note_applied_inputs(v_job);
       perform private.cascade(v_job);
     end if;
+  elsif v_job.type = 'RESOLVE' then
+    perform private.after_resolve(v_job);
   elsif v_job.module_id is null then
     perform private.after_lifecycle_job(v_job);
   end if;
@@ -236,7 +241,7 @@ begin
   where id = p_live.job_id returning * into v_job;
   perform private.record_job_event(v_job, p_event, 'PROCESSING', 'NEEDS_ATTENTION', 'system', null, 'system', p_reason,
     jsonb_build_object('worker_id', p_live.worker_id, 'phase', v_job.phase));
-  update public.rollouts set status = 'PAUSED', reason = format('Job %s needs attention.', v_job.id)
+  update public.rollouts set status = 'PAUSED', reason = format('Job %s needs attention.', v_job.number)
     where id = v_job.rollout_id
     and status = 'RUNNING';
 end;
@@ -433,7 +438,7 @@ begin
       'Copy it from the state''s page, so that nobody releases a lock they have not looked at.');
   end if;
   if exists (select from private.live_jobs as q where q.job_id = v_lock.job_id and q.stage = 'RUNNING') then
-    perform private.fail('RY409', format('Job %s is running and holds the lock.', v_lock.job_id),
+    perform private.fail('RY409', format('Job %s is running and holds the lock.', private.job_number(v_lock.job_id)),
       'Cancel it first; its lock goes with it.');
   end if;
   delete from private.state_locks where module_id = p_module;

@@ -20,6 +20,7 @@ comment on type public.cancel_kind is
 create table public.provision_jobs (
   id bigint generated always as identity primary key,
   org_id uuid not null references public.organizations (id) on delete cascade,
+  number bigint not null,
   type public.job_type not null,
   status public.job_status not null default 'QUEUED',
   phase public.job_phase,
@@ -28,6 +29,7 @@ create table public.provision_jobs (
   group_path text,
   target_worker_id uuid references public.workers (id),
   target_identity_id uuid references public.cloud_identities (id),
+  target_connection_id uuid,
   payload jsonb not null default '{}',
   pinned_worker_id uuid references public.workers (id),
   pinned_instance_name text,
@@ -54,6 +56,7 @@ create table public.provision_jobs (
   plan_sha256 text check (plan_sha256 ~ '^[0-9a-f]{64}$'),
   message text check (length(message) <= 2000),
   plan_job_id bigint references public.provision_jobs (id) on delete set null,
+  is_followed boolean not null default false,
   retry_of bigint references public.provision_jobs (id) on delete set null,
   rollout_id uuid,
   idempotency_key text,
@@ -72,13 +75,17 @@ create table public.provision_jobs (
   slimmed_at timestamptz,
   updated_at timestamptz not null default now(),
   constraint provision_jobs_module_fkey foreign key (org_id, module_id) references public.modules (org_id, id),
-  constraint provision_jobs_one_target check (num_nonnulls(module_id, target_worker_id, target_identity_id) = 1)
+  constraint provision_jobs_one_target check (num_nonnulls(module_id, target_worker_id, target_identity_id,
+    target_connection_id) = 1)
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
   -- Counts by status come from an index alone only where vacuum has been.
   autovacuum_vacuum_insert_scale_factor = 0.02);
 
+-- A plan and the apply that follows it share a number; nothing else does.
+create unique index provision_jobs_number_idx on public.provision_jobs (org_id, number, (plan_job_id is null));
 -- With the type: lists and counts by status and type come from the index alone.
-create index provision_jobs_org_id_status_idx on public.provision_jobs (org_id, status, id desc) include (type);
+create index provision_jobs_org_id_status_idx on public.provision_jobs (org_id, status, id desc)
+  include (type, is_followed);
 create index provision_jobs_org_id_idx on public.provision_jobs (org_id, id desc);
 create index provision_jobs_module_id_idx on public.provision_jobs (module_id, id desc) where module_id is not null;
 -- A module's badge is read for every row of the tree, and plans may be many.
@@ -108,12 +115,18 @@ create policy "Members see their organisation's jobs" on public.provision_jobs
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.provision_jobs is
   'Jobs: one row per unit of work, from the request to its end. Written by functions only.';
+comment on column public.provision_jobs.id is
+  'Internal: calls, folders and containers have it. People see the number.';
+comment on column public.provision_jobs.number is
+  'The number of its run in the organisation, from 1; a plan and the apply that follows it have the same.';
 comment on column public.provision_jobs.phase is 'What its current attempt is doing.';
-comment on column public.provision_jobs.module_path is 'That module''s path when it was enqueued.';
+comment on column public.provision_jobs.module_path is
+  'That module''s path when it was enqueued; of a RESOLVE job, the module whose runners may do it.';
 comment on column public.provision_jobs.group_path is 'That module''s group.';
 comment on column public.provision_jobs.target_worker_id is
   'The cloud-hosted runner that it deploys, updates or removes.';
 comment on column public.provision_jobs.target_identity_id is 'The cloud identity that it tries.';
+comment on column public.provision_jobs.target_connection_id is 'The repository that it reads.';
 comment on column public.provision_jobs.payload is
   'Everything the runner needs, frozen when it was enqueued. No secrets.';
 comment on column public.provision_jobs.pinned_worker_id is 'Only this runner may run it.';
@@ -140,6 +153,8 @@ comment on column public.provision_jobs.plan_sha256 is
   'Digest of the plan file: of a finished plan, the one that its runner sealed; of an apply, the one that it applies.';
 comment on column public.provision_jobs.message is 'Why it was requested; an apply has its plan''s.';
 comment on column public.provision_jobs.plan_job_id is 'The plan whose saved result it applies.';
+comment on column public.provision_jobs.is_followed is
+  'Whether an apply with the same number followed this plan: lists show that one.';
 comment on column public.provision_jobs.retry_of is 'The job that it repeats.';
 comment on column public.provision_jobs.idempotency_key is
   'The caller''s own key: enqueueing again with it returns this job.';
@@ -161,18 +176,70 @@ comment on column public.provision_jobs.slimmed_at is
   'When payload, steps, plan and result were removed: 90 days after its end. It cannot be retried from then on.';
 comment on column public.provision_jobs.started_at is 'When that attempt reported its first phase.';
 
+-- ## numbers
+
+-- The counter of an organisation's runs is a sequence of its own: a counter in a row would be locked until whoever
+-- enqueues commits, and a transaction that enqueues for several modules would hold it while it waits for their states.
+create function private.job_counter(p_org uuid) returns regclass
+language plpgsql set search_path = '' as $$
+declare
+  v_name pg_catalog.text := 'private.job_numbers_' || translate(p_org::pg_catalog.text, '-', '_');
+begin
+  -- Rows that were restored without their triggers have no counter yet.
+  if to_regclass(v_name) is null then
+    perform pg_advisory_xact_lock(private.lock_key('numbers', p_org::pg_catalog.text));
+    execute format('create sequence if not exists %s start %s', v_name, (
+      select coalesce(max(j.number), 0) + 1 from public.provision_jobs as j where j.org_id = p_org));
+  end if;
+  return v_name::pg_catalog.regclass;
+end;
+$$;
+
+create function private.make_job_counter() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.job_counter(new.id);
+  return null;
+end;
+$$;
+create trigger make_job_counter after insert on public.organizations
+  for each row execute function private.make_job_counter();
+
+-- Numbers a new job: the apply that follows a plan has the plan's number, every other job the next one. A second apply
+-- of the same plan and a retry are runs of their own.
+create function private.number_job() returns trigger
+language plpgsql set search_path = '' as $$
+begin
+  if new.number is null and new.plan_job_id is not null and new.retry_of is null then
+    update public.provision_jobs as p set is_followed = true
+    where p.id = new.plan_job_id and p.org_id = new.org_id and not p.is_followed returning p.number into new.number;
+  end if;
+  new.number := coalesce(new.number, nextval(private.job_counter(new.org_id)));
+  return new;
+end;
+$$;
+create trigger number before insert on public.provision_jobs for each row execute function private.number_job();
+
+-- The number of a job, for texts that people read.
+create function private.job_number(p_job bigint) returns bigint
+language sql stable set search_path = '' as $$
+  select j.number from public.provision_jobs as j where j.id = p_job
+$$;
+
 create view public.last_jobs with (security_invoker = true) as
 select
   m.id as module_id,
   m.org_id,
   m.path,
   j.id,
+  j.number,
   j.type,
   j.status
 from public.modules as m
 cross join lateral (
   select
     j.id,
+    j.number,
     j.type,
     j.status
   from public.provision_jobs as j
@@ -182,6 +249,7 @@ where m.deleted_at is null;
 grant select on public.last_jobs to authenticated, service_role;
 comment on view public.last_jobs is
   'The newest apply, destroy or drift check of each module that has one: how its infrastructure is.';
+comment on column public.last_jobs.number is 'The number of its run in the organisation.';
 
 -- ## scheduling
 create type private.job_stage as enum ('WAITING', 'BACKOFF', 'READY', 'RUNNING', 'HELD');
@@ -393,6 +461,7 @@ begin
   delete from private.live_jobs where org_id = old.id;
   delete from public.job_events where org_id = old.id;
   delete from public.job_log_chunks where org_id = old.id;
+  execute format('drop sequence if exists private.job_numbers_%s', translate(old.id::pg_catalog.text, '-', '_'));
   return old;
 end;
 $$;

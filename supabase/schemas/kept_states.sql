@@ -67,7 +67,8 @@ language plpgsql stable set search_path = '' as $$
 begin
   if (select count(*) from private.kept_states as k
     where k.job_id = p_job and k.stored_at is null and k.discarded_at is null) > 1000 then
-    perform private.fail('RY429', format('1,000 states of job %s wait for a decision, which is the limit.', p_job),
+    perform private.fail('RY429', format('1,000 states of job %s wait for a decision, which is the limit.',
+      private.job_number(p_job)),
       'Store or discard some of them on the job''s page.');
   end if;
 end;
@@ -162,9 +163,9 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_kept private.kept_states := private.my_kept_state(p_id, false);
 begin
-  perform private.audit(v_kept.org_id, 'state.read', 'job', v_kept.job_id::pg_catalog.text,
+  perform private.audit(v_kept.org_id, 'state.read', 'job', private.job_number(v_kept.job_id)::pg_catalog.text,
     format('kept state %s', v_kept.number), jsonb_build_object('kept_state', p_id, 'serial', v_kept.serial));
-  return to_jsonb(v_kept) - 'org_id';
+  return to_jsonb(v_kept) - 'org_id' || jsonb_build_object('job_number', private.job_number(v_kept.job_id));
 end;
 $$;
 comment on function private.kept_state is
@@ -200,8 +201,8 @@ begin
   perform private.write_state(v_kept.module_id, v_serial, v_kept.lineage, v_body, v_kept.job_id, v_kept.attempt);
   update private.kept_states set stored_at = now(), decided_by = private.caller_label(v_kept.org_id) where id = p_id;
   perform private.audit(v_kept.org_id, 'state.stored', 'module', v_kept.module_id::pg_catalog.text,
-    format('kept state of job %s', v_kept.job_id), jsonb_build_object('kept_state', p_id, 'serial', v_serial, 'before',
-      v_old.serial));
+    format('kept state of job %s', private.job_number(v_kept.job_id)), jsonb_build_object('kept_state', p_id, 'serial',
+      v_serial, 'before', v_old.serial));
   perform private.wake_org(v_kept.org_id, 'modules', v_kept.module_id::pg_catalog.text);
   return jsonb_build_object('serial', v_serial);
 end;
@@ -218,7 +219,7 @@ declare
 begin
   update private.kept_states set discarded_at = now(), body = '', decided_by = private.caller_label(v_kept.org_id)
     where id = p_id;
-  perform private.audit(v_kept.org_id, 'state.discarded', 'job', v_kept.job_id::pg_catalog.text,
+  perform private.audit(v_kept.org_id, 'state.discarded', 'job', private.job_number(v_kept.job_id)::pg_catalog.text,
     format('kept state %s', v_kept.number), jsonb_build_object('kept_state', p_id, 'serial', v_kept.serial, 'sha256',
       v_kept.sha256));
   return jsonb_build_object('discarded', true);

@@ -354,7 +354,7 @@ create function private.check_upload_apply(p_plan bigint) returns void
 language plpgsql stable set search_path = '' as $$
 begin
   perform private.fail('RY403', format('Plan %s is of a folder on somebody''s disk; that may not be applied to %s.',
-      j.id, m.path),
+      j.number, m.path),
     'Push the change and plan the module; or set can_apply_uploads on the module, which admins may.')
   from public.provision_jobs as j join public.modules as m on m.id = j.module_id
   where j.id = p_plan and j.payload #>> '{module,source_kind}' = 'upload' and not m.can_apply_uploads;

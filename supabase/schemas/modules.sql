@@ -534,7 +534,7 @@ grant execute on function private.delete_module to authenticated;
 create function private.refuse_queued_changes(p_module uuid) returns void
 language plpgsql stable set search_path = '' as $$
 begin
-  perform private.fail('RY409', format('Job %s is queued and would change the module.', j.id),
+  perform private.fail('RY409', format('Job %s is queued and would change the module.', j.number),
     'Cancel it first, or lock the module when it is done.')
   from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id
   where q.state_key = p_module and q.stage in ('WAITING', 'BACKOFF', 'READY') and j.type in ('APPLY', 'DESTROY');

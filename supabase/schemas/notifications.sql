@@ -140,15 +140,15 @@ begin
     return null;
   end if;
   v_what := initcap(replace(v_job.type::pg_catalog.text, '_', ' ')) || coalesce(' of ' || v_job.module_path, '')
-    || format(' (#%s)', v_job.id);
+    || format(' (#%s)', v_job.number);
   perform private.notify(new.org_id, case new.to_status when 'AWAITING_APPROVAL' then 'job.awaiting_approval'
       when 'NEEDS_ATTENTION' then 'job.needs_attention' when 'SUCCEEDED' then 'job.succeeded' else 'job.failed' end,
     'job_event:' || new.id, 'job:' || new.job_id, v_job.module_path, '{}',
     v_what || case new.to_status when 'AWAITING_APPROVAL' then ' waits for approval' when 'NEEDS_ATTENTION'
       then ' needs attention' when 'SUCCEEDED' then ' succeeded' else ' failed' end,
-    jsonb_build_object('job', jsonb_build_object('id', v_job.id, 'type', v_job.type, 'status', new.to_status,
-      'attempt', new.attempt,
-      'module_path', v_job.module_path, 'requested_by', v_job.created_by_label), 'reason',
+    jsonb_build_object('job', jsonb_build_object('id', v_job.id, 'number', v_job.number, 'type', v_job.type,
+      'status', new.to_status, 'attempt', new.attempt,
+      'module_path', v_job.module_path, 'requested_by', v_job.created_by_label, 'message', v_job.message), 'reason',
         coalesce(v_job.error ->> 'message', new.reason)));
   return null;
 end;

@@ -43,6 +43,7 @@ begin
     select s.status, count(*) as n from unnest(enum_range(null::public.job_status)) as s (status)
     cross join lateral (
       select k.type from public.provision_jobs as k where k.org_id = p_org and k.status = s.status
+        and not k.is_followed
       order by k.id desc limit case when s.status in ('SUCCEEDED', 'FAILED', 'CANCELLED') then 10000 end
     ) as j
     where p_types = '{}' or j.type::pg_catalog.text = any (p_types) group by s.status) as c);
@@ -65,10 +66,20 @@ declare
   v_number bigint := substring(p_search from '^\s*#?(\d{1,18})\s*$')::bigint;
 begin
   return query select j.id, j.status from public.provision_jobs as j
-  where j.org_id = p_org and (j.module_id = any (v_modules) or j.worker_id = any (v_workers) or j.id = v_number)
+  where j.org_id = p_org and (j.module_id = any (v_modules) or j.worker_id = any (v_workers) or j.number = v_number)
     and (p_module is null or j.module_id = p_module) and (p_worker is null or j.worker_id = p_worker)
+    -- A runner's list has each of its jobs: another runner may have applied what it planned.
+    and (p_worker is not null or not j.is_followed)
     and (p_types = '{}' or j.type::pg_catalog.text = any (p_types));
 end;
+$$;
+
+-- The plan of a run whose apply is listed: how it ended, and how much it changes.
+create function private.plan_in_list(p_job public.provision_jobs) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('status', p.status, 'worker_name', p.worker_name, 'started_at', p.started_at,
+    'finished_at', p.finished_at, 'plan_summary', p.plan_summary - array['resources', 'outputs'])
+  from public.provision_jobs as p where p.id = p_job.plan_job_id and p.number = p_job.number
 $$;
 
 -- What is not asked for must not be in the plan: with it, the pages of the queue come from one index alone.
@@ -98,7 +109,7 @@ begin
       select j.id from unnest(v_statuses) as s (status)
       cross join lateral (
         select k.id, k.status from public.provision_jobs as k
-        where k.org_id = p_org and k.status = s.status and k.id < v_before
+        where k.org_id = p_org and k.status = s.status and k.id < v_before and not k.is_followed
           and (v_types = '{}' or k.type::pg_catalog.text = any (v_types))
         order by k.id desc limit p_offset + p_limit
       ) as j
@@ -120,7 +131,9 @@ begin
     into v_counts, v_shown;
   end if;
   select coalesce(jsonb_agg(to_jsonb(j) - array['payload', 'result', 'late_report'] || jsonb_build_object(
-    'target_name', (select w.name from public.workers as w where w.id = j.target_worker_id)) order by s.place), '[]')
+    'target_name', coalesce((select w.name from public.workers as w where w.id = j.target_worker_id),
+      (select c.repository from public.git_connections as c where c.id = j.target_connection_id)),
+    'plan', private.plan_in_list(j)) order by s.place), '[]')
   into v_rows
   from unnest(v_shown) with ordinality as s (id, place) join public.provision_jobs as j on j.id = s.id;
   return jsonb_build_object('counts', v_counts, 'rows', v_rows, 'total', (
@@ -132,9 +145,23 @@ exception
 end;
 $$;
 comment on function private.list_jobs is
-  'A page of jobs {total, counts by status, rows}, running ones first or newest first; filters {status, type, '
-  'module_id, worker_id}. Without a search, the newest 10,000 of each final status are counted. Members.';
+  'A page of runs {total, counts by status, rows}, running ones first or newest first: a plan that an apply follows is '
+  'listed as that apply, with its plan; filters {status, type, module_id, worker_id}; a runner''s are all its jobs.'
+  ' Without a search, the newest 10,000 of each final status are counted. Members.';
 grant execute on function private.list_jobs to authenticated;
+
+create function private.job_by_number(p_org uuid, p_number bigint) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('job.read', p_org);
+  return (select coalesce(jsonb_agg(to_jsonb(j) order by j.id), '[]') from public.provision_jobs as j
+    where j.org_id = p_org and j.number = p_number);
+end;
+$$;
+comment on function private.job_by_number is
+  'The jobs of a run, by its number in the organisation: the plan and the apply that follows it, or the only one; '
+  'none where there is no such number. Members.';
+grant execute on function private.job_by_number to authenticated;
 
 -- ## modules
 create function private.list_modules(
@@ -171,7 +198,8 @@ begin
         limit 1000) as c),
     'rows', (select coalesce(jsonb_agg(to_jsonb(m) - array['source', 'extra_files', 'hooks']
       || jsonb_build_object('last_job', (
-        select jsonb_build_object('id', j.id, 'type', j.type, 'status', j.status, 'finished_at', j.finished_at)
+        select jsonb_build_object('id', j.id, 'number', j.number, 'type', j.type, 'status', j.status,
+          'finished_at', j.finished_at)
         from public.provision_jobs as j where j.module_id = m.id and j.type in ('APPLY', 'DESTROY', 'DRIFT')
         order by j.id desc limit 1)) order by s.place), '[]')
       from shown as s join public.modules as m on m.id = s.id)) into v_answer;
@@ -458,7 +486,9 @@ language sql stable set search_path = '' as $$
     else (e.detail ->> 'worker_id')::pg_catalog.uuid end, e.job_id, e.attempt, e.to_status
   from (
     select * from public.job_events as j where j.org_id = p_org and j.at >= p_since and j.at < p_until
-      and (p_filters ->> 'job_id' is null or j.job_id = (p_filters ->> 'job_id')::bigint)
+      and (p_filters ->> 'job' is null or j.job_id = any (array(
+        select k.id from public.provision_jobs as k where k.org_id = p_org
+          and k.number = (p_filters ->> 'job')::bigint)))
     order by j.at desc, j.id desc limit p_most
   ) as e
   where (p_filters -> 'event' is null or e.event = any (private.text_list(p_filters -> 'event')))
@@ -484,7 +514,7 @@ language sql stable set search_path = '' as $$
       and (p_filters ->> 'worker_id' is null or w.worker_id = (p_filters ->> 'worker_id')::pg_catalog.uuid)
     order by w.at desc, w.id desc limit p_most
   ) as e
-  where p_filters ->> 'job_id' is null
+  where p_filters ->> 'job' is null
     and (p_filters -> 'event' is null or e.event = any (private.text_list(p_filters -> 'event')))
     and (p_pattern is null or e.event ilike p_pattern or e.reason ilike p_pattern or e.instance_name ilike p_pattern
       or e.worker_id = any (p_workers))
@@ -507,7 +537,7 @@ declare
   v_rows pg_catalog.jsonb;
 begin
   perform private.need('organization.read', p_org);
-  perform private.check_page(p_filters, array['kind', 'event', 'worker_id', 'job_id', 'since', 'until'], 'newest',
+  perform private.check_page(p_filters, array['kind', 'event', 'worker_id', 'job', 'since', 'until'], 'newest',
     array['newest'], p_limit, p_offset);
   if p_offset > 10000 then
     perform private.fail('RY422', 'Events are turned over up to the ten thousandth.',
@@ -531,8 +561,9 @@ begin
   )
   select coalesce(jsonb_agg(to_jsonb(s) || jsonb_build_object(
       'worker_name', (select w.name from public.workers as w where w.id = s.worker_id), 'module_path',
-      (select j.module_path from public.provision_jobs as j where j.id = s.job_id))
-    order by s.at desc, s.kind, s.id desc), '[]') into v_rows from shown as s;
+      j.module_path, 'job_number', j.number)
+    order by s.at desc, s.kind, s.id desc), '[]') into v_rows
+  from shown as s left join public.provision_jobs as j on j.id = s.job_id;
   return jsonb_build_object('rows', v_rows - p_limit, 'has_more', jsonb_array_length(v_rows) > p_limit);
 exception
   when invalid_text_representation or invalid_datetime_format or datetime_field_overflow
@@ -542,6 +573,6 @@ end;
 $$;
 comment on function private.list_events is
   'Events of runners and jobs {rows, has_more}, newest first; the search is in event, reason, who, instance and '
-  'runner, among the newest 50,000 of each kind; filters {kind: job or runner, event, worker_id, job_id, since, '
-  'until}. Members.';
+  'runner, among the newest 50,000 of each kind; filters {kind: job or runner, event, worker_id, job (a number), '
+  'since, until}. Members.';
 grant execute on function private.list_events to authenticated;

@@ -291,7 +291,7 @@ begin
     v_first := coalesce(v_first, v_job);
   end loop;
   perform private.audit(v_worker.org_id, 'worker.update_queued', 'worker', p_worker::pg_catalog.text, v_worker.name,
-    jsonb_build_object('job', v_first.id, 'version', v_version));
+    jsonb_build_object('job', v_first.number, 'version', v_version));
   return to_jsonb(v_first);
 end;
 $$;
@@ -362,7 +362,8 @@ begin
   where j.rollout_id = p_rollout and j.status in ('FAILED', 'CANCELLED', 'NEEDS_ATTENTION')
     and j.finished_at >= v_rollout.updated_at;
   if v_failed is not null then
-    update public.rollouts set status = 'PAUSED', reason = format('Job %s did not succeed.', v_failed)
+    update public.rollouts set status = 'PAUSED',
+      reason = format('Job %s did not succeed.', private.job_number(v_failed))
       where id = p_rollout;
     return;
   end if;

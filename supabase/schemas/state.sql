@@ -282,7 +282,7 @@ begin
     returning * into v_lock;
   if v_lock.module_id is null then
     select * into v_lock from private.state_locks where module_id = v_module;
-    perform private.fail('RY423', format('The state is locked by job %s.', v_lock.job_id),
+    perform private.fail('RY423', format('The state is locked by job %s.', private.job_number(v_lock.job_id)),
       'Wait until that job is done, or force-unlock the state with its lock id.', v_lock.info::pg_catalog.text);
   end if;
   return v_lock.info;
@@ -324,13 +324,13 @@ begin
       'serial', s.serial, 'lineage', s.lineage, 'size', octet_length(s.body), 'sha256', s.sha256, 'job_id', s.job_id,
         'updated_at', s.updated_at,
       'lock', (
-        select jsonb_build_object('id', l.lock_id, 'info', l.info, 'job_id', l.job_id, 'attempt', l.attempt,
-          'created_at', l.created_at)
+        select jsonb_build_object('id', l.lock_id, 'info', l.info, 'job_id', l.job_id, 'job_number',
+          private.job_number(l.job_id), 'attempt', l.attempt, 'created_at', l.created_at)
         from private.state_locks as l where l.module_id = v_module.id),
       'versions', (
         select coalesce(jsonb_agg(jsonb_build_object('serial', v.serial, 'size', octet_length(v.body), 'sha256',
-          v.sha256, 'job_id', v.job_id,
-          'attempt', v.attempt, 'written_by', v.written_by, 'created_at', v.created_at) order by v.serial desc), '[]')
+          v.sha256, 'job_id', v.job_id, 'job_number', private.job_number(v.job_id), 'attempt', v.attempt,
+          'written_by', v.written_by, 'created_at', v.created_at) order by v.serial desc), '[]')
         from private.state_versions as v where v.module_id = v_module.id))
     from (values (1)) as one (n) left join private.states as s on s.module_id = v_module.id);
 end;
@@ -553,16 +553,16 @@ language plpgsql stable set search_path = '' as $$
 begin
   return case
     when p_live.stage = 'RUNNING' and p_live.attempt = p_attempt then private.evidence('against',
-      format('Job %s is running on %s and writes this state.', p_job.id, p_job.worker_name), p_job.started_at)
+      format('Job %s is running on %s and writes this state.', p_job.number, p_job.worker_name), p_job.started_at)
     when p_live.job_id is null then private.evidence('for',
-      format('Job %s has ended: %s.', p_job.id, p_job.status), p_job.finished_at)
+      format('Job %s has ended: %s.', p_job.number, p_job.status), p_job.finished_at)
     when p_live.stage = 'HELD' and p_job.error ->> 'code' = 'engine_killed' then private.evidence('unclear',
       format('The engine of job %s was killed: nothing writes any more, and the state may lack what it made.',
-        p_job.id), p_job.updated_at)
+        p_job.number), p_job.updated_at)
     when p_live.stage = 'HELD' and p_live.instance_id is null then private.evidence('for',
       format('Attempt %s was released by a person: what it still writes is kept aside.', p_attempt), null)
     when p_live.stage = 'HELD' then private.evidence('unclear',
-      format('Nobody knows how far job %s got.', p_job.id), p_job.updated_at)
+      format('Nobody knows how far job %s got.', p_job.number), p_job.updated_at)
     else private.evidence('for', format('Attempt %s has lost the job; it can no longer write.', p_attempt),
       null) end;
 end;
@@ -600,8 +600,9 @@ begin
     v_found := v_found || private.evidence('unclear',
       format('%s of its states were written and not stored. Decide about them first.', v_kept), null);
   end if;
-  return jsonb_build_object('is_locked', true, 'lock_id', v_lock.lock_id, 'job_id', v_lock.job_id, 'attempt',
-    v_lock.attempt, 'evidence', v_found, 'verdict', case when v_found @> '[{"weighs": "against"}]' then 'unsafe'
+  return jsonb_build_object('is_locked', true, 'lock_id', v_lock.lock_id, 'job_id', v_lock.job_id, 'job_number',
+    v_job.number, 'attempt', v_lock.attempt, 'evidence', v_found, 'verdict',
+      case when v_found @> '[{"weighs": "against"}]' then 'unsafe'
       when v_found @> '[{"weighs": "unclear"}]' then 'unclear' else 'safe' end);
 end;
 $$;
@@ -720,9 +721,11 @@ begin
   v_module := private.my_module(p_module, 'state.write');
   v_lock := private.release_with_proof(p_module, p_lock_id);
   perform private.audit(v_module.org_id, 'state.force_unlocked', 'module', p_module::pg_catalog.text, v_module.path,
-    jsonb_build_object('lock_id', p_lock_id, 'job', v_lock.job_id, 'attempt', v_lock.attempt));
+    jsonb_build_object('lock_id', p_lock_id, 'job', private.job_number(v_lock.job_id), 'attempt',
+      v_lock.attempt));
   perform private.wake_org(v_module.org_id, 'modules', p_module::pg_catalog.text);
-  return jsonb_build_object('unlocked', true, 'job_id', v_lock.job_id);
+  return jsonb_build_object('unlocked', true, 'job_id', v_lock.job_id, 'job_number',
+    private.job_number(v_lock.job_id));
 end;
 $$;
 comment on function private.force_unlock_state is

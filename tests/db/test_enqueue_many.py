@@ -95,7 +95,7 @@ def test_many_are_what_they_would_be_one_by_one(
 
 def test_one_act_is_one_line_in_the_audit_log(org: Organization) -> None:
     modules = [org.module(path) for path in ("a/x", "a/y", "a/z")]
-    many = [job["id"] for job in enqueue_many(org.owner, org, modules)]
+    many = [job["number"] for job in enqueue_many(org.owner, org, modules)]
     found = org.world.owner.one(
         "select action, target_label, detail from public.audit_events where org_id = %s and action = 'jobs.enqueued'",
         org.id,

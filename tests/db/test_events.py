@@ -71,13 +71,13 @@ def test_a_runner_is_found_by_its_name_with_what_it_did_to_jobs(org: Organizatio
 
 
 def test_events_by_kind_name_job_and_time(world: World, org: Organization, busy: Runner) -> None:
-    (job,) = {row["job_id"] for row in events(org, p_filters={"kind": ["job"]})["rows"]}
+    (job,) = {row["job_number"] for row in events(org, p_filters={"kind": ["job"]})["rows"]}
     assert {row["kind"] for row in events(org, p_filters={"kind": ["runner"]})["rows"]} == {"runner"}
     assert said(events(org, p_filters={"event": ["claimed", "registered"]})) == [
         ("job", "claimed"),
         ("runner", "registered"),
     ]
-    assert {kind for kind, _ in said(events(org, p_filters={"job_id": str(job)}))} == {"job"}
+    assert {kind for kind, _ in said(events(org, p_filters={"job": str(job)}))} == {"job"}
     assert events(org, p_filters={"since": "2099-01-01"})["rows"] == []
     assert events(org, p_filters={"until": "2000-01-01"})["rows"] == []
     world.owner.connection.execute("update public.job_events set at = '2001-01-01' where event = 'claimed'")
@@ -98,8 +98,8 @@ def test_pages_follow_each_other(org: Organization, busy: Runner) -> None:
         ({"p_offset": 10_001}, "Events are turned over up to the ten thousandth."),
         ({"p_filters": {"colour": "red"}}, "Unknown option: colour."),
         ({"p_filters": {"worker_id": "x"}}, "A filter of the list is not valid."),
-        ({"p_filters": {"job_id": "x"}}, "A filter of the list is not valid."),
-        ({"p_filters": {"job_id": "9" * 30}}, "A filter of the list is not valid."),
+        ({"p_filters": {"job": "x"}}, "A filter of the list is not valid."),
+        ({"p_filters": {"job": "9" * 30}}, "A filter of the list is not valid."),
         ({"p_filters": {"since": "soon"}}, "A filter of the list is not valid."),
         ({"p_filters": {"until": "2000-99-99"}}, "A filter of the list is not valid."),
     ],

@@ -98,7 +98,7 @@ def test_a_broken_promise_is_counted(
     job = applied(org, runner)
     module = org.modules["a/b"]
     # The database itself refuses most of this.
-    for statement in ("alter table public.provision_jobs disable trigger user", *tampering.split(";")):
+    for statement in ("alter table public.provision_jobs disable trigger guard", *tampering.split(";")):
         world.owner.connection.execute(statement, {"job": job["id"], "module": module, "org": org.id})
     assert broken(world, org).get(promise, 0) > 0
 

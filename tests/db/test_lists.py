@@ -232,9 +232,9 @@ def test_pages_of_jobs_miss_none_and_show_none_twice(queue: Organization) -> Non
 
 
 def test_jobs_are_found_by_path_runner_and_number(queue: Organization) -> None:
-    one, two = (row["id"] for row in jobs(queue, p_search="special/")["rows"])
-    assert {row["id"] for row in jobs(queue, p_search="here")["rows"]} == {one}
-    assert [row["id"] for row in jobs(queue, p_search=f"#{two}")["rows"]] == [two]
+    one, two = (row["number"] for row in jobs(queue, p_search="special/")["rows"])
+    assert {row["number"] for row in jobs(queue, p_search="here")["rows"]} == {one}
+    assert [row["number"] for row in jobs(queue, p_search=f"#{two}")["rows"]] == [two]
     found = jobs(queue, p_search="bulk/m7", p_filters={"status": ["SUCCEEDED"]})
     assert (found["total"], found["counts"]["SUCCEEDED"]) == (75, 75)
     assert jobs(queue, p_search="nothing like that")["rows"] == []

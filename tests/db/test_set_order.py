@@ -85,7 +85,7 @@ def test_failure_leaves_out_what_depends_on_it_and_nothing_else(world: World, or
     now = progress(org, made)
     assert (now["failed"], now["left_out"], now["waiting"]) == (1, 1, 1)
     why = world.owner.one("select left_out from private.set_members where set_id = %s and because_of is not null", made)
-    assert why == f"Because of #{left['id']}."
+    assert why == f"Because of #{left['number']}."
     runner.finish(right)
     side = runner.claim_one()
     assert side["module_path"] == "a/side"
@@ -134,6 +134,8 @@ def test_module_that_cannot_be_placed_leaves_out_its_dependents(org: Organizatio
     now = progress(org, made)
     assert (now["failed"], now["left_out"], now["waiting"]) == (1, 1, 0)
     assert "hands off" in now["failures"][0]["message"]
+    [left_out] = org.owner.call("explain_set", p_set=made)["left_out"]
+    assert left_out == {"module_path": "a/three", "message": "Because of a/two."}
     org.owner.call("unlock_module", p_module=org.modules["a/two"])
     org.owner.call("retry_set", p_set=made)
     org.world.sweep()
@@ -304,11 +306,11 @@ def test_waiting_modules_name_what_they_wait_for(org: Organization) -> None:
     root = runner.claim_one()
     found = org.owner.call("explain_set", p_set=made)["waiting"]
     assert [row["module_path"] for row in found] == ["a/leaf", "a/left", "a/right"]
-    assert found[1]["waits_for"] == [{"module_path": "a/root", "job_id": root["id"], "status": "CLAIMED"}]
+    assert found[1]["waits_for"] == [{"module_path": "a/root", "job_number": root["number"], "status": "CLAIMED"}]
     assert [row["module_path"] for row in found[0]["waits_for"]] == ["a/left", "a/right"]
     runner.finish(root, "FAILED")
     after = org.owner.call("explain_set", p_set=made)
-    message = f"Because of #{root['id']}."
+    message = f"Because of #{root['number']}."
     assert (after["waiting"], after["left_out"][0]) == ([], {"module_path": "a/leaf", "message": message})
 
 

@@ -38,7 +38,13 @@ def test_plan_all_below_a_group_is_one_thing_with_its_progress(world: World, org
     runner.finish(second, "FAILED", p_error={"code": "x", "message": "the provider could not sign in"})
     now = org.owner.call("set_progress", p_set=made["id"])
     assert (now["done"], now["failed"], now["with_changes"], now["seconds_left"] is not None) == (2, 1, 1, True)
-    failure = {"job_id": second["id"], "module_path": second["payload"]["module"]["path"], "status": "FAILED"}
+    number = org.world.job(second["id"])["number"]
+    failure = {
+        "job_id": second["id"],
+        "job_number": number,
+        "module_path": second["payload"]["module"]["path"],
+        "status": "FAILED",
+    }
     assert now["failures"] == [{**failure, "message": "the provider could not sign in"}]
     with refused("RY409", "Such a set is running here."):
         start(org)

@@ -225,7 +225,8 @@ def test_a_module_is_not_locked_while_a_job_is_queued_that_would_change_it(org: 
     module = org.module("a/b")
     org.enqueue("a/b", "PLAN")
     queued = org.enqueue("a/b", kind)
-    with refused("RY409", f"Job {queued} is queued and would change the module."):
+    number = org.world.job(queued)["number"]
+    with refused("RY409", f"Job {number} is queued and would change the module."):
         org.owner.call("lock_module", p_module=module, p_reason="Month-end")
     org.owner.call("cancel_job", p_job=queued)
     assert org.owner.call("lock_module", p_module=module, p_reason="Month-end")["reason"] == "Month-end"

@@ -74,7 +74,7 @@ class ScriptedRunner:
         answer = self._call("worker_claim", p_request_id=str(uuid.uuid4()), p_slots=1)
         [job] = answer["jobs"]
         self._hold(job)
-        if number and job["id"] != number:
+        if number and job["number"] != number:
             self.finish(job, "FAILED")
             return self.claim(number)
         return dict(job)

@@ -64,7 +64,6 @@ def things(product: Product, person: Person) -> dict[str, Any]:
         enqueue(product, person, make_module(product, person, "payments/queue"), "PLAN", confirm=True)
     )
     runner.finish(to_review, "SUCCEEDED", summary=SUMMARY)
-    ((review,),) = product.sql("select id from public.provision_jobs where plan_job_id = %s", to_review["id"])
     waiting = enqueue(product, person, make_module(product, person, "payments/gpu", labels=["gpu=true"]), "PLAN")
     spec = {
         "name": "k8s-runner",
@@ -75,10 +74,10 @@ def things(product: Product, person: Person) -> dict[str, Any]:
     return {
         "runner": runner.worker["id"],
         "module": module,
-        "lost": lost["id"],
-        "running": running["id"],
+        "lost": lost["number"],
+        "running": running["number"],
         "waiting": waiting,
-        "review": review,
+        "review": to_review["number"],
     }
 
 

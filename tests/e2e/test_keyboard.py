@@ -213,7 +213,6 @@ def test_a_plan_is_reviewed_and_confirmed_and_the_apply_is_stopped(
     press(page, page.get_by_test_id("run"))
     page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))
     runner.finish(runner.claim(int(page.url.rsplit("/", 1)[1])), "SUCCEEDED", summary=SUMMARY)
-    press(page, page.get_by_test_id("review"))
     press(page, page.get_by_test_id("confirm"))
     expect(status(page)).to_have_attribute("data-status", "QUEUED")
     runner.report(runner.claim(), "APPLY", [{**STEP, "name": "apply", "title": "Apply", "phase": "APPLY"}])

@@ -1,5 +1,6 @@
 """Plan, review, confirm in a browser: who decides sees what changes, and decides about exactly that."""
 
+import dataclasses
 import json
 import re
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
-from tests.e2e.test_work_pages import STEP, make_module, open_as, owner, runner, status
+from tests.e2e.test_work_pages import STEP, enqueue, make_module, open_as, owner, runner, status
 from tests.support.browser import settled
 from tests.support.waiting import wait_until
 
@@ -50,7 +51,6 @@ def plan(product: Product, runner: ScriptedRunner, page: Page) -> None:
     runner.log(job, 1, "plan", LOG)
     runner.artifact(job, "changes.json", json.dumps(CHANGES).encode())
     runner.finish(job, "SUCCEEDED", summary=SUMMARY, last_seq=1)
-    page.get_by_test_id("review").click()
     expect(page.get_by_test_id("decision")).to_be_visible()
 
 
@@ -104,6 +104,7 @@ def test_a_plan_that_is_out_of_date_cannot_be_confirmed(
     expect(page.get_by_role("button", name="Plan again")).to_be_visible()
     expect(page.get_by_test_id("confirm")).to_have_count(0)
     page.get_by_test_id("discard").click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Discard").click()
     expect(status(page)).to_have_attribute("data-status", "CANCELLED")
 
 
@@ -167,7 +168,7 @@ def test_a_module_shows_what_its_state_holds_and_who_locks_it(
     expect(page.get_by_test_id("source").locator(".ry-ll").first).to_contain_text("output")
 
     check = {"p_org": owner.org_id, "p_type": "DRIFT", "p_module": module}
-    number = int(product.rpc(owner.token, "enqueue_job", check)["id"])
+    number = int(product.rpc(owner.token, "enqueue_job", check)["number"])
     found = {**SUMMARY, "resources": [{"address": "vm.a", "action": "update"}]}
     runner.finish(runner.claim(number), "SUCCEEDED", summary=found)
     expect(page.get_by_test_id("show-drift")).to_have_attribute("href", f"/dashboard/jobs/{number}")
@@ -187,7 +188,9 @@ def test_a_module_shows_what_its_state_holds_and_who_locks_it(
     expect(page.get_by_role("button", name="Roll back to serial 2")).to_be_visible()
 
     number = int(
-        product.rpc(owner.token, "enqueue_job", {"p_org": owner.org_id, "p_type": "APPLY", "p_module": module})["id"]
+        product.rpc(owner.token, "enqueue_job", {"p_org": owner.org_id, "p_type": "APPLY", "p_module": module})[
+            "number"
+        ]
     )
     job = runner.claim(number)
     runner.report(job, "APPLY", [STEP])
@@ -279,3 +282,53 @@ def test_a_password_is_changed_by_who_knows_it(product: Product, open_as: Callab
     assert product.cookie(changed)
     answer = httpx.get(f"{product.url}/api/audit.csv", headers={"Cookie": elsewhere}, timeout=60)
     assert answer.status_code == 401, "the session of another browser has ended"
+
+
+def test_a_run_has_one_page_from_the_request_to_the_end_of_its_apply(
+    product: Product, owner: Person, runner: ScriptedRunner, open_as: Callable[[Person], Page]
+) -> None:
+    module = make_module(product, owner, "payments/run")
+    number = enqueue(product, owner, module, "PLAN", confirm=True, reason="release 1.4")
+    page = open_as(owner)
+    page.goto(f"/dashboard/jobs/{number}")
+    expect(page.locator("[data-stage=Review]")).to_have_attribute("data-status", "NOT_STARTED")
+    job = runner.claim(number)
+    runner.log(job, 1, "plan", "this is the plan\n")
+    runner.finish(job, "SUCCEEDED", summary=SUMMARY, last_seq=1)
+    expect(page.get_by_test_id("decision-message")).to_contain_text("release 1.4")
+    expect(page.locator("[data-stage=Review]")).to_have_attribute("data-status", "AWAITING_APPROVAL")
+    expect(page.get_by_test_id("decision")).to_contain_text(f"Discard ends #{number} as cancelled")
+    expect(page.get_by_role("button", name="Cancel", exact=True)).to_have_count(0)
+    page.get_by_test_id("confirm").click()
+    expect(page.locator("[data-stage=Apply]")).to_have_attribute("data-status", "QUEUED")
+    apply = runner.claim(number)
+    runner.log(apply, 1, "apply", "this is the apply\n")
+    expect(page.locator("#L1 > span")).to_have_text("this is the apply")
+    page.get_by_test_id("log-phases").get_by_role("radio", name="Plan").click()
+    expect(page.locator("#L1 > span")).to_have_text("this is the plan")
+    runner.finish(apply, "SUCCEEDED", summary=SUMMARY, last_seq=1)
+    expect(page.locator("[data-stage=Apply]")).to_have_attribute("data-status", "SUCCEEDED")
+    assert page.url.rstrip("/").endswith(f"/jobs/{number}")
+    page.goto(f"/dashboard/jobs?search=%23{number}")
+    row = page.get_by_role("table", name="Jobs").locator("tr[data-row]")
+    expect(row).to_have_count(1)
+    expect(row).to_contain_text("PLAN")
+    expect(row).to_contain_text("APPLY")
+
+
+def test_a_link_shows_the_job_of_the_organisation_that_it_names(
+    product: Product, owner: Person, open_as: Callable[[Person], Page]
+) -> None:
+    arguments = {"p_name": "Second", "p_slug": f"second-{owner.org_id[:8]}"}
+    second = product.rpc(owner.token, "create_organization", arguments)
+    elsewhere = dataclasses.replace(owner, org_id=str(second["id"]))
+    number = enqueue(product, elsewhere, make_module(product, elsewhere, "else/where"), "PLAN")
+    stranger = product.person("stranger")
+    page = open_as(owner)
+    page.goto(f"/dashboard/jobs/{number}?org={second['id']}")
+    expect(page.get_by_text("else/where").first).to_be_visible()
+    page.goto(f"/dashboard/jobs/{number}?org={owner.org_id}")
+    expect(page.get_by_role("heading", name=f"#{number}").or_(page.get_by_test_id("no-such-job"))).to_be_visible()
+    expect(page.get_by_text("else/where")).to_have_count(0)
+    page.goto(f"/dashboard/jobs/{number}?org={stranger.org_id}")
+    expect(page.get_by_text("You are not a member of the organisation that this link names.")).to_be_visible()

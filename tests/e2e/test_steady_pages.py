@@ -127,7 +127,7 @@ def test_a_running_job_does_not_push_its_log_down(
     runner.finish(job, "FAILED")
 
 
-def test_a_plan_that_was_applied_is_not_offered_again(
+def test_a_plan_and_its_apply_are_one_page_and_the_plan_stays_in_its_place(
     product: Product, person: Person, open_as: Callable[[Person], Page]
 ) -> None:
     runner = ScriptedRunner(product, person, "build-1")
@@ -138,11 +138,17 @@ def test_a_plan_that_was_applied_is_not_offered_again(
     page = open_as(person)
     page.goto(f"/dashboard/jobs/{number}")
     expect(page.get_by_role("button", name="Apply this plan")).to_be_visible()
-    apply = enqueue(product, person, module, "APPLY", plan_job_id=number)
-    expect(page.get_by_test_id("plan-used")).to_contain_text(f"Applied by #{apply}")
+    assert enqueue(product, person, module, "APPLY", plan_job_id=job["id"]) == number
+    expect(status(page)).to_have_attribute("data-status", "QUEUED")
     expect(page.get_by_role("button", name="Apply this plan")).to_have_count(0)
-    page.get_by_role("button", name="Plan again").click()
-    page.wait_for_url(lambda url: not url.endswith(f"/{number}") and not url.endswith(f"/{number}/"))
+    apply = runner.claim(number)
+    runner.report(apply, "APPLY", [{**STEP, "name": "apply", "title": "Apply", "phase": "APPLY"}])
+    expect(status(page)).to_have_attribute("data-status", "PROCESSING")
+    plan = "document.querySelector('[data-testid=plan]').compareDocumentPosition(document.querySelector('ry-log'))"
+    before = settled(page).evaluate(plan)
+    runner.finish(apply, "SUCCEEDED", summary=SUMMARY)
+    expect(page.locator("[data-stage=Apply]")).to_have_attribute("data-status", "SUCCEEDED")
+    assert settled(page).evaluate(plan) == before, "the plan is above the log, as it was"
 
 
 def test_a_phone_has_the_account_menu(product: Product, person: Person, sign_in: Open) -> None:
@@ -280,12 +286,13 @@ def test_a_state_that_was_not_stored_is_listed_downloaded_and_stored(
     runner = ScriptedRunner(product, person, "build-1")
     module = make_module(product, person, "platform/kept")
     number = enqueue(product, person, module, "APPLY")
-    runner.finish(runner.claim(number), "FAILED")
+    job = runner.claim(number)
+    runner.finish(job, "FAILED")
     body = '{"version": 4, "serial": 7, "lineage": "l", "outputs": {}, "resources": []}'
     product.sql(
         "insert into private.kept_states (org_id, module_id, job_id, attempt, number, serial, lineage, body, sha256, reason,"
         " worker_name, written_at) values (%s, %s, %s, 1, 1, 7, 'l', %s, %s, 'a person released the job', 'build-1', now())",
-        *(person.org_id, module, number, body, hashlib.sha256(body.encode()).hexdigest()),
+        *(person.org_id, module, job["id"], body, hashlib.sha256(body.encode()).hexdigest()),
     )
     page = open_as(person)
     page.goto(f"/dashboard/jobs/{number}")
@@ -327,9 +334,10 @@ def test_a_desk_s_tables_fit_beside_their_rail_and_beside_each_other(
 ) -> None:
     runner = ScriptedRunner(product, person, "build-host-02")
     number = enqueue(product, person, make_module(product, person, "platform/network/vpc-eu-central"), "OUTPUT")
-    runner.finish(runner.claim(number), "FAILED")
+    job = runner.claim(number)
+    runner.finish(job, "FAILED")
     reason = {"message": "tofu plan ended with exit code 1: Error: Reference to undeclared local value"}
-    product.sql("update provision_jobs set error = %s::jsonb where id = %s", json.dumps(reason), number)
+    product.sql("update provision_jobs set error = %s::jsonb where id = %s", json.dumps(reason), job["id"])
     page = open_as(person)
     page.set_viewport_size({"width": 1280, "height": 860})
     for path, shown in ((f"runners/{runner.worker['id']}", "undeclared"), ("figures", "By group")):

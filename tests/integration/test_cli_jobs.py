@@ -61,7 +61,7 @@ def test_a_pipeline_waits_until_somebody_has_confirmed_its_plan(terminal: Termin
     waiting = wait_until(
         lambda: terminal.json("jobs", "list", "--status", "AWAITING_APPROVAL", "--module", "apps/reviewed"), 300
     )
-    number = str(waiting[0]["id"])
+    number = str(waiting[0]["number"])
     assert pipeline.stderr is not None
     # It asks now and then: anyone who confirms at once would be faster than its next question.
     heard = list(takewhile(lambda line: "waits for somebody to confirm its plan" not in line, pipeline.stderr))
@@ -92,14 +92,27 @@ def test_from_a_folder_to_outputs(terminal: Terminal, bench: Bench, code: Path) 
     assert "correct-horse-battery" not in plan.stdout
     assert "succeeded: 2 to create" in plan.stderr
     (planned,) = terminal.json("jobs", "list", "--module", "apps/site")
-    applied = terminal.run("run", "apply", "--plan", str(planned["id"]), "--auto-approve", "--wait")
+    applied = terminal.run("run", "apply", "--plan", str(planned["number"]), "--auto-approve", "--wait")
     assert applied.returncode == 0, applied.stderr
     outputs = {row["name"]: row["value"] for row in terminal.json("modules", "outputs", "apps/site")}
     assert outputs == {"greeting": "hello world", "password": "(sensitive)"}
     assert terminal.run("modules", "outputs", "apps/site", "greeting").stdout == "hello world\n"
     newest = terminal.json("jobs", "list", "--limit", "1")[0]
-    assert "Apply complete" in terminal.run("jobs", "logs", str(newest["id"])).stdout
-    assert [row["event"] for row in terminal.json("jobs", "events", str(newest["id"]))][-1] == "succeeded"
+    number = str(newest["number"])
+    assert number == str(planned["number"]), "the plan and its apply are one job"
+    log = terminal.run("jobs", "logs", number).stdout
+    headings = [line for line in log.splitlines() if line.startswith("---")]
+    assert [line.split(" on ")[0] for line in headings] == [
+        f"--- {phase} of job {number}" for phase in ("Plan", "Apply")
+    ]
+    assert log.index("will be created") < log.index(headings[1]) < log.index("Apply complete")
+    shown = terminal.json("jobs", "show", number)
+    assert [(each["type"], each["status"]) for each in shown["phases"]] == [
+        ("PLAN", "SUCCEEDED"),
+        ("APPLY", "SUCCEEDED"),
+    ]
+    assert "  Plan: succeeded: 2 to create on" in terminal.run("jobs", "show", number).stdout
+    assert [row["event"] for row in terminal.json("jobs", "events", str(newest["number"]))][-1] == "succeeded"
     assert json.loads(terminal.run("state", "pull", "apps/site").stdout)["resources"]
     assert terminal.json("state", "versions", "apps/site")["versions"]
     assert terminal.run("run", "destroy", "apps/site", "--auto-approve", "--wait").returncode == 0
@@ -120,7 +133,7 @@ def test_a_folder_on_this_disk_is_planned_with_the_real_state_and_applied_only_b
     assert "terraform_data.more will be created" in done.stdout
     assert "hello moon" in done.stdout, "the variable counts for this job"
     assert "1 to create" in done.stderr, "the rest is in the real state already"
-    job = str(terminal.json("jobs", "list", "--limit", "1")[0]["id"])
+    job = str(terminal.json("jobs", "list", "--limit", "1")[0]["number"])
     refused = terminal.run("run", "apply", "--plan", job, "--auto-approve")
     assert (refused.returncode, "that may not be applied to apps/site" in refused.stderr) == (ExitCode.REFUSED, True)
     terminal.run("modules", "edit", "apps/site", "--set", "can_apply_uploads=true", "--yes")
@@ -137,22 +150,22 @@ def test_the_exit_code_says_how_the_job_ended(terminal: Terminal, bench: Bench, 
     assert failed.returncode == ExitCode.JOB_FAILED, failed.stdout
     assert "local.missing" in failed.stdout
     (job,) = terminal.json("jobs", "list")
-    again = terminal.json("jobs", "retry", str(job["id"]))
+    again = terminal.json("jobs", "retry", str(job["number"]))
     assert again["retry_of"] == job["id"]
-    assert terminal.run("jobs", "logs", "-f", str(again["id"])).returncode == ExitCode.JOB_FAILED
+    assert terminal.run("jobs", "logs", "-f", str(again["number"])).returncode == ExitCode.JOB_FAILED
 
 
 def test_a_job_that_waits_says_why_and_can_be_cancelled(terminal: Terminal, code: Path) -> None:
     terminal.run("modules", "create", "apps/waiting", "--from", str(code))
     (job,) = terminal.json("run", "plan", "apps/waiting", "--key", "once")
     assert terminal.json("run", "plan", "apps/waiting", "--key", "once")[0]["id"] == job["id"]
-    why = terminal.run("jobs", "why", str(job["id"]))
+    why = terminal.run("jobs", "why", str(job["number"]))
     assert (why.returncode, why.stdout.strip() != "") == (0, True)
-    following = process(terminal, "jobs", "logs", "-f", str(job["id"]))
-    assert terminal.run("jobs", "cancel", str(job["id"]), "--reason", "not needed").returncode == 0
+    following = process(terminal, "jobs", "logs", "-f", str(job["number"]))
+    assert terminal.run("jobs", "cancel", str(job["number"]), "--reason", "not needed").returncode == 0
     _, said = following.communicate(timeout=180)
     assert (following.returncode, "cancelled" in said) == (ExitCode.JOB_CANCELLED, True)
-    again = terminal.run("jobs", "cancel", str(job["id"]))
+    again = terminal.run("jobs", "cancel", str(job["number"]))
     assert (again.returncode, "CANCELLED already" in again.stderr) == (ExitCode.REFUSED, True)
 
 
@@ -165,24 +178,24 @@ def test_an_interrupted_follower_leaves_the_job_running(terminal: Terminal, code
     following.send_signal(signal.SIGINT)
     _, said = following.communicate(timeout=180)
     assert (following.returncode, "goes on" in said) == (ExitCode.INTERRUPTED, True)
-    assert terminal.json("jobs", "show", str(job["id"]))["status"] == "QUEUED"
+    assert terminal.json("jobs", "show", str(job["number"]))["status"] == "QUEUED"
 
 
 def test_an_apply_that_needs_approval_shows_its_plan_first(terminal: Terminal, bench: Bench, code: Path) -> None:
     bench.runner()
     terminal.run("modules", "create", "apps/guarded", "--from", str(code), "--set", "approvals_required=1")
     (planned,) = terminal.json("run", "plan", "apps/guarded", "--wait")
-    (job,) = terminal.json("run", "apply", "--plan", str(planned["id"]), "--auto-approve")
+    (job,) = terminal.json("run", "apply", "--plan", str(planned["number"]), "--auto-approve")
     assert job["status"] == "AWAITING_APPROVAL"
-    asked = terminal.run("jobs", "approve", str(job["id"]))
+    asked = terminal.run("jobs", "approve", str(job["number"]))
     assert (asked.returncode, "+ terraform_data.greeting" in asked.stderr) == (ExitCode.USAGE, True)
-    own = terminal.run("jobs", "approve", str(job["id"]), "--yes")
+    own = terminal.run("jobs", "approve", str(job["number"]), "--yes")
     assert own.returncode == ExitCode.REFUSED, own.stderr
     reason = ("--override-reason", "nobody else is here")
-    done = terminal.run("jobs", "approve", str(job["id"]), "--yes", "--wait", *reason)
+    done = terminal.run("jobs", "approve", str(job["number"]), "--yes", "--wait", *reason)
     assert done.returncode == 0, done.stderr
     (second,) = terminal.json("run", "destroy", "apps/guarded", "--auto-approve")
-    assert terminal.json("jobs", "reject", str(second["id"]), "--comment", "not today")["status"] == "CANCELLED"
+    assert terminal.json("jobs", "reject", str(second["number"]), "--comment", "not today")["status"] == "CANCELLED"
 
 
 def test_many_modules_are_queued_at_once(terminal: Terminal, code: Path) -> None:

@@ -95,8 +95,8 @@ class PulumiDriver:
         """Keep the update plan, where Pulumi made one."""
         settings = space.read(space.work / SETTINGS_FILE)
         if space.plan is not None and settings is not None:
-            await space.context.server.put_artifact(space.ref, SETTINGS_ARTIFACT, settings)
-            await space.context.server.put_artifact(space.ref, PLAN_ARTIFACT, sealed_bytes(space))
+            await space.context.server.put_artifact(space.ref, SETTINGS_ARTIFACT, space.keys.seal(settings))
+            await space.context.server.put_artifact(space.ref, PLAN_ARTIFACT, space.keys.seal(sealed_bytes(space)))
 
     async def load_plan(self, space: Workspace) -> None:
         """Fetch the update plan of the job that was approved; a destroy has none, it removes what there is."""

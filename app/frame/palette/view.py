@@ -144,9 +144,9 @@ def runner(row: Row) -> Item:
 def job(row: Row) -> Item:
     """A job, by its number and what it acts on."""
     acts_on = row.get("module_path") or row.get("target_name") or "a runner"
-    text = f"#{row['id']} {TYPE_WORDS.get(str(row['type']), '')}, {acts_on}"
+    text = f"#{row['number']} {TYPE_WORDS.get(str(row['type']), '')}, {acts_on}"
     said = STATUS_WORDS.get(str(row["status"]), "")
-    return _item(f"job-{row['id']}", "list-checks", text, said, f"/dashboard/jobs/{row['id']}")
+    return _item(f"job-{row['id']}", "list-checks", text, said, f"/dashboard/jobs/{row['number']}")
 
 
 # Each list that is searched: its title, its function, and how a row of it is shown.

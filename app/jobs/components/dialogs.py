@@ -2,6 +2,7 @@
 
 import reflex as rx
 
+from app.jobs.components.review import discards
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.ui.dialog import question
@@ -62,9 +63,20 @@ def _release_question() -> rx.Component:
     )
 
 
+def _discard_question(number: rx.Var[str]) -> rx.Component:
+    return question(
+        is_open=JobActionState.asking == "discard",
+        title="Discard the plan of " + number + "?",
+        text=discards(),
+        act="Discard",
+        on_act=JobActionState.decide("reject"),
+        on_keep=JobActionState.close,
+    )
+
+
 def job_dialogs() -> list[rx.Component]:
     """Every confirmation of the page; at most one is open."""
-    number = "#" + View["id"].to_string()
+    number = "#" + View["number"].to_string()
     asked = [
         question(
             is_open=JobActionState.asking == what,
@@ -78,4 +90,4 @@ def job_dialogs() -> list[rx.Component]:
         for what, title, text, act in QUESTIONS
         for before, after in [title.split("{}")]
     ]
-    return [*asked, _release_question()]
+    return [*asked, _release_question(), _discard_question(number)]

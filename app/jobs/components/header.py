@@ -5,6 +5,7 @@ from typing import Any
 import reflex as rx
 
 from app.frame.session import SessionState
+from app.jobs.components.review import can_decide
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.jobs.state.run import RunState
@@ -58,35 +59,19 @@ def _button(label: str, event: Any, icon_name: str = "", *, is_ink: bool = False
 
 def _plan_act() -> rx.Component:
     """Apply the plan; or say why that is over, and offer a new one."""
-    number = JobState.applied_by.to_string()
-    used = rx.el.span("Applied by ", rx.link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num"))
-    review = rx.link(
-        rx.button(icon("hand"), "Review #" + number, color_scheme="gray", high_contrast=True),
-        href="/dashboard/jobs/" + number,
-        underline="none",
-        custom_attrs={"data-testid": "review"},
-    )
     moved_on = rx.el.span("Out of date: serial ", JobState.newer_serial, " is newer", class_name="num")
     again = _button("Plan again", RunState.run_now("PLAN", View["module_id"].to(str)), "rotate-cw")
     apply_it = _button("Apply this plan", JobActionState.apply_plan, "play", is_ink=True)
     return rx.cond(
-        JobState.applied_by > 0,
-        rx.cond(
-            JobState.is_use_waiting,
-            review,
-            rx.fragment(rx.el.span(used, class_name="mut", custom_attrs={"data-testid": "plan-used"}), again),
-        ),
-        rx.cond(
-            JobState.newer_serial > 0,
-            rx.fragment(rx.el.span(moved_on, class_name="mut", custom_attrs={"data-testid": "plan-old"}), again),
-            apply_it,
-        ),
+        JobState.newer_serial > 0,
+        rx.fragment(rx.el.span(moved_on, class_name="mut", custom_attrs={"data-testid": "plan-old"}), again),
+        apply_it,
     )
 
 
 def _again_menu() -> rx.Component:
     """Run it again: with what it had, or with what its module has now."""
-    number = "#" + View["id"].to_string()
+    number = "#" + View["number"].to_string()
     module, is_destroy = View["module_id"].to(str), View["again_type"] == "DESTROY"
     is_changing = (View["again_type"] == "APPLY") | is_destroy
     today = rx.cond(
@@ -129,10 +114,18 @@ def _acts() -> list[rx.Component]:
         underline="none",
         class_name="hide-s",
     )
+    waiting = rx.button(
+        "Cancel",
+        on_click=JobActionState.cancel("GRACEFUL"),
+        title="Ends it before a runner has it: nothing is changed.",
+        variant="surface",
+        color_scheme="gray",
+    )
     cancel = rx.cond(
         View["can_choose_cancel"],
         _cancel_menu(),
-        rx.cond(View["can_cancel"], _button("Cancel", JobActionState.cancel("GRACEFUL")), rx.fragment()),
+        # Who can decide discards it, which is the same end.
+        rx.cond(View["can_cancel"] & ~can_decide(), waiting, rx.fragment()),
     )
     retry = _again_menu()
     # A job about a runner is an admin's to run again, as everything about runners is.
@@ -143,6 +136,17 @@ def _acts() -> list[rx.Component]:
         rx.cond(View["can_apply"], _plan_act(), rx.fragment()),
     )
     return [rx.cond(View["module_id"] != "", module, rx.fragment()), rx.cond(SessionState.can_operate, offers, "")]
+
+
+def _not_isolated() -> rx.Component:
+    return rx.badge(
+        icon("circle-slash", "xs"),
+        "Not isolated",
+        color_scheme="amber",
+        radius="full",
+        title="Its runner runs jobs without a sandbox: the job can read what the runner's user can.",
+        custom_attrs={"data-testid": "not-isolated"},
+    )
 
 
 def job_head() -> rx.Component:
@@ -161,8 +165,9 @@ def job_head() -> rx.Component:
     return rx.el.div(
         rx.el.div(
             rx.el.div(
-                rx.el.h1(rx.el.span("#", View["id"], class_name="num"), " ", View["title"]),
+                rx.el.h1(rx.el.span("#", View["number"], class_name="num"), " ", View["title"]),
                 job_badge(View["status"].to(str)),
+                rx.cond(View["is_open"], _not_isolated(), rx.fragment()),
                 stopping,
                 class_name="ry-row ry-wraps",
             ),
@@ -221,7 +226,9 @@ def job_facts() -> rx.Component:
     needs = rx.el.span(
         rx.foreach(View["labels"].to(list[str]), lambda label: tag(label, is_mono=True)), class_name="ry-row"
     )
+    message = rx.el.span(View["message"], custom_attrs={"data-testid": "message"})
     return rx.el.dl(
+        _maybe(View["message"] != "", _fact("Message", message)),
         _fact(View["time_label"], duration),
         _fact("Runner", _runner()),
         _fact("Attempt", rx.el.span(View["attempt"], class_name="num")),
@@ -230,7 +237,7 @@ def job_facts() -> rx.Component:
         _maybe(View["labels"].to(list[str]).length() > 0, _fact("Needs", needs)),
         _maybe(View["engine"] != "", _fact("Engine", View["engine"])),
         _maybe(View["source"] != "", _fact("Source", rx.el.span(View["source"], class_name="ry-mono"))),
-        _job_fact("Applies plan", "plan_job_id"),
+        _job_fact("Applies plan", "planned_by"),
         _job_fact("Repeats", "retry_of"),
         _job_fact("Checks", "inspects"),
         _maybe(JobState.checked_by > 0, _fact("Checked by", _checked_by())),

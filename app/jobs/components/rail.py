@@ -67,7 +67,7 @@ def _none_asked() -> rx.Component:
         "No approvals required.",
     )
     by_itself = rx.cond(
-        JobState.planned.job_id > 0, confirmed, "No approvals required. It plans and applies without review."
+        JobState.planned.is_known, confirmed, "No approvals required. It plans and applies without review."
     )
     words = rx.match(
         View["type"],
@@ -99,7 +99,7 @@ def approvals() -> rx.Component:
 def state() -> rx.Component:
     """The state lock with its proof, and the last version."""
     found = JobState.state
-    is_mine = found.lock_job == View["id"]
+    is_mine = found.lock_job == View["number"]
     holder = rx.cond(
         is_mine,
         "Locked by this job",

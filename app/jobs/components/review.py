@@ -19,10 +19,11 @@ COUNTS = (("creates", "+", "p-c"), ("updates", "~", "p-u"), ("replaces", "±", "
 
 def planned_from() -> rx.Component:
     """The foot of a plan that waits: from which revision and state it was made, and what ends it."""
-    number = Planned.job_id.to_string()
+    number = Planned.number.to_string()
+    other = rx.fragment(" by ", rx.link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num"))
     words = rx.el.span(
-        "Planned by ",
-        rx.link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num"),
+        "Planned",
+        rx.cond(Planned.number > 0, other, rx.fragment()),
         rx.cond(Planned.runner != "", " on " + Planned.runner, ""),
         rx.cond(Planned.source != "", rx.fragment(" from ", rx.el.span(Planned.source, class_name="ry-mono")), ""),
         ", against ",
@@ -30,7 +31,7 @@ def planned_from() -> rx.Component:
         ".",
         rx.cond(View["is_before_run"], " If the state changes before the apply starts, this plan is refused.", ""),
     )
-    return rx.cond(Planned.job_id > 0, rx.el.div(words, class_name="ry-foot"), rx.fragment())
+    return rx.cond(Planned.is_known, rx.el.div(words, class_name="ry-foot"), rx.fragment())
 
 
 def _counts() -> rx.Component:
@@ -66,7 +67,16 @@ def _missing() -> Any:
         rx.fragment(),
     )
     words = rx.cond(required > 0, given + rx.cond(JobState.own_rule != "", _own(), last), alone)
-    return rx.fragment(words, deadline)
+    return rx.fragment(words, deadline, " ", discards())
+
+
+def discards() -> Any:
+    """What Discard does, beside the button and in its question."""
+    return (
+        "Discard ends #"
+        + View["number"].to_string()
+        + " as cancelled: nothing is changed, and its plan is not used again."
+    )
 
 
 def _sentence() -> Any:
@@ -74,6 +84,11 @@ def _sentence() -> Any:
     outdated = "The state has moved on since this plan. It can no longer be applied."
     known = rx.cond(JobState.plan.is_known, JobState.plan_words, blind)
     return rx.cond(Planned.is_outdated, outdated, known)
+
+
+def _message() -> rx.Component:
+    said = rx.el.b("“", View["message"], "” ", custom_attrs={"data-testid": "decision-message"})
+    return rx.cond(View["message"] != "", said, rx.fragment())
 
 
 def _acts() -> rx.Component:
@@ -102,7 +117,8 @@ def _acts() -> rx.Component:
     )
     discard = rx.button(
         "Discard",
-        on_click=JobActionState.decide("reject"),
+        on_click=JobActionState.ask("discard"),
+        title=discards(),
         variant="surface",
         color_scheme="gray",
         custom_attrs={"data-testid": "discard"},
@@ -115,7 +131,7 @@ def decision_bar() -> rx.Component:
     bar = rx.el.div(
         rx.el.div(
             _counts(),
-            rx.el.p(rx.el.span(_sentence()), rx.el.small(_missing())),
+            rx.el.p(_message(), rx.el.span(_sentence()), rx.el.small(_missing())),
             _acts(),
         ),
         class_name="ry-decide",
@@ -123,8 +139,12 @@ def decision_bar() -> rx.Component:
         aria_label="Decision",
         custom_attrs={"data-testid": "decision"},
     )
-    is_asked = (View["status"] == "AWAITING_APPROVAL") & SessionState.can_operate & ~JobState.has_decided
-    return rx.cond(JobState.is_found & is_asked, bar, rx.fragment())
+    return rx.cond(JobState.is_found & can_decide(), bar, rx.fragment())
+
+
+def can_decide() -> Any:
+    """Whether the person who looks can confirm or discard the plan."""
+    return (View["status"] == "AWAITING_APPROVAL") & SessionState.can_operate & ~JobState.has_decided
 
 
 def _comment(comment: rx.Var[Comment]) -> rx.Component:

@@ -5,13 +5,15 @@ from typing import Any
 import reflex as rx
 
 from app.ui.badges import job_badge, tag
+from app.ui.icons import icon
 
 
 def job_link(job: Any) -> rx.Component:
     """Number and type."""
-    number = job["id"].to_string()
+    number = job["number"].to_string()
     link = rx.link("#" + number, href="/dashboard/jobs/" + number, class_name="num", custom_attrs={"data-open": ""})
-    return rx.el.div(link, tag(job["type"], is_mono=True), class_name="ry-row")
+    plan = rx.cond(job["is_run"], rx.fragment(tag("PLAN", is_mono=True), icon("arrow-right", "xs")), rx.fragment())
+    return rx.el.div(link, plan, tag(job["type"], is_mono=True), class_name="ry-row")
 
 
 def plan_counts(job: Any) -> rx.Component:
@@ -29,12 +31,17 @@ def plan_counts(job: Any) -> rx.Component:
 
 def job_status(job: Any) -> rx.Component:
     """The badge and, beside it, why."""
+    counts = rx.el.span(plan_counts(job), class_name="ry-why hide-s")
     said = rx.cond(
         job["has_plan"],
-        rx.el.span(plan_counts(job), class_name="ry-why hide-s"),
+        rx.cond(
+            job["reason"] == "", counts, rx.fragment(counts, rx.el.span(job["reason"], class_name="ry-why hide-s"))
+        ),
         rx.cond(
             (job["status"] == "QUEUED") & (job["reason"] == ""),
-            rx.link("Why waiting?", href="/dashboard/jobs/" + job["id"].to_string(), class_name="ry-why mut hide-s"),
+            rx.link(
+                "Why waiting?", href="/dashboard/jobs/" + job["number"].to_string(), class_name="ry-why mut hide-s"
+            ),
             rx.el.span(job["reason"], class_name="ry-why hide-s ry-el", title=job["reason"]),
         ),
     )

@@ -96,10 +96,17 @@ async def download(runtime: Runtime, session: BrowserSession, request: Request) 
     rows = (await runtime.authorized.select(session, "job_log_chunks", newest)).rows
     if not rows:
         raise NotThere("This job has no log.", "It may be past its retention period.")
-    name = f"job-{number(request, 'job')}-attempt-{number(request, 'attempt')}.log"
+    name = f"job-{await _number_of(runtime, session, request)}-attempt-{number(request, 'attempt')}.log"
     body = _texts(runtime, session, filters, int(rows[0]["seq"]))
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return StreamingResponse(body, media_type="text/plain; charset=utf-8", headers=headers)
+
+
+async def _number_of(runtime: Runtime, session: BrowserSession, request: Request) -> str:
+    """Name a job as people do, in the name of a file."""
+    query = Query(columns="number,type", filters=(Filter("id", "eq", str(number(request, "job"))),), limit=1)
+    (row,) = (await runtime.authorized.select(session, "provision_jobs", query)).rows
+    return f"{row['number']}-{str(row['type']).lower()}"
 
 
 async def _texts(

@@ -13,8 +13,9 @@ CANCEL_SAID = {
     "GRACEFUL": ("Stopping…", "One interrupt was sent. The state is saved."),
     "KILL": ("Killing…", "Check what it left behind before the next apply."),
 }
+STARTS_SOON = "It starts as soon as a runner is free."
 CANCEL_REASON = {"AFTER_STEP": "After this step", "GRACEFUL": "Stop now", "KILL": "Kill"}
-ASKED_FIRST = ("KILL", "retry", "mark_failed", "release_lock")
+ASKED_FIRST = ("KILL", "retry", "mark_failed", "release_lock", "discard")
 
 
 class JobActionState(AppState, rx.State):
@@ -95,7 +96,7 @@ class JobActionState(AppState, rx.State):
             job = await self._rpc("retry_job", args)
         except AppError as error:
             return [say_error(error)]
-        return [rx.redirect(f"/dashboard/jobs/{int(job['id'])}")]
+        return [rx.redirect(f"/dashboard/jobs/{int(job['number'])}")]
 
     @rx.event
     async def apply_plan(self) -> list[Any]:
@@ -113,7 +114,9 @@ class JobActionState(AppState, rx.State):
             job = await self._rpc("enqueue_job", args)
         except AppError as error:
             return [say_error(error)]
-        return [rx.redirect(f"/dashboard/jobs/{int(job['id'])}")]
+        # The apply has the plan's number: this page shows it.
+        await page._reload()
+        return [rx.toast.success("Applying", description=STARTS_SOON)] if job["status"] == "QUEUED" else []
 
     @rx.event
     async def decide(self, decision: str) -> list[Any]:
@@ -122,9 +125,9 @@ class JobActionState(AppState, rx.State):
             return []
         page = await self._job()
         said = (
-            ("Discarded", "The job is cancelled. Nothing was changed.")
+            ("Discarded", "It ends as cancelled. Nothing was changed.")
             if decision == "reject"
-            else ("Confirmed", "It starts as soon as a runner is free.")
+            else ("Confirmed", STARTS_SOON)
             if page.approvals_received + 1 >= page.approvals_required
             else ("Approved", "It runs once all approvals are in.")
         )
@@ -154,14 +157,14 @@ class JobActionState(AppState, rx.State):
         page = await self._job()
         if not page.is_found:
             return []
-        number = int(page.view["id"])
+        job_id, number = int(page.view["id"]), int(page.view["number"])
         try:
-            job = await self._rpc("resolve_attention", {"p_job": number, "p_action": "refresh_plan"})
+            job = await self._rpc("resolve_attention", {"p_job": job_id, "p_action": "refresh_plan"})
         except AppError as error:
             return [say_error(error)]
         text = f"It changes nothing. When you have seen it, go back to #{number} and choose."
         return [
-            rx.redirect(f"/dashboard/jobs/{int(job['id'])}"),
+            rx.redirect(f"/dashboard/jobs/{int(job['number'])}"),
             rx.toast.success("A check plan is queued", description=text),
         ]
 
@@ -181,7 +184,7 @@ class JobActionState(AppState, rx.State):
             job = await self._rpc("enqueue_job", args)
         except AppError as error:
             return [say_error(error)]
-        return [rx.redirect(f"/dashboard/jobs/{int(job['id'])}")]
+        return [rx.redirect(f"/dashboard/jobs/{int(job['number'])}")]
 
     @rx.event
     async def resolve(self, way: str) -> list[Any]:

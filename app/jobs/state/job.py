@@ -17,6 +17,8 @@ from app.jobs.view import detail, kept_states, queue, reviews, timeline, words
 from app.jobs.view import plan as plans
 from app.jobs.view import state_versions as module_states
 from app.jobs.view.detail import EMPTY_VIEW, EventView, JobView, OutputView
+from app.jobs.view.stages import Stage
+from app.jobs.view.stages import build as build_stages
 from app.live.page import LivePage
 from app.project.errors import AppError, NotThere
 from app.project.live_queries import LiveQuery, live_query
@@ -69,26 +71,30 @@ class JobState(LivePage, rx.State):
     late: str = ""
     late_at: str = ""
     late_status: str = ""
+    late_attempt: int = 0
     why: queue.Why = queue.Why()
     state: module_states.StateView = module_states.StateView()
-    applied_by: int = 0
     checked_by: int = 0
-    is_use_waiting: bool = False
+    stages: list[Stage] = []
+    phase: str = ""
+    phases: list[str] = []
     is_line_open: bool = False
     kept: list[kept_states.KeptState] = []
     newer_serial: int = 0
     _job: Row = {}
     _events: list[Row] = []
+    _plan_events: list[Row] = []
+    _numbers: dict[str, int] = {}
     _plan_job: Row = {}
     _opened: dict[str, Row] = {}
     _asked_at: float = 0.0
     _state_at: float = 0.0
     _read_for: tuple[str, ...] = ()
     _named: dict[str, str] = {}
-    _engines_of: tuple[str, Row] = ("", {})
+    _instance: tuple[str, Row] = ("", {})
     _lease: LiveQuery | None = None
 
-    def _job_id(self) -> int:
+    def _number(self) -> int:
         found = re.search(r"/dashboard/jobs/(\d{1,18})/?$", self.router.url.path)
         if found is None:
             raise NotThere("There is no such job.", "The link may be wrong, or the job was removed.")
@@ -97,9 +103,9 @@ class JobState(LivePage, rx.State):
     async def _prepare(self, session: BrowserSession) -> None:
         self.is_found, self.is_all_resources, self.is_all_events = False, False, False
         self._job, self._events, self._asked_at, self.log_seq, self._read_for = {}, [], 0.0, 0, ()
-        self._plan_job, self._opened, self.is_line_open = {}, {}, False
+        self._plan_job, self._opened, self.is_line_open, self.phase = {}, {}, False, ""
         self.why, self.state = queue.Why(), module_states.StateView()
-        self._named, self._engines_of, self._lease = {}, ("", {}), None
+        self._named, self._instance, self._lease = {}, ("", {}), None
         if not await self._read_job():
             self.view = EMPTY_VIEW
             return
@@ -108,11 +114,15 @@ class JobState(LivePage, rx.State):
         await self._read_around()
 
     async def _read_job(self) -> bool:
-        """Read the row itself; says whether it is there."""
-        mine = (Filter("id", "eq", str(self._job_id())), Filter("org_id", "eq", await self._org_id()))
-        page = await self._select("provision_jobs", Query(filters=mine, limit=1))
-        self._job = {**self._job, **(page.rows[0] if page.rows else {})}
-        return bool(page.rows)
+        """Read the newest job of the number, and the plan that it follows; says whether there is one."""
+        found = await self._rpc("job_by_number", {"p_org": await self._org_id(), "p_number": self._number()})
+        if not found:
+            return False
+        *earlier, newest = found
+        if newest["id"] != self._job.get("id"):
+            self._events, self._read_for, self.phase = [], (), ""
+        self._job, self._plan_job = newest, earlier[0] if earlier else self._plan_job
+        return True
 
     async def _read_around(self) -> None:
         """Read what belongs to the row, and remember for which row it was read."""
@@ -123,14 +133,19 @@ class JobState(LivePage, rx.State):
     async def _read_events(self) -> None:
         """Read events, decisions, the state and its lock."""
         of_job = (Filter("job_id", "eq", str(self._job["id"])),)
-        self._events = (await self._select("job_events", Query(filters=of_job, order="id", limit=500))).rows
+        events = (
+            await self._select("job_events", Query(filters=(related.of_run(self._job),), order="id", limit=500))
+        ).rows
+        self._events = [event for event in events if event["job_id"] == self._job["id"]]
+        self._plan_events = [event for event in events if event["job_id"] != self._job["id"]]
+        self._numbers = await related.read_numbers(self, self._job)
         decisions = (await self._select("approvals", Query(filters=of_job, order="created_at"))).rows
         who = await self._who()
         self._assign("approvals", [reviews.approval(row) for row in decisions])
         self._assign("has_decided", any(str(row["user_id"]) == who.user_id for row in decisions))
         await self._read_own_rule()
         await self._read_state()
-        await self._read_use()
+        self._read_use()
         self._assign("kept", await related.read_kept(self, self._job))
         self._plan_job = self._plan_job or await related.read_plan(self, self._job)
         self._assign("checked_by", await related.read_check(self, self._job))
@@ -142,19 +157,10 @@ class JobState(LivePage, rx.State):
     async def _read_comments(self) -> None:
         self._assign("comments", await related.read_comments(self, self._job))
 
-    async def _read_use(self) -> None:
-        """Learn what became of a plan: a job that applies it, or a state that has moved on since."""
-        if self._job.get("type") != "PLAN" or self._job.get("status") != "SUCCEEDED":
-            self._assign("applied_by", 0)
-            self._assign("newer_serial", 0)
-            return
-        of_plan = Filter("plan_job_id", "eq", str(self._job["id"]))
-        is_alive = Filter("status", "not.in", "(FAILED,CANCELLED)")
-        query = Query(columns="id,status", filters=(of_plan, is_alive), order="id", is_descending=True, limit=1)
-        rows = (await self._select("provision_jobs", query)).rows
-        self._assign("applied_by", int(rows[0]["id"]) if rows else 0)
-        self._assign("is_use_waiting", bool(rows) and rows[0]["status"] == "AWAITING_APPROVAL")
-        moved_on = self._job.get("planned_serial") not in (None, self.state.serial)
+    def _read_use(self) -> None:
+        """Learn whether the state has moved on since a plan."""
+        is_plan = self._job.get("type") == "PLAN" and self._job.get("status") == "SUCCEEDED"
+        moved_on = is_plan and self._job.get("planned_serial") not in (None, self.state.serial)
         self._assign("newer_serial", self.state.serial if moved_on else 0)
 
     async def _read_state(self) -> None:
@@ -194,7 +200,7 @@ class JobState(LivePage, rx.State):
             await self._read_comments()
         elif self._is_used_by(store, changed):
             await self._read_state()
-            await self._read_use()
+            self._read_use()
         elif self._job.get("status") in words.RUNNING and time.monotonic() - self._state_at > STATE_EVERY_SECONDS:
             await self._read_state()
         await self._watch_lease()
@@ -212,13 +218,15 @@ class JobState(LivePage, rx.State):
         live = store.row("provision_jobs", str(self._job["id"]))
         if live is not None and str(live.get("updated_at")) >= str(self._job.get("updated_at")):
             self._job = {**self._job, **live}
+        if self._job.get("is_followed"):
+            await self._read_job()
         # What was read must belong to this row: also after a read that failed, or one that came too early. Before the
         # channel was joined nobody told of approvals, comments and members.
         if self._read_for != _mark_of(self._job) or {"approvals", AGAIN} & changed.tables.keys():
             await self._read_around()
             await self._read_heavy()
             self.log_seq += 1
-        self._show_job(await self._names(), await self._engines())
+        self._show_job(await self._names(), await self._at_work())
 
     async def _names(self) -> dict[str, str]:
         """Name the runner that a lifecycle job acts on."""
@@ -229,21 +237,24 @@ class JobState(LivePage, rx.State):
             self._named = {target: str(rows[0]["name"])} if rows else {}
         return self._named
 
-    async def _engines(self) -> Row:
-        """Know the engines of the instance at work; one that connected later may have others than the job had."""
+    async def _at_work(self) -> Row:
+        """Know the engines and the isolation of the instance at work; one that connected later may have others."""
         instance = str(self._job.get("instance_id") or "")
         if not instance:
             return {}
-        if instance != self._engines_of[0]:
+        if instance != self._instance[0]:
             since = Filter("connected_at", "lte", str(self._job.get("claimed_at")))
-            query = Query(columns="engines", filters=(Filter("id", "eq", instance), since), limit=1)
+            query = Query(
+                columns="engines,isolation:facts->>isolation", filters=(Filter("id", "eq", instance), since), limit=1
+            )
             rows = (await self._select("worker_instances", query)).rows
-            self._engines_of = (instance, dict(rows[0].get("engines") or {}) if rows else {})
-        return self._engines_of[1]
+            self._instance = (instance, rows[0] if rows else {})
+        return self._instance[1]
 
-    def _show_job(self, names: dict[str, str], engines: Row) -> None:
+    def _show_job(self, names: dict[str, str], instance: Row) -> None:
         job = self._job
-        self._assign("view", detail.build_view(job, names, self._events, engines))
+        self._assign("view", detail.build_view(job, names, self._events, instance, self._numbers))
+        self._assign("stages", build_stages(job, self._own_plan(), self._events))
         self._assign("line", json.dumps(dataclasses.asdict(timeline.build(job, self._events))))
         self._show_log()
         self._assign("approvals_required", int(job.get("approvals_required") or 0))
@@ -254,15 +265,28 @@ class JobState(LivePage, rx.State):
         self._show_events()
 
     def _show_log(self) -> None:
-        """Show the job's own log; while it has none, that of the plan which it applies."""
-        is_own = bool(self._job.get("attempt")) or not self._plan_job
+        """Show the log of the phase that was chosen: the job's own, or while it has none, its plan's."""
+        plan, has_own = self._own_plan(), bool(self._job.get("attempt"))
+        self._assign("phases", ["PLAN", str(self._job["type"])] if plan and has_own else [])
+        is_own = not (self._plan_job and (self.phase == "PLAN" or not has_own))
         job = self._job if is_own else self._plan_job
         self._assign("log_job", int(job["id"]))
         self._assign("log_attempt", int(job.get("attempt") or 0))
         self._assign("log_status", str(job["status"]))
-        self._assign("log_steps", detail.log_steps(job, self._events if is_own else ()))
+        self._assign("log_steps", detail.log_steps(job, self._events if is_own else self._plan_events))
         self._assign("log_note", detail.log_note(self._job))
         self._assign("log_main", detail.MAIN_STEP.get(str(job["type"]), ""))
+
+    def _own_plan(self) -> Row:
+        """The plan with the job's own number; a retry applies another run's."""
+        return self._plan_job if self._plan_job.get("number") == self._job.get("number") else {}
+
+    @rx.event
+    def show_phase(self, phase: str | list[str]) -> None:
+        """Show the log of the plan, or of what applies it."""
+        if phase in self.phases:
+            self.phase = str(phase)
+            self._show_log()
 
     def _show_plan(self) -> None:
         shown_job = reviews.with_plan(self._job, self._plan_job)
@@ -274,7 +298,7 @@ class JobState(LivePage, rx.State):
         self._assign("more_resources", len(built.resources) - len(shown))
 
     def _show_events(self) -> None:
-        built = detail.build_events(self._events)
+        built = detail.build_events([*self._plan_events, *self._events])
         shown = built if self.is_all_events else built[:FEW_EVENTS]
         self._assign("events", shown)
         self._assign("more_events", len(built) - len(shown))
@@ -283,6 +307,7 @@ class JobState(LivePage, rx.State):
         found = report if isinstance(report, dict) else {}
         self._assign("late", json.dumps(found, indent=2, ensure_ascii=False) if found else "")
         self._assign("late_at", str(found.get("at") or found.get("reported_at") or ""))
+        self._assign("late_attempt", int(found.get("attempt") or 0))
         self._assign("late_status", STATUS_WORDS.get(str(found.get("status")), "").lower())
 
     def _lease_query(self) -> LiveQuery | None:
@@ -325,10 +350,7 @@ class JobState(LivePage, rx.State):
         """Read the job again after something was done to it, without waiting for the doorbell."""
         who = await self._who()
         session = await who._must_session()
-        mine = (Filter("id", "eq", str(self._job["id"])), Filter("org_id", "eq", who.org_id))
-        page = await self._select("provision_jobs", Query(filters=mine, limit=1))
-        if page.rows:
-            self._job = page.rows[0]
+        await self._read_job()
         await self._read_around()
         self._asked_at = 0.0
         await self._show(await runtime().hub.open(who.org_id, session), EVERYTHING)

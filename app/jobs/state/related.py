@@ -1,7 +1,7 @@
 """What belongs to a job's row: the plan that it applies, who looked after it, what was said, which states were kept."""
 
 from app.frame.session import OPERATORS, AppState
-from app.jobs.view import kept_states, reviews
+from app.jobs.view import detail, kept_states, reviews
 from app.project.models import Filter, Query, Row
 
 CHANGING = ("APPLY", "DESTROY")
@@ -35,8 +35,7 @@ async def read_own_rule(page: AppState, job: Row) -> str:
 
 async def read_comments(page: AppState, job: Row) -> list[reviews.Comment]:
     """Read what members said about a job."""
-    of_job = (Filter("job_id", "eq", str(job["id"])),)
-    rows = (await page._select("job_comments", Query(filters=of_job, order="id", limit=MOST_COMMENTS))).rows
+    rows = (await page._select("job_comments", Query(filters=(of_run(job),), order="id", limit=MOST_COMMENTS))).rows
     return [reviews.comment(row) for row in rows]
 
 
@@ -46,9 +45,23 @@ async def read_check(page: AppState, job: Row) -> int:
         return 0
     of_module = Filter("module_id", "eq", str(job["module_id"]))
     inspecting = Filter("payload->options->>inspects", "eq", str(job["id"]))
-    query = Query(columns="id", filters=(of_module, inspecting), order="id", is_descending=True, limit=1)
+    query = Query(columns="number", filters=(of_module, inspecting), order="id", is_descending=True, limit=1)
     rows = (await page._select("provision_jobs", query)).rows
-    return int(rows[0]["id"]) if rows else 0
+    return int(rows[0]["number"]) if rows else 0
+
+
+def of_run(job: Row) -> Filter:
+    """Select what belongs to a job and to the plan that it applies."""
+    return Filter("job_id", "in", f"({','.join(str(one) for one in (job['id'], job.get('plan_job_id')) if one)})")
+
+
+async def read_numbers(page: AppState, job: Row) -> dict[str, int]:
+    """Read the numbers of the jobs that a job's facts lead to, by their ids."""
+    ids = ",".join(sorted(set(detail.named_jobs(job).values())))
+    if not ids:
+        return {}
+    query = Query(columns="id,number", filters=(Filter("id", "in", f"({ids})"),))
+    return {str(row["id"]): int(row["number"]) for row in (await page._select("provision_jobs", query)).rows}
 
 
 async def read_kept(page: AppState, job: Row) -> list[kept_states.KeptState]:

@@ -253,7 +253,7 @@ class RunState(AppState, rx.State):
         except AppError as error:
             return say_error(error)
         self.is_open, self.typed, self.modules = False, "", []
-        return rx.redirect(f"/dashboard/jobs/{int(job['id'])}")
+        return rx.redirect(f"/dashboard/jobs/{int(job['number'])}")
 
 
 def to_apply(is_destroy: bool) -> dict[str, bool]:

@@ -15,6 +15,8 @@ Row = Mapping[str, Any]
 MAIN_STEP = {"PLAN": "plan", "DRIFT": "plan", "APPLY": "apply", "DESTROY": "destroy", "OUTPUT": "output"}
 # Two heartbeats and a little.
 SILENT_SECONDS = 35.0
+# What an instance reports whose jobs run without a sandbox.
+NOT_ISOLATED = ("none", "off")
 PRIORITIES = ((50, "High"), (100, "Normal"))
 
 
@@ -22,6 +24,8 @@ class JobView(TypedDict):
     """The facts of one job, in words."""
 
     id: int
+    number: int
+    message: str
     title: str
     type: str
     status: str
@@ -46,7 +50,7 @@ class JobView(TypedDict):
     problem: str
     problem_hint: str
     problem_code: str
-    plan_job_id: int
+    planned_by: int
     retry_of: int
     inspects: int
     is_refresh_only: bool
@@ -55,6 +59,8 @@ class JobView(TypedDict):
     done: int
     total: int
     lost_at: str
+    slimmed_at: str
+    is_open: bool
     can_cancel: bool
     can_choose_cancel: bool
     can_retry: bool
@@ -83,13 +89,21 @@ class EventView(TypedDict):
     words: str
 
 
-def build_view(job: Row, names: Mapping[str, str], events: Sequence[Row], engines: Row | None = None) -> JobView:
-    """Put a job's facts into words; `engines` are the versions that the instance at work has."""
-    built = {**_what(job, names), **_times(job, events), **_whose(job), **_offers(job)}
+def build_view(
+    job: Row,
+    names: Mapping[str, str],
+    events: Sequence[Row],
+    instance: Row | None = None,
+    numbers: Mapping[str, int] | None = None,
+) -> JobView:
+    """Put a job's facts into words; `instance` is the one at work, `numbers` are those of the jobs it names."""
+    at_work = instance or {}
+    built = {**_what(job, names), **_times(job, events), **_whose(job), **_offers(job), **_others(job, numbers or {})}
     if any(event.get("event") == "marked_failed" or event.get("reason") == "mark_failed" for event in events):
         # It tells what to decide, and that is done.
         built["problem_hint"] = ""
-    return cast("JobView", {**built, "engine": engine(job, engines or {}), "source": source(job)})
+    built["is_open"] = at_work.get("isolation") in NOT_ISOLATED
+    return cast("JobView", {**built, "engine": engine(job, at_work.get("engines") or {}), "source": source(job)})
 
 
 def _what(job: Row, names: Mapping[str, str]) -> dict[str, Any]:
@@ -97,6 +111,8 @@ def _what(job: Row, names: Mapping[str, str]) -> dict[str, Any]:
     error = job.get("error") or {}
     return {
         "id": int(job["id"]),
+        "number": int(job.get("number") or 0),
+        "message": str(job.get("message") or ""),
         "title": title(job),
         "type": str(job["type"]),
         "status": str(job["status"]),
@@ -106,15 +122,28 @@ def _what(job: Row, names: Mapping[str, str]) -> dict[str, Any]:
         "problem": as_sentence(str(error.get("message") or "")),
         "problem_hint": str(error.get("hint") or ""),
         "problem_code": str(error.get("code") or ""),
-        "plan_job_id": int(job.get("plan_job_id") or 0),
-        "retry_of": int(job.get("retry_of") or 0),
-        "inspects": int(_option(job, "inspects") or 0),
         "is_refresh_only": bool(_option(job, "refresh_only")) or job["type"] == "DRIFT",
         "again_type": "DESTROY" if _option(job, "destroy") else str(job["type"]),
         "phase": words.PHASE_WORDS.get(str(job.get("phase")), "").lower(),
         "done": done,
         "total": total,
     }
+
+
+def named_jobs(job: Row) -> dict[str, str]:
+    """Name the other jobs that a job's facts lead to, by their ids."""
+    found = {
+        "planned_by": job.get("plan_job_id"),
+        "retry_of": job.get("retry_of"),
+        "inspects": _option(job, "inspects"),
+    }
+    return {name: str(one) for name, one in found.items() if one}
+
+
+def _others(job: Row, numbers: Mapping[str, int]) -> dict[str, int]:
+    found = {name: numbers.get(named_jobs(job).get(name, ""), 0) for name in ("planned_by", "retry_of", "inspects")}
+    # A plan of the same number is on this page.
+    return {name: 0 if number == job.get("number") else number for name, number in found.items()}
 
 
 def _option(job: Row, name: str) -> Any:
@@ -144,6 +173,7 @@ def _times(job: Row, events: Sequence[Row]) -> dict[str, Any]:
         "created_at": str(job.get("created_at") or ""),
         "ended_at": str(job.get("finished_at") or ""),
         "lost_at": lost_at,
+        "slimmed_at": str(job.get("slimmed_at") or ""),
     }
 
 
@@ -169,7 +199,8 @@ def _offers(job: Row) -> dict[str, bool]:
         "can_cancel": status in words.ACTIVE,
         # After a cancel was asked for, only a harder kind makes sense; before a runner has it, there is only one kind.
         "can_choose_cancel": status in words.RUNNING,
-        "can_retry": status in ("FAILED", "CANCELLED"),
+        # What it had is past its retention period.
+        "can_retry": status in ("FAILED", "CANCELLED") and not job.get("slimmed_at"),
         "can_apply": status == "SUCCEEDED" and is_plan and bool(summary.get("has_changes")),
         "is_waiting": status == "QUEUED" and not is_asked,
         "is_before_run": status in ("AWAITING_APPROVAL", "QUEUED"),
@@ -292,9 +323,8 @@ def _with_reason(name: str, said: str, reason: str) -> str:
     """Add why, without saying anything twice."""
     if name == "resumed":
         return said
-    planned = re.fullmatch(r"Plan (\d+) has changes", reason)
-    if name == "enqueued" and planned:
-        return f"Created from plan #{planned[1]}"
+    if name == "enqueued" and re.fullmatch(r"Plan \d+ has changes", reason):
+        return "Plan has changes: its apply was created"
     if name == "resolved" and reason in DECISIONS:
         return said.replace(JOB_EVENTS["resolved"][1], DECISIONS[reason], 1)
     if not reason or reason.lower() in said.lower() or said.endswith(f" by {reason.removeprefix('Instance ')}"):

@@ -31,9 +31,10 @@ class Comment(TypedDict):
 
 @dataclass(frozen=True)
 class Planned:
-    """The plan that a job applies; `is_outdated` when the state is not the one that it was made against."""
+    """The plan that a job applies; `number` only where it was another run's, `is_outdated` when the state is another now."""
 
-    job_id: int = 0
+    is_known: bool = False
+    number: int = 0
     runner: str = ""
     worker_id: str = ""
     source: str = ""
@@ -79,7 +80,8 @@ def planned(job: Row, plan_job: Row, serial: int) -> Planned:
     made_against = int(plan_job.get("planned_serial") or 0)
     is_waiting = job.get("status") == "AWAITING_APPROVAL"
     return Planned(
-        job_id=int(plan_job["id"]),
+        is_known=True,
+        number=int(plan_job["number"]) if plan_job["number"] != job["number"] else 0,
         runner=str(plan_job.get("worker_name") or ""),
         worker_id=str(plan_job.get("worker_id") or ""),
         source=source(plan_job),

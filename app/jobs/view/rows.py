@@ -12,12 +12,14 @@ class JobRow(TypedDict):
     """One job as the list shows it; times are the database's, the browser makes words of them."""
 
     id: int
+    number: int
     type: str
     path: str
     module_id: str
     status: str
     reason: str
     has_plan: bool
+    is_run: bool
     added: int
     changed: int
     removed: int
@@ -32,18 +34,24 @@ class JobRow(TypedDict):
 
 def build_row(job: Row) -> JobRow:
     """Read a job's row; a listed one names the runner that a lifecycle job acts on."""
-    plan = words.changes(job.get("plan_summary")) if job.get("status") == "SUCCEEDED" else None
+    summary = job.get("plan_summary") if job.get("status") == "SUCCEEDED" else None
+    # What waits to be confirmed has not run: its plan says what it changes.
+    if job.get("status") == "AWAITING_APPROVAL":
+        summary = (job.get("plan") or {}).get("plan_summary")
+    plan = words.changes(summary)
     added, changed, removed = plan or (0, 0, 0)
     said = words.reason(job)
     since, until = span(job)
     return {
         "id": int(job["id"]),
+        "number": int(job["number"]),
         "type": str(job["type"]),
         "path": target(job),
         "module_id": str(job.get("module_id") or ""),
         "status": str(job["status"]),
         "reason": said,
-        "has_plan": plan is not None and not said,
+        "has_plan": plan is not None and (not said or job["status"] == "AWAITING_APPROVAL"),
+        "is_run": _has_plan_phase(job),
         "added": added,
         "changed": changed,
         "removed": removed,
@@ -57,8 +65,18 @@ def build_row(job: Row) -> JobRow:
     }
 
 
+def _has_plan_phase(job: Row) -> bool:
+    """Say whether a row stands for a plan and the apply that followed it; only lists name the plan."""
+    if "plan" in job:
+        return bool(job["plan"])
+    return bool(job.get("plan_job_id")) and not job.get("retry_of")
+
+
 def target(job: Row) -> str:
-    """Say what a job acts on: a module's path, a runner's name, or an identity."""
+    """Say what a job acts on: a module's path, a runner's name, an identity, or a repository."""
+    if job.get("type") == "RESOLVE":
+        git = (job.get("payload") or {}).get("git") or {}
+        return str(git.get("repository") or job.get("target_name") or "a repository")
     if job.get("target_identity_id"):
         # Only the job's own page has the payload with the name in it.
         lifecycle = (job.get("payload") or {}).get("lifecycle") or {}

@@ -54,7 +54,7 @@ def build(answer: object) -> StateView:
         updated_at=str(answer.get("updated_at") or ""),
         is_locked=bool(held),
         lock_id=_text(held, info, "lock_id", "ID", "id"),
-        lock_job=_number(held.get("job_id") or held.get("job")),
+        lock_job=_number(held.get("job_number")),
         lock_attempt=_number(held.get("attempt")),
         lock_who=_text(held, info, "who", "Who"),
         lock_operation=_text(held, info, "operation", "Operation"),
@@ -72,7 +72,7 @@ def _version(row: Row, oldest: int) -> Version:
     return Version(
         serial=_number(row.get("serial")),
         at=str(row.get("created_at") or row.get("at") or ""),
-        writer=f"pushed by {row['written_by']}" if row.get("written_by") else f"#{_number(row.get('job_id'))}",
+        writer=f"pushed by {row['written_by']}" if row.get("written_by") else f"#{_number(row.get('job_number'))}",
         resources=_number(row.get("resources") or row.get("resource_count")),
         size=size(_number(row.get("bytes") or row.get("size"))),
         is_oldest=_number(row.get("serial")) == oldest,

@@ -43,7 +43,7 @@ class ModuleContentsState(AppState, rx.State):
         """Read which job found the drift that the module's row counts; a plan that only refreshes looks for it, too."""
         checks = "type.eq.DRIFT,payload->options->>refresh_only.eq.true"
         query = Query(
-            columns="id,plan_summary",
+            columns="id,number,plan_summary",
             filters=(
                 Filter("module_id", "eq", self._module_id),
                 Filter("status", "eq", "SUCCEEDED"),

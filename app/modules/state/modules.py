@@ -182,7 +182,11 @@ class ModulesState(LivePage, rx.State):
     async def _read_history(self, module_id: str) -> None:
         its, newest = Filter("module_id", "eq", module_id), {"order": "id", "is_descending": True}
         columns = f"{JOB_COLUMNS},result,source_kind:payload->>source_kind"
-        rows = (await self._select("provision_jobs", Query(columns, (its,), limit=BARS, **newest))).rows
+        rows = (
+            await self._select(
+                "provision_jobs", Query(columns, (its, Filter("is_followed", "is", "false")), limit=BARS, **newest)
+            )
+        ).rows
         change = next((row for row in rows if row["type"] in CHANGES), None)
         if change is None and len(rows) == BARS:
             # Only plans lately: what was applied before them still tells how the infrastructure is.

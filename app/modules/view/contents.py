@@ -148,7 +148,7 @@ def drift(module: Row, jobs: Iterable[Row]) -> Drift:
         return Drift(is_checked=is_checked)
     rows = (found.get("plan_summary") or {}).get("resources") or []
     addresses = frozenset(str(row.get("address")) for row in rows if isinstance(row, Mapping))
-    return Drift(job=str(int(found["id"])), addresses=addresses, is_checked=is_checked)
+    return Drift(job=str(int(found["number"])), addresses=addresses, is_checked=is_checked)
 
 
 def _types(numbers: Mapping[str, int]) -> tuple[TypeCount, ...]:
@@ -236,10 +236,10 @@ def _bar(job: Row, seconds: float, most: float) -> Bar:
     status = str(job["status"])
     word = STATUS_WORDS.get(status, status)
     return {
-        "href": f"/dashboard/jobs/{int(job['id'])}",
+        "href": f"/dashboard/jobs/{int(job['number'])}",
         "style": _STYLES.get(status, "n"),
         "height": f"{max(3, round(100 * seconds / most))}%",
-        "title": f"#{int(job['id'])} {word}, {spoken(seconds)}",
+        "title": f"#{int(job['number'])} {word}, {spoken(seconds)}",
     }
 
 

@@ -80,6 +80,6 @@ def _module(row: Row) -> GroupModule:
         "status": status,
         "words": result(status, str(last.get("type") or "")),
         "drift": f"Drift in {drifted}" if row.get("drift_since") else "",
-        "job": str(last.get("id") or ""),
+        "job": str(last.get("number") or ""),
         "ended_at": str(last.get("finished_at") or ""),
     }

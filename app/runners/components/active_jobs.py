@@ -50,7 +50,7 @@ def _action(job: Any) -> rx.Component:
         cell(
             rx.link(
                 rx.button(icon("scroll-text"), "Log", **ghost),
-                href="/dashboard/jobs/" + job["id"].to_string(),
+                href="/dashboard/jobs/" + job["number"].to_string(),
                 underline="none",
                 tab_index=-1,
             ),
@@ -60,11 +60,11 @@ def _action(job: Any) -> rx.Component:
 
 
 def _job(job: Any) -> rx.Component:
-    href = "/dashboard/jobs/" + job["id"].to_string()
+    href = "/dashboard/jobs/" + job["number"].to_string()
     row = rx.el.tr(
         cell(
             rx.el.div(
-                rx.link("#" + job["id"].to_string(), href=href, class_name="num", custom_attrs={"data-open": ""}),
+                rx.link("#" + job["number"].to_string(), href=href, class_name="num", custom_attrs={"data-open": ""}),
                 tag(job["type"], is_mono=True),
                 class_name="ry-row",
             ),

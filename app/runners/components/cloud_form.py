@@ -148,7 +148,7 @@ def _step(step: Any) -> rx.Component:
 
 
 def _following() -> rx.Component:
-    href = "/dashboard/jobs/" + State.job_id.to_string()
+    href = "/dashboard/jobs/" + State.job_number.to_string()
     is_removal = State.job_type == "REMOVE_WORKER"
     about = rx.match(
         State.job_status,
@@ -169,7 +169,7 @@ def _following() -> rx.Component:
             rx.el.h2(rx.cond(is_removal, "Rolling back ", "Deploying "), State.worker_name),
             job_badge(State.job_status),
             rx.el.span(class_name="grow"),
-            rx.link("Job #" + State.job_id.to_string(), href=href, class_name="ry-link", underline="none"),
+            rx.link("Job #" + State.job_number.to_string(), href=href, class_name="ry-link", underline="none"),
             class_name="ry-ph",
         ),
         rx.el.ul(rx.foreach(State.steps, _step), class_name="ry-steps", style={"padding": "0 16px 12px"}),

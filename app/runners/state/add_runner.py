@@ -267,7 +267,7 @@ class AddRunnerState(DeployForm, rx.State):
         except AppError as error:
             return say_error(error)
         # The sheet is left for good: it would come back with the page otherwise, without its token.
-        return [self._shut(), rx.redirect(f"/dashboard/jobs/{int(job['id'])}")]
+        return [self._shut(), rx.redirect(f"/dashboard/jobs/{int(job['number'])}")]
 
     async def _test_module(self, group: str) -> str:
         """Find the module that tests runners, or create it where this runner may work."""

@@ -57,6 +57,7 @@ class DeployForm(RunnerForm, mixin=True):
     version: str = ""
     count: str = ""
     job_id: int = 0
+    job_number: int = 0
     job_type: str = ""
     job_status: str = ""
     job_error: str = ""
@@ -150,7 +151,8 @@ class DeployForm(RunnerForm, mixin=True):
         return None
 
     def _follow(self, job: dict[str, Any]) -> None:
-        self.job_id, self.job_type, self.job_status = int(job["id"]), str(job["type"]), str(job["status"])
+        self.job_id, self.job_number = int(job["id"]), int(job["number"])
+        self.job_type, self.job_status = str(job["type"]), str(job["status"])
         self.job_error = str((job.get("error") or {}).get("message") or "") if job["status"] == "FAILED" else ""
         steps = build_steps(job)
         if steps != self.steps:

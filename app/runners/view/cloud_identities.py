@@ -55,7 +55,7 @@ def build_view(row: Row, workers: Iterable[Row], jobs: Iterable[Row] = ()) -> Id
         "runners": sum(str(worker.get("cloud_identity_id")) == key for worker in workers),
         "check": check,
         "check_words": said,
-        "test_job": int(test["id"]) if test else 0,
+        "test_job": int(test["number"]) if test else 0,
         "verified_at": str(row.get("verified_at") or ""),
         "network": "own" if network.get("subnets") else "made",
         "subnets": ", ".join(network.get("subnets") or []),

@@ -11,6 +11,7 @@ class ActiveJob(TypedDict):
     """A job that waits for a runner or has one."""
 
     id: int
+    number: int
     type: str
     path: str
     status: str
@@ -20,7 +21,9 @@ class ActiveJob(TypedDict):
 
 
 def target_of(job: Row) -> str:
-    """Say what a job acts on: a module's path, or the runner it deploys, updates or removes, or an identity."""
+    """Say what a job acts on: a module's path, or the runner it deploys, updates or removes, an identity, or a repository."""
+    if job.get("type") == "RESOLVE":
+        return str(job.get("target_name") or "a repository")
     if job.get("module_path"):
         return str(job["module_path"])
     return "a cloud identity" if job.get("target_identity_id") else str(job.get("target_name") or "–")
@@ -44,6 +47,7 @@ def active_row(job: Row) -> ActiveJob:
     """Make the row of one job."""
     return {
         "id": int(job["id"]),
+        "number": int(job["number"]),
         "type": str(job["type"]),
         "path": target_of(job),
         "status": str(job["status"]),

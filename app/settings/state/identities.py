@@ -39,7 +39,7 @@ class IdentitiesState(Items, rx.State):
             order="id",
         )
         tests = Query(
-            columns="id,status,target_identity_id",
+            columns="id,number,status,target_identity_id",
             filters=(filters[0], Filter("target_identity_id", "not.is", "null")),
             order="id",
             is_descending=True,

@@ -58,9 +58,7 @@ def build_view(row: Row, why: Row | None = None) -> SetView:
         "id": str(row.get("id") or ""),
         "title": TITLES.get(str(row.get("type")), str(row.get("type") or "")),
         "line": f"{done} of {total} done" + (f", {failed} failed" if failed else ""),
-        "by": f"after #{row['cause_job_id']}"
-        if row.get("cause_job_id")
-        else f"started by {row.get('created_by_label') or 'system'}",
+        "by": f"started by {row.get('created_by_label') or 'system'}",
         "left": left_words(row.get("seconds_left")) if is_running else "",
         "foot": _foot(row),
         "succeeded": _share(row, "succeeded"),
@@ -82,7 +80,7 @@ def _waits(why: Row) -> list[str]:
 
 
 def _before(one: Row) -> str:
-    return f"{one['module_path']} (#{one['job_id']})" if one.get("job_id") else str(one["module_path"])
+    return f"{one['module_path']} (#{one['job_number']})" if one.get("job_number") else str(one["module_path"])
 
 
 def _key(row: Row, name: str, color: str) -> KeyView:
@@ -116,7 +114,7 @@ def _foot(row: Row) -> str:
 
 
 def _failure(one: Row) -> FailureView:
-    job = str(one.get("job_id") or "")
+    job = str(one.get("job_number") or "")
     return {
         "job": f"#{job}" if job else "–",
         "href": f"/dashboard/jobs/{job}" if job else "",

@@ -125,17 +125,21 @@ class Breaker:
         status = await self._end(run, work, name, lines)
         if status == "NEEDS_ATTENTION":
             await asyncio.to_thread(work.decide, run.job)
-            run.say(f"Decided for you what a person would: job {run.job} is marked as failed, and its lock is let go.")
+            run.say(
+                f"Decided for you what a person would: job {run.number} is marked as failed, and its lock is let go."
+            )
             await self._begin_job(run, work, name, LINES_BEFORE)
             status = await self._end(run, work, name, LINES_BEFORE)
         if status != "SUCCEEDED":
             error = (await asyncio.to_thread(work.job, run.job))["error"] or {}
-            raise Refused(f"Job {run.job} ended as {status}: {error.get('message', '')}", "Its page shows its log.")
+            raise Refused(f"Job {run.number} ended as {status}: {error.get('message', '')}", "Its page shows its log.")
 
     async def _begin_job(self, run: Run, work: Work, name: str, lines: int) -> None:
         """Ask for a job, and wait until its log moves."""
-        run.follow(await asyncio.to_thread(work.ask, name, lines))
-        run.say(f"Asked for {'a plan' if name == PLAN else 'an apply'} that prints a line each second: job {run.job}.")
+        run.follow(*await asyncio.to_thread(work.ask, name, lines))
+        run.say(
+            f"Asked for {'a plan' if name == PLAN else 'an apply'} that prints a line each second: job {run.number}."
+        )
         printed = await _until(lambda: any(len(n) >= LINES_BEFORE for n in work.lines(run.job).values()))
         if printed:
             run.say(f"{OWN} runs it, and its log moves.")
@@ -155,7 +159,7 @@ class Breaker:
         self._lines_lost += lost
         attempt = (await _until(lambda: work.job(run.job)))["attempt"]
         words = {"SUCCEEDED": "succeeded", "NEEDS_ATTENTION": "needs a person's decision"}.get(status, status.lower())
-        run.say(f"Job {run.job} {words}, in attempt {attempt}; {lost or 'no'} line{'' if lost == 1 else 's'} lost.")
+        run.say(f"Job {run.number} {words}, in attempt {attempt}; {lost or 'no'} line{'' if lost == 1 else 's'} lost.")
         return status
 
     async def _kill(self, run: Run) -> None:

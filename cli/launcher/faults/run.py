@@ -20,6 +20,7 @@ class Run:
 
     kind: str
     job: int = 0
+    number: int = 0
     is_running: bool = True
     has_recovered: bool = False
     steps: list[dict[str, Any]] = field(default_factory=list)
@@ -38,9 +39,9 @@ class Run:
                 self.say(SAID[event["event"]])
         self._heard = len(events)
 
-    def follow(self, job: int) -> None:
+    def follow(self, job: int, number: int) -> None:
         """Look at another job from now on."""
-        self.job, self._heard = job, 0
+        self.job, self.number, self._heard = job, number, 0
 
     def last(self, seconds: float) -> None:
         """Say how long it is going to be broken."""
@@ -50,6 +51,6 @@ class Run:
         """For the page."""
         left = max(0.0, self.lasts_until - time.time())
         return {
-            "kind": self.kind, "job": self.job, "is_running": self.is_running, "has_recovered": self.has_recovered,
+            "kind": self.kind, "job": self.number, "is_running": self.is_running, "has_recovered": self.has_recovered,
             "steps": self.steps, "left_seconds": round(left), "lasts_seconds": round(self.lasts_seconds),
         }  # fmt: skip

@@ -32,14 +32,15 @@ class Work:
             )
         self._org = str(demo["id"])
 
-    def ask(self, name: str, lines: int) -> int:
-        """Ask for a job on the runner that is going to be broken; its number."""
+    def ask(self, name: str, lines: int) -> tuple[int, int]:
+        """Ask for a job on the runner that is going to be broken; its id and its number."""
         module = self._module(name)
         options: dict[str, Any] = {"pinned_worker_id": self._runner(), "max_attempts": 5}
         if name == APPLY:
             options["variables"] = {"lines": lines}
         kind = "APPLY" if name == APPLY else "PLAN"
-        return int(self._person.call("enqueue_job", org=self._org, type=kind, module=module, options=options)["id"])
+        job = self._person.call("enqueue_job", org=self._org, type=kind, module=module, options=options)
+        return int(job["id"]), int(job["number"])
 
     def job(self, number: int) -> dict[str, Any]:
         """A job as it is now."""

@@ -20,6 +20,7 @@ export interface Message {
 
 interface Subject {
   id?: string;
+  number?: number;
   path?: string;
 }
 
@@ -29,7 +30,8 @@ export function linkOf(message: Message): string | undefined {
   if (!address) return undefined;
   const pages = `${address}/dashboard`;
   const { job, module, runner } = message.body as Record<string, Subject | undefined>;
-  if (job?.id) return `${pages}/jobs/${job.id}`;
+  // Each organisation counts its own jobs: the link names the organisation as well.
+  if (job?.number) return `${pages}/jobs/${job.number}?org=${message.org}`;
   if (runner?.id) return `${pages}/runners/${runner.id}`;
   return module?.path ? `${pages}/modules?path=${encodeURIComponent(module.path)}` : address;
 }

@@ -20,11 +20,11 @@ DASHBOARD = "https://runyard.example.com"
 ORG = "5b0a7a52-0000-4000-8000-000000000001"
 FAILED: dict[str, Any] = {
     "id": 7, "lease": ORG, "org": ORG, "organization": "Example", "event": "job.failed", "event_id": "job_event:1",
-    "title": "Plan of a/<b> & c failed", "body": {"job": {"id": 12}, "reason": "no <rights>"}, "at": "2030-01-31T02:00:00Z",
+    "title": "Plan of a/<b> & c failed", "body": {"job": {"id": 99, "number": 12}, "reason": "no <rights>"}, "at": "2030-01-31T02:00:00Z",
     "attempt": 1, "secret": None,
 }  # fmt: skip
 SEND = """
-    import { seal } from "@notify/sealing.ts";
+    import { seal } from "@notify/../_shared/sealing.ts";
     import { send } from "@notify/sending.ts";
     const { message, address } = %s;
     message.address = await seal(message.org, address);
@@ -69,7 +69,7 @@ def body(receiver: Receiver) -> Any:
 @pytest.mark.parametrize(
     ("about", "page"),
     [
-        ({"job": {"id": 12}}, "/dashboard/jobs/12"),
+        ({"job": {"id": 99, "number": 12}}, f"/dashboard/jobs/12?org={ORG}"),
         ({"runner": {"id": ORG}}, f"/dashboard/runners/{ORG}"),
         ({"module": {"id": ORG, "path": "a/b c"}}, "/dashboard/modules?path=a%2Fb%20c"),
         ({"release": {"version": "2.0.0"}}, ""),
@@ -82,7 +82,11 @@ def test_a_webhook_links_to_the_page_of_what_it_is_about(receiver: Receiver, abo
 
 def test_slack_gets_text_in_which_nothing_of_a_job_is_markup(receiver: Receiver) -> None:
     assert send(receiver, "slack")["status"] == "DELIVERED"
-    lines = ["*Plan of a/&lt;b&gt; &amp; c failed*", "no &lt;rights&gt;", f"<{DASHBOARD}/dashboard/jobs/12|Open>"]
+    lines = [
+        "*Plan of a/&lt;b&gt; &amp; c failed*",
+        "no &lt;rights&gt;",
+        f"<{DASHBOARD}/dashboard/jobs/12?org={ORG}|Open>",
+    ]
     assert body(receiver) == {"text": "\n".join(lines)}
 
 
@@ -95,7 +99,7 @@ def test_teams_gets_a_card_whose_text_is_not_markdown(receiver: Receiver) -> Non
     assert {block["type"] for block in card["body"]} == {"RichTextBlock"}
     runs = [run for block in card["body"] for run in block["inlines"]]
     assert [(run["type"], run["text"]) for run in runs] == [("TextRun", FAILED["title"]), ("TextRun", reason)]
-    assert [action["url"] for action in card["actions"]] == [f"{DASHBOARD}/dashboard/jobs/12"]
+    assert [action["url"] for action in card["actions"]] == [f"{DASHBOARD}/dashboard/jobs/12?org={ORG}"]
 
 
 def test_a_mail_goes_out_by_the_services_api_where_there_is_one(receiver: Receiver) -> None:
@@ -115,7 +119,7 @@ def test_a_mail_goes_out_by_the_services_api_where_there_is_one(receiver: Receiv
         ["oncall@example.org"],
         FAILED["title"],
     )
-    assert f"{DASHBOARD}/dashboard/jobs/12" in mail["text"]
+    assert f"{DASHBOARD}/dashboard/jobs/12?org={ORG}" in mail["text"]
 
 
 CONNECT = """

@@ -101,7 +101,7 @@ def test_a_value_is_one_cell_whatever_it_is(capsys: pytest.CaptureFixture[str]) 
 LISTED = """
 from cli.commands.jobs import COLUMNS, CUT
 from cli.output import Printer
-job = {"id": 1234567, "type": "DESTROY", "status": "AWAITING_APPROVAL", "module_path": "payments/ledger/database",
+job = {"number": 1234567, "type": "DESTROY", "status": "AWAITING_APPROVAL", "module_path": "payments/ledger/database",
        "worker_name": "payments-eu-central-1a", "created_by_label": "somebody.with.a.name@example.com",
        "created_at": "2026-11-17T18:29:50.123456+00:00"}
 Printer().rows([job, job, job], COLUMNS, cut=CUT)
@@ -117,7 +117,7 @@ def test_a_job_takes_one_line_of_a_terminal() -> None:
         text = re.sub(r"\x1b\[[0-9;]*m", "", terminal.read1(65536).decode())
     lines = [line for line in text.splitlines() if line.strip()]
     assert len(lines) == 5, "headings, a rule and three jobs"
-    assert lines[0].split() == ["ID", "TYPE", "STATUS", "MODULE", "RUNNER", "REQUESTED", "BY", "CREATED"]
+    assert lines[0].split() == ["NUMBER", "TYPE", "STATUS", "MODULE", "RUNNER", "REQUESTED", "BY", "CREATED"]
     assert all("1234567" in line and "2026-11-17 18:29" in line for line in lines[2:])
 
 

@@ -29,13 +29,14 @@ def test_what_makes_no_sense_is_left_out(query: dict[str, str]) -> None:
 def test_the_database_is_asked_for_what_was_chosen() -> None:
     assert EventFilter().arguments(NOW) == {"search": "", "filters": {"since": "2026-11-14T12:30:00+00:00"}}
     whole = EventFilter("runner", "offline", "all", RUNNER, "7", "x").arguments(NOW)
-    assert whole["filters"] == {"kind": ["runner"], "event": ["offline"], "worker_id": RUNNER, "job_id": "7"}
+    assert whole["filters"] == {"kind": ["runner"], "event": ["offline"], "worker_id": RUNNER, "job": "7"}
     assert "filters=%7B%22kind%22" in export(EventFilter(kind="job"), NOW)
 
 
 def test_a_job_s_event_leads_to_the_job_and_the_runner() -> None:
     row = {
-        "kind": "job", "id": 3, "at": "t", "event": "lost", "reason": "No heartbeat", "actor": "system", "job_id": 42,
+        "kind": "job", "id": 3, "at": "t", "event": "lost", "reason": "No heartbeat", "actor": "system", "job_id": 4711,
+        "job_number": 42,
         "module_path": "pay/ledger", "worker_id": RUNNER, "worker_name": "edge-1",
     }  # fmt: skip
     shown = build(row)
@@ -53,5 +54,6 @@ def test_an_event_that_nobody_knows_is_still_said() -> None:
 @pytest.mark.parametrize(("reason", "shown"), [("FETCH", "Fetch source"), ("NEW_ONE", "NEW_ONE"), (None, "")])
 def test_a_phase_says_which_one_it_is(reason: str | None, shown: str) -> None:
     assert (
-        build({"kind": "job", "id": 1, "at": "t", "event": "phase", "reason": reason, "job_id": 2})["reason"] == shown
+        build({"kind": "job", "id": 1, "at": "t", "event": "phase", "reason": reason, "job_number": 2})["reason"]
+        == shown
     )

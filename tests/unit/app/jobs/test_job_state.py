@@ -8,6 +8,7 @@ from app.project.store import AGAIN, Changed, OrgStore
 
 JOB = {
     "id": 7,
+    "number": 3,
     "type": "PLAN",
     "status": "PROCESSING",
     "attempt": 1,

@@ -10,6 +10,7 @@ from app.jobs.view.rows import build_row, span
 WORKER = "3f0c9a52-7d1e-4b8e-9c46-51a0e2d8b7f3"
 JOB: dict[str, Any] = {
     "id": 4828,
+    "number": 58,
     "type": "APPLY",
     "status": "SUCCEEDED",
     "module_id": "m1",

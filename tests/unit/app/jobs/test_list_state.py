@@ -16,6 +16,7 @@ LIMIT = 6 * 1024
 def job(number: int, **changes: Any) -> dict[str, Any]:
     row = {
         "id": number,
+        "number": number,
         "type": "PLAN",
         "status": "QUEUED",
         "module_id": "m",

@@ -23,10 +23,12 @@ def test_a_job_that_waits_shows_the_plan_it_applies() -> None:
 
 @pytest.mark.parametrize(("serial", "is_outdated"), [(4, False), (5, True)])
 def test_a_plan_is_out_of_date_when_the_state_is_another(serial: int, is_outdated: bool) -> None:
-    job = {"id": 2, "status": "AWAITING_APPROVAL", "needs_confirmation": True}
-    found = reviews.planned(job, {"id": 1, "planned_serial": 4}, serial)
+    job = {"id": 2, "number": 1, "status": "AWAITING_APPROVAL", "needs_confirmation": True}
+    found = reviews.planned(job, {"id": 1, "number": 1, "planned_serial": 4}, serial)
     assert (found.is_outdated, found.is_confirmed_by_hand) == (is_outdated, True)
-    assert not reviews.planned({**job, "status": "SUCCEEDED"}, {"id": 1, "planned_serial": 4}, 9).is_outdated
+    assert not reviews.planned(
+        {**job, "status": "SUCCEEDED"}, {"id": 1, "number": 1, "planned_serial": 4}, 9
+    ).is_outdated
 
 
 def test_attributes_say_old_new_unknown_and_sensitive() -> None:

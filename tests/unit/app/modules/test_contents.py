@@ -19,7 +19,7 @@ ANSWER = {
 def job(number: int, status: str, seconds: int, **more: Any) -> dict[str, Any]:
     start = "2026-11-15T14:00:00+00:00"
     end = f"2026-11-15T14:{seconds // 60:02}:{seconds % 60:02}+00:00"
-    return {"id": number, "status": status, "started_at": start, "finished_at": end, **more}
+    return {"id": 1000 + number, "number": number, "status": status, "started_at": start, "finished_at": end, **more}
 
 
 def test_contents_are_counted_by_type_and_listed_by_address() -> None:
@@ -34,7 +34,7 @@ def test_contents_are_counted_by_type_and_listed_by_address() -> None:
 
 def test_what_has_drifted_comes_first_and_leads_to_the_job_that_found_it() -> None:
     summary = {"resources": [{"address": "vm.b", "action": "update"}, "odd"]}
-    known = views.drift({"drift_since": "x", "drift_checked_at": "y"}, [{"id": 7, "plan_summary": summary}])
+    known = views.drift({"drift_since": "x", "drift_checked_at": "y"}, [{"number": 7, "plan_summary": summary}])
     found = views.contents(ANSWER, known, is_all=True)
     assert [(row["address"], row["drift"], row["id"]) for row in found.resources] == [
         ("vm.b", "Drifted", "–"),
@@ -109,7 +109,7 @@ def test_a_runner_of_a_group_shows_the_assignment_that_counts() -> None:
 
 
 def test_a_group_lists_what_is_below_it_with_drift_and_its_last_job() -> None:
-    last = {"id": 7, "type": "DESTROY", "status": "FAILED", "finished_at": "2026-11-15T14:00:00Z"}
+    last = {"id": 1007, "number": 7, "type": "DESTROY", "status": "FAILED", "finished_at": "2026-11-15T14:00:00Z"}
     rows = [
         {"path": "a/b/c", "name": "c", "last_job": last, "drift_since": "x", "drift_resources": 2},
         {"path": "a/b/d", "name": "d", "last_job": None},

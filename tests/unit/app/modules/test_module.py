@@ -160,12 +160,15 @@ def test_a_state_that_cannot_be_read_has_no_resources(text: str) -> None:
 def test_a_lock_comes_with_its_proof() -> None:
     lock = {
         "id": "abc",
-        "job_id": 4828,
+        "job_id": 9,
+        "job_number": 4828,
         "attempt": 1,
         "created_at": "c",
         "info": {"Who": "runner-1", "Operation": "apply"},
     }
-    view = build_state({"serial": 118, "lock": lock, "versions": [{"serial": 117, "job_id": 4702, "size": 10}]})
+    view = build_state(
+        {"serial": 118, "lock": lock, "versions": [{"serial": 117, "job_id": 9, "job_number": 4702, "size": 10}]}
+    )
     assert (view.is_locked, view.lock_id, view.lock_job, view.lock_attempt, view.lock_who) == (
         True,
         "abc",

@@ -10,6 +10,7 @@ from app.project.shapes import shaped
 
 JOB: dict[str, Any] = {
     "id": 7,
+    "number": 3,
     "type": "APPLY",
     "module_path": "a/b",
     "created_at": "2026-11-15T14:00:00+00:00",

@@ -194,7 +194,15 @@ def test_another_filters_rows_are_never_shown_under_this_one(state: RunnersState
 
 def job(number: int, status: str, second: int = 0) -> dict[str, Any]:
     at = f"2026-11-01T10:00:{second:02d}+00:00"
-    return {"id": number, "type": "PLAN", "status": status, "module_path": "a/b", "queued_at": at, "updated_at": at}
+    return {
+        "id": number,
+        "number": number,
+        "type": "PLAN",
+        "status": status,
+        "module_path": "a/b",
+        "queued_at": at,
+        "updated_at": at,
+    }
 
 
 def test_jobs_that_are_looked_at_stay_where_they_are_until_one_leaves(store: OrgStore) -> None:

@@ -193,6 +193,7 @@ def test_who_left_in_order_was_last_seen_when_it_left() -> None:
 def job(number: int, status: str, **changes: Any) -> dict[str, Any]:
     row = {
         "id": number,
+        "number": number,
         "type": "PLAN",
         "status": status,
         "module_path": "platform/vpc",

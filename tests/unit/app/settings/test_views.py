@@ -96,8 +96,8 @@ def test_an_identity_row() -> None:
 
 def test_a_test_that_is_under_way_shows_instead_of_the_last_verdict() -> None:
     row = {"id": "c", "name": "aws", "verified_at": "x"}
-    old = {"id": 1, "status": "SUCCEEDED", "target_identity_id": "c"}
-    queued = {"id": 2, "status": "QUEUED", "target_identity_id": "c"}
+    old = {"id": 1, "number": 1, "status": "SUCCEEDED", "target_identity_id": "c"}
+    queued = {"id": 1002, "number": 2, "status": "QUEUED", "target_identity_id": "c"}
     other = {"id": 3, "status": "PROCESSING", "target_identity_id": "d"}
     assert identities.build_view(row, (), [old, other])["check"] == "WORKS"
     testing = identities.build_view(row, (), [queued, old, other])

@@ -5,7 +5,7 @@ from app.triggers.view import notifications, schedules, sets, updates
 SET = {
     "id": "s", "type": "PLAN", "status": "RUNNING", "total": 120, "done": 37, "failed": 2, "succeeded": 35, "running": 6, "waiting": 77,
     "with_changes": 11, "seconds_left": 660, "created_by_label": "ops@example.com",
-    "failures": [{"job_id": 5131, "module_path": "payments/api", "status": "FAILED", "message": "no"}],
+    "failures": [{"job_id": 9, "job_number": 5131, "module_path": "payments/api", "status": "FAILED", "message": "no"}],
 }  # fmt: skip
 
 

@@ -11,7 +11,8 @@ from cli.jobs.follow import PATIENCE_SECONDS, Follower, describe, log_days, show
 from cli.jobs.plan import plan_lines
 
 JOB: dict[str, Any] = {
-    "id": 7, "status": "QUEUED", "attempt": 0, "worker_name": None, "error": None, "plan_summary": None, "approvals_required": 0,
+    "id": 1007, "number": 7,
+    "status": "QUEUED", "attempt": 0, "worker_name": None, "error": None, "plan_summary": None, "approvals_required": 0,
     "approvals_received": 0, "created_at": "2026-11-01T23:59:59+00:00", "log_day": "2026-11-02",
 }  # fmt: skip
 

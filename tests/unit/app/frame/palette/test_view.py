@@ -28,8 +28,15 @@ def test_what_was_found_says_how_much_more_there_is() -> None:
 
 def test_a_job_is_named_by_its_number_and_what_it_acts_on() -> None:
     rows = [
-        {"id": 7, "type": "APPLY", "status": "QUEUED", "module_path": "payments/db"},
-        {"id": 8, "type": "UPDATE_WORKER", "status": "QUEUED", "module_path": None, "target_name": "prod-eu"},
+        {"id": 1007, "number": 7, "type": "APPLY", "status": "QUEUED", "module_path": "payments/db"},
+        {
+            "id": 1008,
+            "number": 8,
+            "type": "UPDATE_WORKER",
+            "status": "QUEUED",
+            "module_path": None,
+            "target_name": "prod-eu",
+        },
     ]
     assert [view.job(row)["text"] for row in rows] == [
         "#7 Apply, payments/db",

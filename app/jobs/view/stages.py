@@ -1,0 +1,87 @@
+"""The stages of a run, plan, review and apply, each with how far it got."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypedDict
+
+from app.jobs.view import words
+from app.ui.words import STATUS_WORDS, TYPE_WORDS
+
+Row = Mapping[str, Any]
+NO_RUN = "NOT_STARTED"
+
+
+class Stage(TypedDict):
+    """One stage: `status` is a job's, or says that it has not started; without `until` its time goes on."""
+
+    name: str
+    status: str
+    words: str
+    since: str
+    until: str
+
+
+def build(job: Row, plan: Row, events: Iterable[Row]) -> list[Stage]:
+    """Draw the stages of a plan that is meant to be applied, from the start; of any other job there are none."""
+    if plan:
+        return [_plan(plan), _review(job, events), _apply(job)]
+    options = (job.get("payload") or {}).get("options") or {}
+    if job["type"] != "PLAN" or not options.get("confirm"):
+        return []
+    is_over = job["status"] in words.FINISHED
+    later = "not needed" if job["status"] == "SUCCEEDED" else "not reached" if is_over else "after the plan"
+    last = TYPE_WORDS["DESTROY" if options.get("destroy") else "APPLY"]
+    return [_plan(job), _ahead("Review", later), _ahead(last, "not started" if not is_over else later)]
+
+
+def _ahead(name: str, said: str) -> Stage:
+    return {"name": name, "status": NO_RUN, "words": said, "since": "", "until": ""}
+
+
+def _plan(plan: Row) -> Stage:
+    changes = words.changes(plan.get("plan_summary"))
+    found = sum(changes) if changes else 0
+    said = f"{found} {'change' if found == 1 else 'changes'}" if changes and plan["status"] == "SUCCEEDED" else ""
+    return _stage("Plan", plan, said or _status_words(plan))
+
+
+def _stage(name: str, job: Row, said: str) -> Stage:
+    return {
+        "name": name,
+        "status": str(job["status"]),
+        "words": said,
+        "since": str(job.get("claimed_at") or ""),
+        "until": str(job.get("finished_at") or ""),
+    }
+
+
+def _review(job: Row, events: Iterable[Row]) -> Stage:
+    decided = {str(event.get("event")): str(event.get("at") or "") for event in events}
+    since, required = str(job.get("created_at") or ""), int(job.get("approvals_required") or 0)
+    given = f"{job.get('approvals_received') or 0} of {required} approvals" if required else ""
+    if job["status"] == "AWAITING_APPROVAL":
+        return _reviewed("AWAITING_APPROVAL", given or "to confirm", since, "")
+    for event, said in (("rejected", "discarded"), ("outdated", "out of date"), ("approval_expired", "expired")):
+        if event in decided:
+            return _reviewed("CANCELLED", said, since, decided[event])
+    at = decided.get("approved") or decided.get("confirmed") or ""
+    if at:
+        return _reviewed("SUCCEEDED", given or "confirmed", since, at)
+    if job["status"] == "CANCELLED" and not job.get("queued_at"):
+        return _reviewed("CANCELLED", "cancelled", since, str(job.get("finished_at") or ""))
+    return _reviewed("SUCCEEDED", "not required", "", "")
+
+
+def _reviewed(status: str, said: str, since: str, until: str) -> Stage:
+    return {"name": "Review", "status": status, "words": said, "since": since, "until": until}
+
+
+def _apply(job: Row) -> Stage:
+    name = TYPE_WORDS.get(str(job["type"]), str(job["type"]))
+    if not job.get("queued_at"):
+        is_over = job["status"] in words.FINISHED
+        return _ahead(name, "not reached" if is_over else "starts when confirmed")
+    return _stage(name, job, _status_words(job))
+
+
+def _status_words(job: Row) -> str:
+    return STATUS_WORDS.get(str(job["status"]), str(job["status"])).lower()

@@ -163,16 +163,16 @@ def title(job: Row) -> str:
 
 def _times(job: Row, events: Sequence[Row]) -> dict[str, Any]:
     since, until = span(job)
-    lost_at = _lost_at(events)
+    lost = lost_at(events)
     is_over = job["status"] in words.FINISHED
     return {
         "time_label": _time_label(job),
         "since": since,
         # A job that was lost ran until then; the time after it belongs to the person who decided.
-        "until": lost_at if is_over and lost_at else until,
+        "until": lost if is_over and lost else until,
         "created_at": str(job.get("created_at") or ""),
         "ended_at": str(job.get("finished_at") or ""),
-        "lost_at": lost_at,
+        "lost_at": lost,
         "slimmed_at": str(job.get("slimmed_at") or ""),
     }
 
@@ -239,7 +239,7 @@ def _cancelling(job: Row) -> str:
     return words.CANCEL_WORDS.get(str(job.get("cancel_kind")), "")
 
 
-def _lost_at(events: Iterable[Row]) -> str:
+def lost_at(events: Iterable[Row]) -> str:
     """When contact was lost; nothing once the runner is back."""
     at = ""
     for event in events:

@@ -10,6 +10,7 @@ from app.ui.dialog import question
 from app.ui.icons import icon
 
 State = WorkState
+CHANGED = {"data-testid": "set-changes"}
 SURFACE = {"variant": "surface", "color_scheme": "gray"}
 BUSY = "A set is running here. Wait for it or cancel the rest."
 
@@ -94,6 +95,11 @@ def _set(row: rx.Var[SetView]) -> rx.Component:
     )
     retry = rx.button(icon("rotate-cw"), "Retry failed", on_click=State.retry(key), size="1", **SURFACE)
     cancel = rx.button("Cancel the rest", on_click=State.cancel(key), size="1", **SURFACE)
+    changed = rx.cond(
+        row["changes_href"] != "",
+        rx.link("Show them", href=row["changes_href"].to(str), class_name="ry-link", custom_attrs=CHANGED),
+        rx.fragment(),
+    )
     acts = rx.el.div(
         rx.cond(row["can_retry"], retry, rx.fragment()),
         rx.cond(row["is_running"], cancel, rx.fragment()),
@@ -115,7 +121,7 @@ def _set(row: rx.Var[SetView]) -> rx.Component:
         rx.el.div(bar, key_line, class_name="ry-pb", style={"padding_bottom": "12px"}),
         rx.el.ul(rx.foreach(row["failures"].to(list[FailureView]), _failure), class_name="ry-list"),
         _waits(row),
-        rx.cond(row["foot"] != "", rx.el.div(rx.el.span(row["foot"]), class_name="ry-foot"), rx.fragment()),
+        rx.cond(row["foot"] != "", rx.el.div(rx.el.span(row["foot"]), changed, class_name="ry-foot"), rx.fragment()),
         class_name="ry-panel",
         aria_label=row["title"].to(str),
         key=row["id"],

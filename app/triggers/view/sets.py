@@ -40,6 +40,7 @@ class SetView(TypedDict):
     by: str
     left: str
     foot: str
+    changes_href: str
     succeeded: str
     failed: str
     running: str
@@ -61,6 +62,7 @@ def build_view(row: Row, why: Row | None = None) -> SetView:
         "by": f"started by {row.get('created_by_label') or 'system'}",
         "left": left_words(row.get("seconds_left")) if is_running else "",
         "foot": _foot(row),
+        "changes_href": f"/dashboard/jobs?changed={row['id']}" if row.get("with_changes") and row.get("id") else "",
         "succeeded": _share(row, "succeeded"),
         "failed": _share(row, "failed"),
         "running": _share(row, "running"),
@@ -101,7 +103,9 @@ def _share(row: Row, name: str) -> str:
 
 def _foot(row: Row) -> str:
     changes, waiting, running = (int(row.get(name) or 0) for name in ("with_changes", "waiting", "running"))
-    found = {"PLAN": f"{changes} plans have changes.", "DRIFT": f"{changes} modules have drift."}
+    many = (f"{changes} plans have changes.", f"{changes} modules have drift.")
+    plans, drifts = ("1 plan has changes.", "1 module has drift.") if changes == 1 else many
+    found = {"PLAN": plans, "DRIFT": drifts}
     words = found.get(str(row.get("type")), "") if changes else ""
     if row.get("left_out"):
         words = (

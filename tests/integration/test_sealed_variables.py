@@ -75,6 +75,7 @@ def test_a_sealed_secret_reaches_the_engine_and_no_table(terminal: Terminal, ben
     bench.rpc("approve_job", p_job=apply["id"], p_decision="approve")
     applied = bench.wait_job(apply["id"])
     assert applied["status"] == "SUCCEEDED", bench.log_of(apply["id"])
+    assert applied["result"]["outputs"]["leak"]["value"] == "shown as ***"
     lengths = {name: output["value"] for name, output in applied["result"]["outputs"].items() if name != "leak"}
     assert lengths == {"length": len(SECRET), "nested": len(SECRET), "file": len(SECRET)}
     assert "in the environment: ***" in bench.log_of(job)

@@ -114,7 +114,7 @@ class HclDriver:
         """Show the outputs as people do, and keep them with sensitive values masked."""
         outputs: dict[str, Any] = json.loads(await space.capture([self._binary, "output", "-json"]) or b"{}")
         space.log.redactor.add(*secret_outputs(outputs))
-        space.result["outputs"] = shown_outputs(outputs)
+        space.result["outputs"] = shown_outputs(outputs, space.log.redactor.redact)
         if outputs:
             await space.run([self._binary, "output"])
         else:

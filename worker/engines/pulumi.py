@@ -137,7 +137,7 @@ class PulumiDriver:
         shown = json.loads(await space.capture([self._binary, "stack", "output", "--json", "--stack", STACK]) or b"{}")
         outputs = {name: {"value": value, "sensitive": value == "[secret]"} for name, value in shown.items()}
         space.log.redactor.add(*secret_outputs(outputs))
-        space.result["outputs"] = shown_outputs(outputs)
+        space.result["outputs"] = shown_outputs(outputs, space.log.redactor.redact)
         await space.run([self._binary, "stack", "output", "--stack", STACK])
 
     async def rescue(self, space: Workspace) -> None:

@@ -7848,8 +7848,8 @@ create trigger end_variables after update of deleted_at on public.modules
 
 -- Every variable that a job at a path could have, with its place among those of the same kind and name: 1 is the one
 -- that the job gets, and hides the others. Enforced ones first, the outer before the inner; then those of the run, of
--- the module, of its groups from near to far, and of the organisation. A binding of an
--- output wins over those of groups and of the organisation.
+-- the module, of its groups from near to far, and of the organisation. A binding of an output wins over those of groups
+-- and of the organisation.
 create function private.ranked_variables(
   p_org uuid, p_path text, p_run bigint[]
 ) returns table (id bigint, place bigint)
@@ -7860,10 +7860,11 @@ language sql stable set search_path = '' as $$
       length(v.path) desc)
   from (
     select a.id, a.kind, a.name, a.path, a.is_enforced from public.variables as a
-    where a.org_id = p_org and a.path = any (private.path_prefixes(p_path)) and a.ended_at is null and not exists (
-      select from public.module_bindings as b join public.modules as m on m.id = b.consumer_id
-      where a.kind = 'input' and a.path <> p_path and not a.is_enforced and b.input = a.name and m.org_id = p_org
-        and m.path = p_path and m.deleted_at is null)
+    where a.org_id = p_org and a.path = any (private.path_prefixes(p_path)) and a.ended_at is null
+      -- The bound names are read once for a path, not once for each variable.
+      and not (a.kind = 'input' and a.path <> p_path and not a.is_enforced and a.name = any (array(
+        select b.input from public.modules as m join public.module_bindings as b on b.consumer_id = m.id
+        where m.org_id = p_org and m.path = p_path and m.deleted_at is null)))
     union all
     select r.id, r.kind, r.name, r.path, r.is_enforced from public.variables as r where r.id = any (p_run)
   ) as v

@@ -63,7 +63,7 @@ async def prepare_demo(settings: Settings, secrets: Secrets, own_url: str = "") 
 
 
 def _prepare(settings: Settings, secrets: Secrets) -> tuple[Credentials | None, Credentials | None, Credentials | None]:
-    tokens = TokenFile(settings.home / "demo.json")
+    tokens = TokenFile(settings.demo_file)
     connection = Connection(settings.url)
     operator = Api(connection, secrets.secret_key, secrets.secret_key)
     auth.make_account(operator, DEMO_EMAIL, secrets.demo_password)

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Annotated
 
@@ -24,8 +23,7 @@ def stack_control() -> Iterator[ModuleType]:
     except ImportError as error:
         raise Missing(
             f"The embedded stack is not installed here ({error.name} is missing).",
-            "Add the wheel runyard_stack-… of the same release, or run this in a clone after scripts/setup. "
-            "Client commands need no stack.",
+            "This is the wheel runyard_cli: install the wheel runyard instead, or run this in a clone after scripts/setup.",
         ) from error
     try:
         yield control
@@ -40,10 +38,9 @@ def up(
     ] = True,
     demo: Annotated[bool, typer.Option(help="Also make the demo organisation and start its runners.")] = True,
 ) -> None:
-    """Start everything and stay in the foreground until Ctrl-C or `down`; without a clone, all but the dashboard."""
-    has_dashboard = find_spec("reflex") is not None and find_spec("app") is not None
+    """Start everything and stay in the foreground until Ctrl-C or `down`."""
     with stack_control() as control:
-        control.start(with_dashboard and has_dashboard, demo and has_dashboard)
+        control.start(with_dashboard, demo)
 
 
 @app.command("down")

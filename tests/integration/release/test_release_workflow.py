@@ -141,7 +141,7 @@ def test_an_older_runner_updates_itself_to_what_the_workflow_built(
     machine = f"runyard-worker-{platform.system().lower()}-{platform.machine().lower()}"
     files = page.files(rehearsal.tag)
     names = set(files)
-    assert {f"{each}-{version}-py3-none-any.whl" for each in ("runyard", "runyard_stack", "runyard_worker")} <= names
+    assert {f"{each}-{version}-py3-none-any.whl" for each in ("runyard", "runyard_cli", "runyard_worker")} <= names
     assert f"runyard-worker-{version}.cdx.json" in names
     assert (f"runyard-worker-{version}.tgz" in names) == (shutil.which("helm") is not None)
 

@@ -29,7 +29,10 @@ import wheels
 import worker_binary
 
 ROOT = Path(__file__).resolve().parent.parent
-CHART = Path("deploy/helm/runyard-worker")
+CHARTS = {
+    "runyard-worker": ("worker.id=x", "worker.url=https://x.example", "worker.token=ryw_x"),
+    "runyard-server": ("supabase.url=https://x.example", "supabase.publishableKey=sb_publishable_x"),
+}
 
 
 class Wrong(Exception):
@@ -153,15 +156,14 @@ def check_binary(release: Release) -> str:
 
 
 def check_chart(release: Release) -> str:
-    """Helm accepts the chart and packs it."""
+    """Helm accepts the charts and packs them."""
     if shutil.which("helm") is None:
         raise Missing("there is no helm")
-    chart = str(release.root / CHART)
-    needed = ("worker.id=x", "worker.url=https://x.example", "worker.token=ryw_x")
-    values = [part for value in needed for part in ("--set", value)]
-    _call(["helm", "lint", chart, *values])
-    _call(["helm", "package", chart, "--destination", str(release.dist)])
-    return f"runyard-worker-{release.version}.tgz"
+    for name, needed in CHARTS.items():
+        chart = str(release.root / "deploy" / "helm" / name)
+        _call(["helm", "lint", chart, *(part for value in needed for part in ("--set", value))])
+        _call(["helm", "package", chart, "--destination", str(release.dist)])
+    return ", ".join(f"{name}-{release.version}.tgz" for name in CHARTS)
 
 
 def check_sbom(release: Release) -> str:

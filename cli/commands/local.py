@@ -92,13 +92,18 @@ def reset(yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = Fals
 
 
 @app.command("dashboard")
-def dashboard() -> None:
+def dashboard(
+    build: Annotated[bool, typer.Option("--build", help="Only build the page, for an image.")] = False,
+) -> None:
     """Serve the dashboard alone, for the project that SUPABASE_URL and SUPABASE_PUBLISHABLE_KEY name."""
     from cli.client.identity import need_variables
 
     need_package("reflex", "The dashboard")
-    need_variables("SUPABASE_URL", "SUPABASE_PUBLISHABLE_KEY")
-    from cli.dashboard.serve import run_dashboard
+    from cli.dashboard.serve import build_dashboard, run_dashboard
     from cli.dashboard.settings import DashboardSettings
 
+    if build:
+        build_dashboard(DashboardSettings())
+        return
+    need_variables("SUPABASE_URL", "SUPABASE_PUBLISHABLE_KEY")
     run_dashboard(DashboardSettings())

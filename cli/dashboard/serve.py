@@ -25,6 +25,13 @@ SOURCES = ("app", "assets", "reflex.lock", "rxconfig.py", "requirements.txt")
 def run_dashboard(settings: DashboardSettings) -> None:
     """Build if needed and become the server; does not return."""
     need_free_port(settings)
+    environment = build_dashboard(settings)
+    os.chdir(_workplace(settings))
+    os.execve(sys.executable, _serve_command(settings), environment)  # noqa: S606 - the supervisor watches this process
+
+
+def build_dashboard(settings: DashboardSettings) -> dict[str, str]:
+    """Provide the page and the documentation if they are not current; the environment to serve them with."""
     environment = dashboard_environment(settings)
     environment["RUNYARD_DOCS_DIRECTORY"] = str(build_documentation(settings))
     stamp = settings.home / "web.stamp"
@@ -34,8 +41,7 @@ def run_dashboard(settings: DashboardSettings) -> None:
         _copy_sources(settings)
         _provide(settings, environment)
         stamp.write_text(fingerprint)
-    os.chdir(_workplace(settings))
-    os.execve(sys.executable, _serve_command(settings), environment)  # noqa: S606 - the supervisor watches this process
+    return environment
 
 
 def need_free_port(settings: DashboardSettings) -> None:

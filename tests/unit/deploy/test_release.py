@@ -15,7 +15,12 @@ from packaging.version import Version
 from stack.settings import PROJECT
 from worker.version import __version__
 
-PLACES = ("worker/version.py", "cli/version.py", "deploy/helm/runyard-worker/Chart.yaml")
+PLACES = (
+    "worker/version.py",
+    "cli/version.py",
+    "deploy/helm/runyard-worker/Chart.yaml",
+    "deploy/helm/runyard-server/Chart.yaml",
+)
 NAMES = ("CHANGELOG.md", *PLACES)
 FIRST, SECOND = "20260101000000_first.sql", "20260201000000_second.sql"
 

@@ -96,7 +96,7 @@ def variables(**others: str) -> tuple[dict[str, str], int, int]:
 
 def answers(url: str) -> bool:
     try:
-        return httpx.get(url, timeout=30).status_code == 200
+        return httpx.get(url, timeout=30, follow_redirects=True).status_code == 200
     except httpx.HTTPError:
         return False
 

@@ -11478,9 +11478,8 @@ $$;
 -- The events that a rule may ask for.
 create function private.notification_events() returns text[]
 language sql immutable set search_path = '' as $$
-  select array['job.awaiting_approval', 'job.needs_attention', 'job.failed', 'module.drift', 'runner.lost',
-    'runner.degraded', 'runner.outdated',
-    'release.published']
+  select array['job.awaiting_approval', 'job.needs_attention', 'job.failed', 'job.succeeded', 'module.drift',
+    'runner.lost', 'runner.degraded', 'runner.outdated', 'release.published']
 $$;
 
 create table public.notification_rules (
@@ -11608,14 +11607,17 @@ declare
   v_what pg_catalog.text;
 begin
   select * into v_job from public.provision_jobs where id = new.job_id;
+  -- A plan that succeeds is no news.
+  if new.to_status = 'SUCCEEDED' and v_job.type not in ('APPLY', 'DESTROY') then
+    return null;
+  end if;
   v_what := initcap(replace(v_job.type::pg_catalog.text, '_', ' ')) || coalesce(' of ' || v_job.module_path, '')
     || format(' (#%s)', v_job.id);
   perform private.notify(new.org_id, case new.to_status when 'AWAITING_APPROVAL' then 'job.awaiting_approval'
-      when 'NEEDS_ATTENTION' then 'job.needs_attention' else 'job.failed' end,
+      when 'NEEDS_ATTENTION' then 'job.needs_attention' when 'SUCCEEDED' then 'job.succeeded' else 'job.failed' end,
     'job_event:' || new.id, 'job:' || new.job_id, v_job.module_path, '{}',
     v_what || case new.to_status when 'AWAITING_APPROVAL' then ' waits for approval' when 'NEEDS_ATTENTION'
-      then ' needs attention'
-      else ' failed' end,
+      then ' needs attention' when 'SUCCEEDED' then ' succeeded' else ' failed' end,
     jsonb_build_object('job', jsonb_build_object('id', v_job.id, 'type', v_job.type, 'status', new.to_status,
       'attempt', new.attempt,
       'module_path', v_job.module_path, 'requested_by', v_job.created_by_label), 'reason',
@@ -11629,7 +11631,7 @@ $$;
 create function private.is_told(p_status public.job_status) returns boolean
 language plpgsql immutable set search_path = '' as $$
 begin
-  return p_status in ('AWAITING_APPROVAL', 'NEEDS_ATTENTION', 'FAILED');
+  return p_status in ('AWAITING_APPROVAL', 'NEEDS_ATTENTION', 'FAILED', 'SUCCEEDED');
 end;
 $$;
 create trigger notify after insert on public.job_events for each row
@@ -13509,13 +13511,14 @@ language sql stable security definer set search_path = '' as $$
     'swept_seconds_ago', private.swept_seconds_ago(),
     'published', coalesce((select jsonb_agg(t.tablename order by t.tablename) from pg_catalog.pg_publication_tables as t
       where t.pubname = 'supabase_realtime' and t.schemaname = 'public'), '[]'),
+    'extensions', (select jsonb_agg(e.extname order by e.extname) from pg_catalog.pg_extension as e),
     'organizations', (select count(*) from public.organizations),
     'unfinished_jobs', (select count(*) from private.live_jobs),
     'runners_online', (select count(*) from public.workers as w where w.removed_at is null and w.status = 'ONLINE'))
 $$;
 comment on function private.installation_health is
-  'What the database says of itself: connections, the oldest transaction, the last sweep, what is published. Service '
-  'key only.';
+  'What the database says of itself: connections, the oldest transaction, the last sweep, what is published and '
+  'installed. Service key only.';
 grant execute on function private.installation_health to service_role;
 
 -- ==================== schemas/sweep.sql
@@ -14559,8 +14562,8 @@ begin
 end
 $$;
 comment on function public.installation_health is
-  'What the database says of itself: connections, the oldest transaction, the last sweep, what is '
-  'published. Service key only.';
+  'What the database says of itself: connections, the oldest transaction, the last sweep, what is published '
+  'and installed. Service key only.';
 grant execute on function public.installation_health to service_role;
 
 create function public.installation_metrics() returns jsonb

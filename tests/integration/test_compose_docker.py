@@ -23,6 +23,8 @@ from tests.support.waiting import wait_until
 
 __all__ = ["bench", "real_docker"]
 SERVER_IMAGE_VARIABLE = "RUNYARD_TEST_SERVER_IMAGE"
+FILE = "deploy/server/compose.yaml"
+WORDS = "echo correct horse battery > /tmp/words"
 
 
 class Compose:
@@ -102,25 +104,40 @@ def answers(url: str) -> bool:
 
 
 @pytest.mark.slow
-def test_one_command_starts_the_server_side_and_a_second_start_keeps_its_data(host: str) -> None:
-    given, dashboard, api = variables(RUNYARD_SIGN_UP="open", RUNYARD_BACKUP_PASSPHRASE="correct horse battery")
-    with started(Compose(host, "deploy/server/compose.yaml", **given)) as compose:
+def test_one_command_starts_the_server_side_and_its_backup_starts_another(host: str, tmp_path: Path) -> None:
+    account = {"email": "ada@example.com", "password": uuid.uuid4().hex}
+    backup = tmp_path / "backup"
+    given, dashboard, api = variables(RUNYARD_SIGN_UP="open")
+    with started(Compose(host, FILE, **given)) as compose:
         wait_until(lambda: compose.health("runyard") == "healthy", timeout_seconds=400, every_seconds=1)
         assert answers(f"http://127.0.0.1:{dashboard}/login")
         assert answers(f"http://127.0.0.1:{api}/functions/v1/health")
         inside = ("exec", "-T", "runyard")
         assert compose(*inside, "id", "-u") == "10001"
-        shown = json.loads(compose(*inside, "runyard", "status", "--json"))
-        account = {"email": "ada@example.com", "password": uuid.uuid4().hex}
-        headers = {"apikey": shown["SUPABASE_PUBLISHABLE_KEY"]}
-        base = f"http://127.0.0.1:{api}/auth/v1"
-        httpx.post(f"{base}/signup", json=account, headers=headers, timeout=60).raise_for_status()
-        words = ("sh", "-c", "echo correct horse battery > /tmp/words && runyard backup b --passphrase-file /tmp/words")
-        assert "MiB" in compose(*inside, *words)
-        compose("restart", "--timeout", "60", "runyard")
+        key = json.loads(compose(*inside, "runyard", "status", "--json"))["SUPABASE_PUBLISHABLE_KEY"]
+        assert auth(api, key, "signup", account) == 200
+        write = f"{WORDS} && runyard backup /tmp/b --passphrase-file /tmp/words >&2 && cat /tmp/b"
+        with backup.open("wb") as output:
+            subprocess.run(
+                [*compose.command, *inside, "sh", "-c", write], env=compose.environment, stdout=output, check=True
+            )
+    second, _, api = variables()
+    other = Compose(host, FILE, **second)
+    restore = f"{WORDS} && cat > /tmp/b && runyard restore /tmp/b --passphrase-file /tmp/words"
+    with backup.open("rb") as given_file:
+        subprocess.run(
+            [*other.command, "run", "--rm", "-T", "runyard", "sh", "-c", restore],
+            env=other.environment, stdin=given_file, check=True,
+        )  # fmt: skip
+    with started(other):
         wait_until(lambda: answers(f"http://127.0.0.1:{api}/health"), timeout_seconds=400, every_seconds=1)
-        again = httpx.post(f"{base}/token?grant_type=password", json=account, headers=headers, timeout=60)
-        assert again.status_code == 200, again.text
+        assert auth(api, key, "token?grant_type=password", account) == 200
+
+
+def auth(api: int, key: str, path: str, account: dict[str, str]) -> int:
+    """Send an account to Auth; its answer's status."""
+    url = f"http://127.0.0.1:{api}/auth/v1/{path}"
+    return httpx.post(url, json=account, headers={"apikey": key}, timeout=60).status_code
 
 
 @pytest.mark.slow
@@ -129,7 +146,7 @@ def test_the_dashboard_alone_serves_a_project_elsewhere(host: str, bench: Bench)
     with forwarded(gateway_of("docker0"), ("127.0.0.1", port)) as given_port:
         project = f"http://{gateway_of('docker0')}:{given_port}"
         given, dashboard, _ = variables(SUPABASE_URL=project, SUPABASE_PUBLISHABLE_KEY=bench.project.publishable_key)
-        with started(Compose(host, "deploy/server/compose.yaml", **given), "dashboard") as compose:
+        with started(Compose(host, FILE, **given), "dashboard") as compose:
             wait_until(lambda: compose.health("dashboard") == "healthy", timeout_seconds=400, every_seconds=1)
             assert answers(f"http://127.0.0.1:{dashboard}/login")
 

@@ -64,6 +64,15 @@ def test_the_unit_sets_variables_that_are_read_and_stops_where_a_restart_cannot_
     }
 
 
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd")
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
+    text = (DEPLOY / "systemd" / "runyard-server.service").read_text()
+    unit = tmp_path / "runyard-server.service"
+    unit.write_text(text.replace("/usr/local/bin/runyard", "/bin/true"))
+    done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False)
+    assert "runyard-server.service" not in done.stderr, done.stderr
+
+
 def render(*values: str) -> dict[str, Any]:
     """Render the chart; its documents by their kind."""
     command = ["helm", "template", "demo", str(CHART), *(part for value in values for part in ("--set", value))]

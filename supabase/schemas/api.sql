@@ -463,8 +463,8 @@ begin
 end
 $$;
 comment on function public.installation_health is
-  'What the database says of itself: connections, the oldest transaction, the last sweep, what is '
-  'published. Service key only.';
+  'What the database says of itself: connections, the oldest transaction, the last sweep, what is published '
+  'and installed. Service key only.';
 grant execute on function public.installation_health to service_role;
 
 create function public.installation_metrics() returns jsonb

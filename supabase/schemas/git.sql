@@ -174,7 +174,7 @@ comment on column public.module_git.seen_fingerprint is 'Digest of its watched f
 comment on column public.module_git.seen_set_id is 'The set that plans it; null: it was not planned.';
 comment on column public.module_git.applied_fingerprint is
   'Digest of its watched folders at that commit; null: not known yet.';
-comment on column public.module_git.seen_at is 'When the repository was last read for it.';
+comment on column public.module_git.seen_at is 'When that content was first seen.';
 comment on column public.module_git.applied_at is 'When that apply or destroy ended.';
 comment on column public.module_git.watched is 'The folders that counted then: its own, and its local modules''.';
 comment on column public.module_git.applied_commit is 'The commit of the last apply; null after a destroy.';
@@ -394,6 +394,10 @@ language sql set search_path = '' as $$
     seen_set_id = case when g.seen_fingerprint = excluded.seen_fingerprint then g.seen_set_id end,
     seen_branch = excluded.seen_branch, seen_at = now(), watched = excluded.watched,
     applied_fingerprint = coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
+  -- Each row that is written wakes the pages that show it, and a poll finds most as they were.
+  where (g.seen_branch, g.seen_fingerprint, g.watched) is distinct from (excluded.seen_branch,
+      excluded.seen_fingerprint, excluded.watched)
+    or g.applied_fingerprint is distinct from coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
 $$;
 
 -- Answers the deliveries that waited for this reading: for each module why it was planned or not. What no delivery

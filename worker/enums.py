@@ -23,6 +23,7 @@ class JobType(StrEnum):
     UPDATE_WORKER = "UPDATE_WORKER"
     REMOVE_WORKER = "REMOVE_WORKER"
     VERIFY_IDENTITY = "VERIFY_IDENTITY"
+    RESOLVE = "RESOLVE"
 
 
 class JobStatus(StrEnum):
@@ -99,6 +100,8 @@ CHANGING_PHASES = frozenset({JobPhase.APPLY, JobPhase.DESTROY})
 LIFECYCLE_TYPES = frozenset(
     {JobType.DEPLOY_WORKER, JobType.UPDATE_WORKER, JobType.REMOVE_WORKER, JobType.VERIFY_IDENTITY}
 )
+# These carry no module in their payload.
+MODULELESS_TYPES = LIFECYCLE_TYPES | {JobType.RESOLVE}
 # The others read the state, and neither lock nor write it.
 WRITING_TYPES = frozenset({JobType.APPLY, JobType.DESTROY})
 

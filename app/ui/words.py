@@ -12,6 +12,7 @@ TYPE_WORDS = {
     "UPDATE_WORKER": "Update runner",
     "REMOVE_WORKER": "Remove runner",
     "VERIFY_IDENTITY": "Test identity",
+    "RESOLVE": "Read repository",
 }
 STATUS_WORDS = {
     "AWAITING_APPROVAL": "Awaiting approval",

@@ -34,13 +34,15 @@ REASONS: dict[str, str] = {
             "worker_append_logs", "worker_claim", "worker_close_session", "worker_finish", "worker_get_artifact", "worker_heartbeat",
             "worker_identities", "worker_job", "worker_put_artifact", "worker_recover", "worker_report", "worker_return_job",
             "worker_state_get", "worker_state_keep", "worker_state_lock", "worker_state_put", "worker_state_unlock", "worker_target_status",
-            "worker_outputs_get", "worker_bound_values", "worker_target_token", "worker_target_update", "worker_variables",
+            "worker_outputs_get", "worker_bound_values", "worker_resolve", "worker_target_token", "worker_target_update",
+            "worker_variables",
         ),
         RUNNER,
     ),
     **dict.fromkeys(
         ("open_worker_session", "rate_limit", "renew_worker_session", "service_account_for", "use_service_account", "use_personal_token",
-            "check_worker_credential", "start_device_login", "take_device_login", "worker_token_hashes", "installation_metrics"), EDGE
+            "check_worker_credential", "start_device_login", "take_device_login", "worker_token_hashes", "installation_metrics",
+            "git_connection_secret", "receive_git_delivery", "refuse_git_delivery"), EDGE
     ),
     "invitation_offer": "the edge function of an invitation's page calls it for a person who may have no account yet",
     **dict.fromkeys(("worker_scaling_decided", "worker_scaling_inputs"), PLANNER),

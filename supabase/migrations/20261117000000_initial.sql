@@ -629,6 +629,7 @@ from (values
   ('state.read', 'viewer'), ('state.text', 'admin'), ('state.write', 'admin'),
   ('runner.read', 'viewer'), ('runner.operate', 'operator'), ('runner.manage', 'admin'),
   ('schedule.read', 'viewer'), ('schedule.write', 'operator'), ('schedule.destroy', 'admin'),
+  ('git.read', 'viewer'), ('git.poll', 'operator'), ('git.manage', 'admin'),
   ('notification.read', 'viewer'), ('notification.manage', 'admin'),
   ('release.read', 'viewer'), ('release.roll_out', 'admin')
 ) as v (verb, least_role);
@@ -2492,10 +2493,10 @@ comment on type public.worker_status is
 
 create type public.job_type as enum ('PLAN', 'APPLY', 'DESTROY', 'OUTPUT', 'DRIFT', 'DEPLOY_WORKER', 'UPDATE_WORKER',
   'REMOVE_WORKER',
-  'VERIFY_IDENTITY');
+  'VERIFY_IDENTITY', 'RESOLVE');
 comment on type public.job_type is
-  'What a job does. The first five act on a module, the next three on a cloud-hosted runner, the last one tries a '
-  'cloud identity.';
+  'What a job does. The first five act on a module, the next three on a cloud-hosted runner; VERIFY_IDENTITY tries a '
+  'cloud identity, RESOLVE reads the branches of a connected repository.';
 
 create table public.workers (
   id uuid primary key default gen_random_uuid(),
@@ -3420,6 +3421,7 @@ create table public.provision_jobs (
   group_path text,
   target_worker_id uuid references public.workers (id),
   target_identity_id uuid references public.cloud_identities (id),
+  target_connection_id uuid,
   payload jsonb not null default '{}',
   pinned_worker_id uuid references public.workers (id),
   pinned_instance_name text,
@@ -3465,7 +3467,8 @@ create table public.provision_jobs (
   slimmed_at timestamptz,
   updated_at timestamptz not null default now(),
   constraint provision_jobs_module_fkey foreign key (org_id, module_id) references public.modules (org_id, id),
-  constraint provision_jobs_one_target check (num_nonnulls(module_id, target_worker_id, target_identity_id) = 1)
+  constraint provision_jobs_one_target check (num_nonnulls(module_id, target_worker_id, target_identity_id,
+    target_connection_id) = 1)
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
   -- Counts by status come from an index alone only where vacuum has been.
   autovacuum_vacuum_insert_scale_factor = 0.02);
@@ -3509,11 +3512,13 @@ comment on column public.provision_jobs.id is
 comment on column public.provision_jobs.number is
   'The number of its run in the organisation, from 1; a plan and the apply that follows it have the same.';
 comment on column public.provision_jobs.phase is 'What its current attempt is doing.';
-comment on column public.provision_jobs.module_path is 'That module''s path when it was enqueued.';
+comment on column public.provision_jobs.module_path is
+  'That module''s path when it was enqueued; of a RESOLVE job, the module whose runners may do it.';
 comment on column public.provision_jobs.group_path is 'That module''s group.';
 comment on column public.provision_jobs.target_worker_id is
   'The cloud-hosted runner that it deploys, updates or removes.';
 comment on column public.provision_jobs.target_identity_id is 'The cloud identity that it tries.';
+comment on column public.provision_jobs.target_connection_id is 'The repository that it reads.';
 comment on column public.provision_jobs.payload is
   'Everything the runner needs, frozen when it was enqueued. No secrets.';
 comment on column public.provision_jobs.pinned_worker_id is 'Only this runner may run it.';
@@ -5337,8 +5342,8 @@ begin
   perform private.lock_dependencies(v_consumer.org_id);
   perform private.write_dependency(p_consumer, p_producer, p_options);
   perform private.refuse_cycle(v_consumer.org_id);
-  perform private.audit(v_consumer.org_id, 'module.depends', 'module', p_consumer::pg_catalog.text, v_consumer.path,
-    jsonb_build_object('on', v_producer.path) || coalesce(p_options, '{}'));
+  perform private.audit(v_consumer.org_id, 'module.dependency_set', 'module', p_consumer::pg_catalog.text,
+    v_consumer.path, jsonb_build_object('on', v_producer.path) || coalesce(p_options, '{}'));
   perform private.wake_dependency(v_consumer.org_id, p_consumer, p_producer);
   return jsonb_build_object('consumer', v_consumer.path, 'producer', v_producer.path, 'cascades', (
       select d.cascades from public.module_dependencies as d
@@ -5364,7 +5369,7 @@ begin
   if not found then
     perform private.fail('RY404', 'There is no such dependency.', 'Look at the module''s dependencies again.');
   end if;
-  perform private.audit(v_consumer.org_id, 'module.independent', 'module', p_consumer::pg_catalog.text,
+  perform private.audit(v_consumer.org_id, 'module.dependency_removed', 'module', p_consumer::pg_catalog.text,
     v_consumer.path, jsonb_build_object('of', v_producer));
   perform private.wake_dependency(v_consumer.org_id, p_consumer, p_producer);
   return jsonb_build_object('consumer', v_consumer.path, 'producer', v_producer);
@@ -7241,7 +7246,7 @@ select
   j.payload,
   -- A look at a state whose last job needs attention must be able to run while that job holds the state.
   case when j.payload #>> '{options,inspects}' is not null then md5('inspect:' || j.module_id)::uuid
-    else coalesce(j.module_id, j.target_worker_id, j.target_identity_id)
+    else coalesce(j.module_id, j.target_worker_id, j.target_identity_id, j.target_connection_id)
   end as state_key
 from public.provision_jobs as j;
 comment on view private.job_states is 'What its state''s queue and its lane need to know about a job.';
@@ -7502,8 +7507,32 @@ grant execute on function private.set_shared_worker to service_role;
 -- Variables: the inputs, environment and files of jobs. A variable belongs to a path: a module, a group, or "" for the
 -- whole organisation. Each row is one version and never changes its value; a new value ends the old row. A job keeps
 -- the numbers of the rows that it was given, so an apply has what its plan had, and no payload, event or audit row
--- contains a value. One function ranks them for the job, the page and the command alike. No secrets: those stay on the
--- runner.
+-- contains a value. One function ranks them for the job, the page and the command alike.
+-- A secret is sealed before it comes here: a libsodium sealed box to the organisation's public key, whose other half
+-- only runners have, as a file. A job with sealed variables needs a runner with the key's label.
+
+create table public.sealing_keys (
+  id text primary key check (id ~ '^[0-9a-f]{16}$'),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  public_key text not null check (public_key ~ '^[A-Za-z0-9+/]{43}=$'),
+  created_by uuid,
+  created_by_label text not null,
+  created_at timestamptz not null default now(),
+  retired_at timestamptz
+);
+create unique index sealing_keys_current_idx on public.sealing_keys (org_id) where retired_at is null;
+create index sealing_keys_org_id_idx on public.sealing_keys (org_id);
+alter table public.sealing_keys enable row level security;
+grant select on public.sealing_keys to authenticated, service_role;
+create policy "Members see their organisation's sealing keys" on public.sealing_keys
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.sealing_keys is
+  'Public keys that secrets are sealed to. The private halves are files on runners and were never here.';
+comment on column public.sealing_keys.id is 'The beginning of the public key''s SHA-256; runners with it have a label.';
+comment on column public.sealing_keys.public_key is 'An X25519 public key, in base64.';
+comment on column public.sealing_keys.created_by_label is 'The member''s name at that time.';
+comment on column public.sealing_keys.retired_at is
+  'When a newer one took its place; what was sealed to it still opens.';
 
 create table public.variables (
   id bigint generated always as identity primary key,
@@ -7517,23 +7546,27 @@ create table public.variables (
   value jsonb check (octet_length(value::text) <= case kind when 'env' then 65536 else 1048576 end),
   is_hcl boolean not null default false,
   is_enforced boolean not null default false,
+  key_id text references public.sealing_keys (id) on delete cascade,
   version integer not null default 1,
   created_by uuid,
   created_by_label text not null,
   created_at timestamptz not null default now(),
   ended_at timestamptz,
   unique (org_id, path, kind, name, version),
-  constraint variables_text_check check (kind = 'input' and not is_hcl or jsonb_typeof(value) = 'string'),
+  constraint variables_text_check check (
+    kind = 'input' and not is_hcl and key_id is null or jsonb_typeof(value) = 'string'),
+  constraint variables_sealed_check check (key_id is null or value #>> '{}' ~ '^[A-Za-z0-9+/]{64,}={0,2}$'),
   constraint variables_hcl_check check (kind = 'input' or not is_hcl),
   constraint variables_run_check check (path is not null or ended_at is not null and not is_enforced)
 );
 create unique index variables_current_idx on public.variables (org_id, path, kind, name) where ended_at is null;
+create index variables_key_id_idx on public.variables (key_id) where key_id is not null;
 create index variables_ended_idx on public.variables (ended_at) where ended_at is not null;
 alter table public.variables enable row level security;
 grant select on public.variables to authenticated, service_role;
 create policy "Members see their organisation's variables" on public.variables
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
-comment on table public.variables is 'Versions of variables. Those without ended_at count for new jobs. No secrets.';
+comment on table public.variables is 'Versions of variables. Those without ended_at count for new jobs.';
 comment on column public.variables.path is
   'The module or group whose jobs have it; "" is the whole organisation. Null: given with the request of a job.';
 comment on column public.variables.kind is 'input of the module, env (environment variable), or file.';
@@ -7542,6 +7575,7 @@ comment on column public.variables.value is
   'JSON; a text for env, file and HCL. Emptied 30 days after the version ended, when plans expire, too.';
 comment on column public.variables.is_hcl is 'Whether the value of an input is an HCL expression.';
 comment on column public.variables.is_enforced is 'Whether it wins over the variables of paths below and of runs.';
+comment on column public.variables.key_id is 'The key that the value is sealed to; null: the value is plain.';
 comment on column public.variables.version is 'Counts the values that a key has had at this path.';
 comment on column public.variables.created_by_label is 'The member''s name at that time.';
 comment on column public.variables.ended_at is 'When another value replaced it, or somebody removed it.';
@@ -7563,6 +7597,7 @@ comment on column private.job_variables.variables is 'Numbers of rows of public.
 create function private.secret_warning(p_name text, p_value jsonb) returns text
 language sql immutable set search_path = '' as $$
   select case
+    when p_value is null then null
     when p_value::pg_catalog.text ~ ('(AKIA|ASIA)[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{20}'
       '|glpat-[\w-]{20}'
       '|xox[abeprs]-[\w-]{10}|sk_live_\w{16}|-----BEGIN [A-Z ]*PRIVATE KEY|eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.')
@@ -7573,16 +7608,23 @@ $$;
 
 -- Refuses a variable that no job could use.
 create function private.check_variable(p_variable public.variables) returns void
-language plpgsql immutable set search_path = '' as $$
+language plpgsql stable set search_path = '' as $$
 begin
   if p_variable.kind is null or p_variable.name is null or p_variable.value is null then
     perform private.fail('RY422', 'A variable has a kind, a name and a value.',
       'Write {"kind": "input", "name": "region", "value": "eu-west-1"}; kinds are input, env and file.');
   end if;
   if p_variable.kind in ('env', 'file') and p_variable.is_hcl
-    or jsonb_typeof(p_variable.value) <> 'string' and (p_variable.kind <> 'input' or p_variable.is_hcl) then
+    or jsonb_typeof(p_variable.value) <> 'string'
+    and (p_variable.kind <> 'input' or p_variable.is_hcl or p_variable.key_id is not null) then
     perform private.fail('RY422', format('The value of "%s" must be a text.', left(p_variable.name, 200)),
-      'Environment variables, files and HCL expressions are texts; only an input may be an HCL expression.');
+      'Environment variables, files, HCL expressions and sealed values are texts; only an input may be an HCL '
+      'expression.');
+  end if;
+  if p_variable.key_id is not null and not exists (select from public.sealing_keys as k where k.id = p_variable.key_id
+    and k.org_id = p_variable.org_id and k.retired_at is null) then
+    perform private.fail('RY409', 'The value is sealed to a key that is not the organisation''s current one.',
+      'Seal it again: runyard variables seal.');
   end if;
   if p_variable.kind = 'file' and p_variable.name ~ '(^|/)(\.terraform|[^/]*runyard[^/]*\.auto\.tfvars[^/]*)(/|$)' then
     perform private.fail('RY422', format('The runner writes "%s" itself.', p_variable.name),
@@ -7608,14 +7650,14 @@ begin
     perform private.need('variable.enforce', p_new.org_id, p_new.path);
   end if;
   if v_old.ended_at is null and (v_old.value, v_old.is_hcl, v_old.is_enforced)
-    = (p_new.value, p_new.is_hcl, p_new.is_enforced) then
+    = (p_new.value, p_new.is_hcl, p_new.is_enforced) and v_old.key_id is not distinct from p_new.key_id then
     return v_old;
   end if;
   update public.variables set ended_at = now() where id = v_old.id and ended_at is null;
   insert into public.variables (
-    org_id, path, kind, name, value, is_hcl, is_enforced, version, created_by, created_by_label
+    org_id, path, kind, name, value, is_hcl, is_enforced, key_id, version, created_by, created_by_label
   ) values (
-    p_new.org_id, p_new.path, p_new.kind, p_new.name, p_new.value, p_new.is_hcl, p_new.is_enforced,
+    p_new.org_id, p_new.path, p_new.kind, p_new.name, p_new.value, p_new.is_hcl, p_new.is_enforced, p_new.key_id,
     coalesce(v_old.version, 0) + 1, private.caller_id(), private.caller_label(p_new.org_id)
   ) returning * into v_variable;
   return v_variable;
@@ -7626,6 +7668,33 @@ exception
       'A value has at most 1 MiB, that of an environment variable 64 KiB.');
 end;
 $$;
+
+create function private.create_sealing_key(p_org uuid, p_public_key text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_key public.sealing_keys;
+begin
+  perform private.need('variable.enforce', p_org);
+  if coalesce(p_public_key, '') !~ '^[A-Za-z0-9+/]{43}=$' then
+    perform private.fail('RY422', 'A public key is 32 bytes in base64.', 'runyard variables create-key makes one.');
+  end if;
+  perform private.lock_variables(p_org, 'key');
+  update public.sealing_keys set retired_at = now() where org_id = p_org and retired_at is null;
+  insert into public.sealing_keys (id, org_id, public_key, created_by, created_by_label)
+  values (left(encode(sha256(decode(p_public_key, 'base64')), 'hex'), 16), p_org, p_public_key, private.caller_id(),
+    private.caller_label(p_org))
+  returning * into v_key;
+  perform private.audit(p_org, 'sealing_key.created', 'sealing_key', v_key.id, v_key.id);
+  return to_jsonb(v_key) || jsonb_build_object('label', 'sealing-key=' || v_key.id);
+exception
+  when unique_violation then
+    perform private.fail('RY409', 'This key is known already.', 'Make another one: runyard variables create-key.');
+end;
+$$;
+comment on function private.create_sealing_key is
+  'Makes a public key the one that secrets of the organisation are sealed to from now on. Runners that have its '
+  'private half get the label of the answer. Admins.';
+grant execute on function private.create_sealing_key to authenticated;
 
 -- Writes the names of changed variables into the audit log, never their values.
 create function private.audit_variables(p_org uuid, p_action text, p_path text, p_names text[]) returns void
@@ -7646,6 +7715,14 @@ begin
 end;
 $$;
 
+-- A variable as members see it; nobody needs a sealed value.
+create function private.shown_variable(p_variable public.variables) returns jsonb
+language sql stable set search_path = '' as $$
+  select to_jsonb(p_variable) - array['org_id', 'created_by', 'ended_at']
+    || jsonb_build_object('value', v.value, 'warning', private.secret_warning(p_variable.name, v.value))
+  from (select case when p_variable.key_id is null then p_variable.value end as value) as v
+$$;
+
 create function private.set_variables(p_org uuid, p_path text, p_variables jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -7664,7 +7741,8 @@ begin
   from jsonb_array_elements(p_variables) as g group by g -> 'kind', g ->> 'name' having count(*) > 1;
   perform private.lock_variables(p_org, p_path);
   for v_given in select g from jsonb_array_elements(p_variables) as g loop
-    perform private.refuse_unknown_keys(v_given, array['kind', 'name', 'value', 'is_hcl', 'is_enforced']);
+    perform private.refuse_unknown_keys(v_given, array['kind', 'name', 'value', 'is_hcl', 'is_enforced',
+      'key_id']);
     v_one := jsonb_populate_record(null::public.variables, v_given);
     v_one.org_id := p_org;
     v_one.path := p_path;
@@ -7675,8 +7753,7 @@ begin
     if v_one.created_at = now() then
       v_changed := v_changed || v_one.name;
     end if;
-    v_answer := v_answer || (to_jsonb(v_one) || jsonb_build_object('warning', private.secret_warning(v_one.name,
-      v_one.value)));
+    v_answer := v_answer || private.shown_variable(v_one);
   end loop;
   perform private.audit_variables(p_org, 'variable.set', p_path, v_changed);
   return v_answer;
@@ -7687,9 +7764,10 @@ exception
 end;
 $$;
 comment on function private.set_variables is
-  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced}]. A key '
-  'that has this value already keeps its version. Each row of the answer has a warning where the value may be a '
-  'secret. Operators; admins for the organisation and for enforced ones.';
+  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced, '
+  'key_id}]; with key_id, the value is sealed to that key. A variable that has this value already keeps its version. '
+  'Each row of the answer has a warning where the value may be a secret. Operators; admins for the organisation and '
+  'for enforced ones.';
 grant execute on function private.set_variables to authenticated;
 
 create function private.remove_variable(p_variable bigint) returns jsonb
@@ -7719,7 +7797,7 @@ comment on function private.remove_variable is
 grant execute on function private.remove_variable to authenticated;
 
 -- Makes an object of names and values the plain variables of one kind at a path: a module's file and a group's form
--- name all of them at once. HCL expressions and enforced ones stay.
+-- name all of them at once. HCL expressions, sealed and enforced ones stay.
 create function private.replace_variables(p_org uuid, p_path text, p_kind text, p_values jsonb) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -7745,7 +7823,8 @@ begin
   end loop;
   with ended as (
     update public.variables as v set ended_at = now() where v.org_id = p_org and v.path = p_path and v.kind = p_kind
-      and v.ended_at is null and not (v.is_hcl or v.is_enforced or p_values ? v.name) returning v.name
+      and v.ended_at is null and v.key_id is null and not (v.is_hcl or v.is_enforced or p_values ? v.name)
+    returning v.name
   )
   select coalesce(array_agg(e.name), '{}') into v_removed from ended as e;
   perform private.audit_variables(p_org, 'variable.set', p_path, v_changed);
@@ -7792,13 +7871,6 @@ language sql stable set search_path = '' as $$
   ) as v
 $$;
 
--- A variable as members see it.
-create function private.shown_variable(p_variable public.variables) returns jsonb
-language sql stable set search_path = '' as $$
-  select to_jsonb(p_variable) - array['org_id', 'created_by', 'ended_at']
-    || jsonb_build_object('warning', private.secret_warning(p_variable.name, p_variable.value))
-$$;
-
 create function private.preview_variables(p_org uuid, p_path text) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
@@ -7839,7 +7911,7 @@ end;
 $$;
 
 -- Notes which versions new jobs have: those of the job that they repeat or whose plan they apply, else the current
--- ones.
+-- ones. Jobs with sealed values need runners with the key, and shared ones have none: a label keeps them apart.
 create function private.freeze_variables(p_org uuid, p_jobs bigint[], p_run bigint[]) returns void
 language plpgsql set search_path = '' as $$
 begin
@@ -7857,6 +7929,12 @@ begin
       end as variables
   ) as f
   where j.module_id is not null and cardinality(f.variables) > 0;
+  update public.provision_jobs as j set labels = private.job_labels(j.labels, k.labels)
+  from (
+    select g.job_id, array_agg(distinct 'sealing-key=' || v.key_id) as labels
+    from private.job_variables as g join public.variables as v on v.id = any (g.variables)
+    where g.job_id = any (p_jobs) and v.key_id is not null group by g.job_id
+  ) as k where j.id = k.job_id;
 end;
 $$;
 
@@ -7872,7 +7950,8 @@ begin
   perform private.need('job.read', v_job.org_id, v_job.module_path);
   return coalesce((
     select jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'path', v.path, 'version', v.version,
-      'is_enforced', v.is_enforced, 'is_current', v.ended_at is null) order by v.kind, v.name)
+      'is_enforced', v.is_enforced, 'is_sealed', v.key_id is not null,
+      'is_current', v.ended_at is null) order by v.kind, v.name)
     from private.job_variables as g join public.variables as v on v.id = any (g.variables)
     where g.job_id = p_job), '[]');
 end;
@@ -7892,7 +7971,7 @@ begin
   where g.job_id = p_job and v.value is null;
   return jsonb_build_object('variables', coalesce((
     select jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'value', v.value, 'is_hcl', v.is_hcl, 'path',
-      v.path, 'is_enforced', v.is_enforced) order by v.kind, v.name)
+      v.path, 'is_enforced', v.is_enforced, 'key_id', v.key_id) order by v.kind, v.name)
     from private.job_variables as g join public.variables as v on v.id = any (g.variables)
     where g.job_id = p_job), '[]'));
 end;
@@ -8043,8 +8122,8 @@ declare
   v_waits boolean := p_job.approvals_required > 0 or coalesce(p_job.needs_confirmation, false);
 begin
   insert into public.provision_jobs (
-    org_id, type, status, module_id, module_path, group_path, target_worker_id, target_identity_id, payload,
-      pinned_worker_id,
+    org_id, type, status, module_id, module_path, group_path, target_worker_id, target_identity_id,
+      target_connection_id, payload, pinned_worker_id,
       pinned_instance_name,
     labels, priority, max_attempts, approvals_required, approval_deadline_at, plan_job_id, retry_of, rollout_id,
       idempotency_key,
@@ -8052,8 +8131,8 @@ begin
   ) values (
     p_job.org_id, p_job.type, case when v_waits then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status,
       p_job.module_id,
-    p_job.module_path, p_job.group_path, p_job.target_worker_id, p_job.target_identity_id, p_job.payload,
-      p_job.pinned_worker_id,
+    p_job.module_path, p_job.group_path, p_job.target_worker_id, p_job.target_identity_id,
+      p_job.target_connection_id, p_job.payload, p_job.pinned_worker_id,
       p_job.pinned_instance_name,
     coalesce(p_job.labels, '{}'), coalesce(p_job.priority, 100), coalesce(p_job.max_attempts, 3),
       coalesce(p_job.approvals_required, 0),
@@ -8120,6 +8199,10 @@ begin
       'Plan first, then apply that plan. A destroy needs a destroy plan; a check of a held job is none.');
   end if;
   perform private.check_upload_apply(p_plan);
+  perform private.fail('RY409', format('Job %s planned a pull request, and is never applied.',
+    private.job_number(p_plan)),
+    'Merge the pull request: the merged commit is planned, and that plan can be applied.')
+  from public.provision_jobs as j where j.id = p_plan and j.payload #>> '{options,git,pull_request}' is not null;
   if exists (select from public.provision_jobs as j where j.plan_job_id = p_plan
     and j.status not in ('FAILED', 'CANCELLED')) then
     perform private.fail('RY409', format('Plan %s is already being applied, or was.', private.job_number(p_plan)),
@@ -8182,9 +8265,10 @@ create function private.check_job_options(
 ) returns void
 language plpgsql stable set search_path = '' as $$
 begin
-  if p_type is null or p_type in ('DEPLOY_WORKER', 'UPDATE_WORKER', 'REMOVE_WORKER', 'VERIFY_IDENTITY') then
+  if p_type is null or p_type in ('DEPLOY_WORKER', 'UPDATE_WORKER', 'REMOVE_WORKER', 'VERIFY_IDENTITY',
+    'RESOLVE') then
     perform private.fail('RY422', 'This type of job does not act on a module.',
-      'Use the functions for cloud-hosted runners and cloud identities.');
+      'Use the functions for cloud-hosted runners, cloud identities and repositories.');
   end if;
   if p_options is null or p_options = '{}' then
     return;
@@ -8253,6 +8337,9 @@ declare
   v_options pg_catalog.jsonb := coalesce(p_options, '{}') - array['labels', 'priority', 'pinned_worker_id',
     'pinned_instance_name', 'max_attempts', 'idempotency_key', 'approvals_required', 'reason', 'upload_id',
     'variables', 'created_by', 'created_by_label'];
+  -- What a push or a pull request plans is that commit, or that merge, wherever the branch is by then.
+  v_pin pg_catalog.jsonb := jsonb_strip_nulls(jsonb_build_object('commit', p_options #> '{git,commit}', 'merge',
+    p_options #> '{git,merge}'));
   v_groups pg_catalog.jsonb := private.group_chains(p_org, p_modules);
   -- An apply of a plan may have the plan's number.
   v_counter pg_catalog.regclass := case when p_options ->> 'plan_job_id' is null then private.job_counter(p_org) end;
@@ -8286,7 +8373,7 @@ begin
     cross join lateral (select * from public.modules as m where m.id = p.id offset 0) as m
     cross join lateral (select m.id, m.name, m.path, m.group_path, m.engine::pg_catalog.text as engine,
       m.engine_version, m.backend, coalesce(v_sent ->> 'source_kind', m.source_kind::pg_catalog.text) as source_kind,
-      coalesce(v_sent -> 'source', m.source) as source, m.extra_files, m.hooks,
+      coalesce(v_sent -> 'source', m.source) || v_pin as source, m.extra_files, m.hooks,
       private.bound_inputs(m.id) as bindings) as frozen
     cross join lateral (select frozen as module, v_groups -> m.group_path as "group", v_options as options) as payload
     -- A request may ask for more approvals than the module does, never for fewer.
@@ -8810,6 +8897,7 @@ language sql immutable set search_path = '' as $$
   select coalesce(p_plan.plan_summary -> 'has_changes' = 'true', false)
     and not coalesce(p_plan.payload #> '{options,refresh_only}' = 'true', false)
     and p_plan.payload #>> '{options,inspects}' is null
+    and p_plan.payload #>> '{options,git,pull_request}' is null
     -- A state that has just come in is looked at before anything is applied, also where the module applies by itself.
     and not coalesce(p_plan.payload #> '{options,bring_state}' = 'true', false)
     and p_plan.payload #>> '{module,source_kind}' is distinct from 'upload'
@@ -8871,9 +8959,10 @@ declare
   v_has_changes boolean := p_job.plan_summary -> 'has_changes' = 'true';
   v_looks boolean := p_job.type = 'DRIFT' or p_job.type = 'PLAN' and v_options -> 'refresh_only' = 'true';
 begin
-  -- A look beside a held state, at some resources alone or at what a destroy would do says nothing about the module.
-  if v_options ? 'inspects' or v_options -> 'destroy' = 'true' or jsonb_typeof(p_job.plan_summary) is distinct
-    from 'object' then
+  -- A look beside a held state, at a pull request, at some resources alone or at what a destroy would do says nothing
+  -- about the module.
+  if v_options ? 'inspects' or v_options #> '{git,pull_request}' is not null or v_options -> 'destroy' = 'true'
+    or jsonb_typeof(p_job.plan_summary) is distinct from 'object' then
     return;
   end if;
   if v_looks and v_has_changes then
@@ -8915,10 +9004,13 @@ begin
     perform private.follow_plan(v_job);
   elsif v_job.type in ('APPLY', 'DESTROY') then
     perform private.drop_outdated_applies(v_job);
+    perform private.note_applied(v_job);
     if v_job.status = 'SUCCEEDED' then
       perform private.note_applied_inputs(v_job);
       perform private.cascade(v_job);
     end if;
+  elsif v_job.type = 'RESOLVE' then
+    perform private.after_resolve(v_job);
   elsif v_job.module_id is null then
     perform private.after_lifecycle_job(v_job);
   end if;
@@ -9594,6 +9686,26 @@ begin
 end;
 $$;
 
+-- Asks the runner of a job to stop. The caller has locked the job. Asking again may only ask for more: from "after this
+-- step" to "now".
+create function private.request_stop(
+  p_job bigint, p_kind public.cancel_kind, p_actor_kind public.actor_kind, p_actor uuid, p_label text, p_reason text
+) returns public.provision_jobs
+language plpgsql set search_path = '' as $$
+declare
+  v_job public.provision_jobs;
+begin
+  update public.provision_jobs set cancel_kind = greatest(cancel_kind, p_kind),
+    cancel_requested_at = coalesce(cancel_requested_at, now()), cancel_requested_by = p_label
+  where id = p_job returning * into v_job;
+  update private.live_jobs set cancel_kind = v_job.cancel_kind where job_id = p_job;
+  perform private.record_job_event(v_job, 'cancel_requested', null, null, p_actor_kind, p_actor, p_label, p_reason,
+    jsonb_build_object('kind', v_job.cancel_kind));
+  perform private.wake_worker(v_job.worker_id);
+  return v_job;
+end;
+$$;
+
 create function private.cancel_job(
   p_job bigint, p_kind public.cancel_kind default 'GRACEFUL', p_reason text default null
 ) returns jsonb
@@ -9607,17 +9719,8 @@ begin
       private.caller_label(v_job.org_id), p_reason);
     select * into v_job from public.provision_jobs where id = p_job;
   elsif v_job.status in ('CLAIMED', 'PROCESSING') then
-    -- Asking again may only ask for more: from "after this step" to "now".
-    update public.provision_jobs set
-      cancel_kind = greatest(cancel_kind, coalesce(p_kind, 'GRACEFUL')),
-        cancel_requested_at = coalesce(cancel_requested_at, now()),
-      cancel_requested_by = private.caller_label(v_job.org_id)
-    where id = p_job returning * into v_job;
-    update private.live_jobs set cancel_kind = v_job.cancel_kind where job_id = p_job;
-    perform private.record_job_event(v_job, 'cancel_requested', null, null, private.caller_kind(), private.caller_id(),
-      private.caller_label(v_job.org_id), p_reason,
-      jsonb_build_object('kind', v_job.cancel_kind));
-    perform private.wake_worker(v_job.worker_id);
+    v_job := private.request_stop(p_job, coalesce(p_kind, 'GRACEFUL'), private.caller_kind(), private.caller_id(),
+      private.caller_label(v_job.org_id), p_reason);
   elsif v_job.status = 'NEEDS_ATTENTION' then
     perform private.fail('RY409', 'Nothing is running; the job needs a decision.',
       'Resolve it: look with a refresh-only plan, retry it, or mark it as failed.');
@@ -10210,7 +10313,9 @@ begin
     'claims', private.identity_claims(v_job), 'identities', coalesce((
       select jsonb_agg(jsonb_build_object('name', i.name, 'kind', i.kind, 'audience', i.audience,
         'settings', i.settings) order by i.name)
-      from private.effective_identities(v_job.org_id, v_job.module_path) as i), '[]'));
+      from private.effective_identities(v_job.org_id, v_job.module_path) as i
+      -- The code of a pull request is reviewed by nobody yet, and a reading of a repository acts on no module.
+      where v_job.module_id is not null and v_job.payload #> '{options,git,pull_request}' is null), '[]'));
 end;
 $$;
 comment on function private.worker_identities is
@@ -11102,7 +11207,8 @@ declare
   v_job public.provision_jobs;
   -- A task of its own for each update and for each step of the scale; and no rights to act on other runners.
   v_settings pg_catalog.jsonb :=
-    '{"allow_multiple_instances": true, "accepted_job_types": ["PLAN", "APPLY", "DESTROY", "OUTPUT", "DRIFT"]}';
+    '{"allow_multiple_instances": true, "accepted_job_types": ["PLAN", "APPLY", "DESTROY", "OUTPUT", "DRIFT",
+      "RESOLVE"]}';
 begin
   perform private.need('runner.manage', p_org);
   v_settings := v_settings || private.runner_settings(p_options,
@@ -11723,7 +11829,7 @@ create function private.settle_set(p_set uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
   with recursive ended as materialized (
-    select m.module_id, coalesce(format('Because of #%s.', j.number), 'Because of ' || o.path || '.') as words
+    select m.module_id, format('Because of %s.', coalesce('#' || j.number, o.path)) as words
     from private.set_members as m
     left join public.provision_jobs as j on j.id = m.job_id
     left join public.modules as o on o.id = m.module_id
@@ -12011,7 +12117,8 @@ begin
     return private.set_json(v_set);
   end if;
   if exists (select from public.job_sets as s where s.org_id = p_org and s.path = p_path and s.type = p_type
-    and s.schedule_id is null and s.finished_at is null and private.is_set_open(s.id)) then
+    and s.schedule_id is null and s.cause_job_id is null and not s.options ? 'git' and s.finished_at is null
+    and private.is_set_open(s.id)) then
     perform private.fail('RY409', 'Such a set is running here.', 'Wait for it, or cancel the rest of it.');
   end if;
   insert into public.job_sets (org_id, type, path, options, idempotency_key, created_by, created_by_label)
@@ -12039,12 +12146,39 @@ grant execute on function private.start_set to authenticated;
 
 -- ## cancel, retry
 
+-- Cancels a job that waits; asks one that runs to stop. Waits for nobody: what cannot be had at once stays as it is.
+create function private.try_cancel(
+  p_job public.provision_jobs, p_kind public.actor_kind, p_label text, p_reason text
+) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if not private.try_lock_state(p_job.org_id, p_job.module_id) then
+    return;
+  end if;
+  perform from private.live_jobs as q where q.job_id = p_job.id and (q.stage = 'RUNNING') = (p_job.status in ('CLAIMED',
+    'PROCESSING')) for update skip locked;
+  if not found and p_job.status <> 'AWAITING_APPROVAL' then
+    return;
+  end if;
+  perform from public.provision_jobs as j where j.id = p_job.id and j.status = p_job.status
+    for no key update skip locked;
+  if not found then
+    return;
+  end if;
+  if p_job.status in ('CLAIMED', 'PROCESSING') then
+    perform private.request_stop(p_job.id, 'GRACEFUL', p_kind, null, p_label, p_reason);
+  else
+    perform private.end_job(p_job.id, 'CANCELLED', 'cancelled', p_kind, null, p_label, p_reason);
+  end if;
+end;
+$$;
+
 -- Cancels what waits of a set whose rest was cancelled, but no retry that was asked for since. What runs, finishes.
 -- Waits for nobody; returns how many jobs it looked at.
 create function private.cancel_waiting(p_set public.job_sets, p_limit integer) returns integer
 language plpgsql set search_path = '' as $$
 declare
-  v_job pg_catalog.record;
+  v_job public.provision_jobs;
   v_count integer := 0;
 begin
   if not private.try_lock_set(p_set.id) then
@@ -12052,20 +12186,13 @@ begin
   end if;
   update private.set_members set left_out = 'cancelled' where set_id = p_set.id and job_id is null and left_out is null;
   for v_job in
-    select j.id, j.module_id, j.status from private.set_members as m join public.provision_jobs as j on j.id = m.job_id
+    select j.* from private.set_members as m join public.provision_jobs as j on j.id = m.job_id
     where m.set_id = p_set.id and j.status in ('QUEUED', 'AWAITING_APPROVAL')
       and (j.retry_of is null or j.created_at <= p_set.cancelled_at) order by j.module_id limit p_limit
   loop
     v_count := v_count + 1;
     -- What cannot be had at once is left to the sweep; what a runner takes meanwhile, runs.
-    continue when not private.try_lock_state(p_set.org_id, v_job.module_id);
-    perform from private.live_jobs as q where q.job_id = v_job.id and q.stage <> 'RUNNING' for update skip locked;
-    continue when v_job.status = 'QUEUED' and not found;
-    perform from public.provision_jobs as j where j.id = v_job.id
-      and j.status = v_job.status for no key update skip locked;
-    continue when not found;
-    perform private.end_job(v_job.id, 'CANCELLED', 'cancelled', 'user', null, p_set.cancelled_by_label,
-      'The rest of the set was cancelled.');
+    perform private.try_cancel(v_job, 'user', p_set.cancelled_by_label, 'The rest of the set was cancelled.');
   end loop;
   return v_count;
 end;
@@ -12266,10 +12393,16 @@ $$;
 create function private.cascade(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 declare
-  v_modules pg_catalog.uuid[] := private.cascaded_modules(p_job);
+  v_modules pg_catalog.uuid[];
   v_words pg_catalog.text := format('After job %s of %s.', p_job.number, p_job.module_path);
   v_set public.job_sets;
 begin
+  -- Most modules have no such consumer: one look into the index, and nothing is planned for them.
+  if not exists (select from public.module_dependencies as d where d.producer_id = p_job.module_id
+    and d.cascades <> 'off') then
+    return;
+  end if;
+  v_modules := private.cascaded_modules(p_job);
   if v_modules = '{}' then
     return;
   end if;
@@ -12283,6 +12416,993 @@ begin
     v_words), p_job.id, format('cascade of #%s', p_job.number)) returning * into v_set;
   perform private.add_members(v_set, v_modules);
   perform private.place_members(v_set, 200, false, v_set.id);
+end;
+$$;
+
+-- ==================== schemas/git.sql
+
+-- Git: from a push to a plan. An event is a hint: a delivery, or the poll, only queues a RESOLVE job, in which a runner
+-- reads what the repository has now, with its own credentials, and reports for each module a fingerprint of its
+-- folders. What to do is decided here, when that job ends: content that is neither applied nor planned yet is planned
+-- at that commit. So lost, repeated and forged events, force-pushes and squashes all lead to the same plans. Webhook
+-- secrets and API tokens arrive sealed, as those of notifications do.
+
+-- What makes two URLs the same repository: host and path, whichever protocol, user and spelling.
+create function private.repository_key(p_url text) returns text
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_parts pg_catalog.text[] := regexp_match(regexp_replace(trim(p_url), '(\.git)?/*$', ''),
+    '^(?:([a-z]+)://)?(?:[^/@]*@)?([^/:]*)(?::([0-9]+))?[:/]+(.*)$');
+begin
+  return case when coalesce(v_parts[1], 'file') = 'file' and v_parts[2] = '' then '/' || v_parts[4]
+    else lower(v_parts[2] || case when v_parts[1] in ('http', 'https') then coalesce(':' || v_parts[3], '') else '' end
+      || '/' || v_parts[4]) end;
+end;
+$$;
+
+create table public.git_connections (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  provider text not null check (provider in ('github', 'gitlab', 'gitea', 'generic')),
+  url text not null check (length(url) between 1 and 1000),
+  repository text not null check (length(repository) between 1 and 1000),
+  base_url text check (base_url ~ '^https?://[^\s]+$' and length(base_url) <= 500),
+  has_token boolean not null default false,
+  poll_seconds integer not null default 300 check (poll_seconds = 0 or poll_seconds between 60 and 86400),
+  next_poll_at timestamptz,
+  last_delivery_at timestamptz,
+  refused_at timestamptz,
+  resolved_at timestamptz,
+  error text,
+  heads jsonb not null default '{}',
+  work_digest text,
+  created_by uuid,
+  created_by_label text not null,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  removed_at timestamptz
+);
+create unique index git_connections_repository_idx on public.git_connections (org_id, repository)
+  where removed_at is null;
+create index git_connections_org_id_idx on public.git_connections (org_id, created_at);
+create index git_connections_next_poll_at_idx on public.git_connections (next_poll_at)
+  where removed_at is null and poll_seconds > 0;
+alter table public.git_connections enable row level security;
+grant select on public.git_connections to authenticated, service_role;
+create policy "Members see their organisation's repositories" on public.git_connections
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.git_connections is
+  'Repositories whose pushes plan modules. Modules belong to one by the URL of their source.';
+comment on column public.git_connections.url is 'The repository as the member who connected it wrote it.';
+comment on column public.git_connections.repository is 'Host and path: the same for every spelling of the URL.';
+comment on column public.git_connections.base_url is 'Where the provider''s API is; null: nothing is reported there.';
+comment on column public.git_connections.has_token is 'Whether an API token is kept for reports.';
+comment on column public.git_connections.next_poll_at is 'When it is read next without an event.';
+comment on column public.git_connections.last_delivery_at is 'When an event last came.';
+comment on column public.git_connections.poll_seconds is 'How often it is read without an event; 0 is never.';
+comment on column public.git_connections.refused_at is 'When a delivery with a wrong signature last came.';
+comment on column public.git_connections.resolved_at is 'When a runner last read it.';
+comment on column public.git_connections.error is 'Why the last reading failed; null: it did not.';
+comment on column public.git_connections.heads is 'The refs that were read last, each with its commit.';
+comment on column public.git_connections.work_digest is 'What was asked then; with equal heads nothing is new.';
+comment on column public.git_connections.created_by_label is 'Their name at that time.';
+create trigger touch before update on public.git_connections
+  for each row execute function private.touch_updated_at();
+create trigger wake after insert or update on public.git_connections
+  for each row execute function private.wake_for_row();
+
+-- squawk-ignore constraint-missing-not-valid, adding-foreign-key-constraint
+alter table public.provision_jobs add constraint provision_jobs_target_connection_id_fkey
+  foreign key (target_connection_id) references public.git_connections (id);
+-- squawk-ignore require-concurrent-index-creation
+create index provision_jobs_target_connection_id_idx on public.provision_jobs (target_connection_id, id desc)
+  where target_connection_id is not null;
+
+create table private.git_secrets (
+  connection_id uuid primary key references public.git_connections (id) on delete cascade,
+  webhook_secret text not null check (webhook_secret ~ '^s1\.[A-Za-z0-9_-]{40,}$' and length(webhook_secret) <= 8000),
+  token text check (token ~ '^s1\.[A-Za-z0-9_-]{40,}$' and length(token) <= 8000)
+);
+alter table private.git_secrets enable row level security;
+comment on table private.git_secrets is 'Webhook secrets and API tokens, sealed by an edge function with its own key.';
+comment on column private.git_secrets.connection_id is 'Whose they are.';
+comment on column private.git_secrets.webhook_secret is 'What deliveries are signed with; sealed.';
+comment on column private.git_secrets.token is 'What reports are written with; sealed.';
+
+create table public.git_deliveries (
+  id bigint generated always as identity primary key,
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  connection_id uuid not null references public.git_connections (id) on delete cascade,
+  delivery_id text not null check (length(delivery_id) between 1 and 200),
+  event text not null check (length(event) <= 100),
+  action text check (length(action) <= 100),
+  ref text check (length(ref) <= 500),
+  before_commit text check (before_commit ~ '^[0-9a-f]{40,64}$'),
+  after_commit text check (after_commit ~ '^[0-9a-f]{40,64}$'),
+  pull_request integer check (pull_request > 0),
+  sender text check (length(sender) <= 200),
+  body_sha256 text check (body_sha256 ~ '^[0-9a-f]{64}$'),
+  verdict text not null default 'PENDING' check (verdict in ('PENDING', 'PLANNED', 'NOTHING', 'IGNORED', 'FAILED')),
+  reason text check (length(reason) <= 2000),
+  modules jsonb not null default '[]',
+  job_id bigint,
+  set_ids uuid[] not null default '{}',
+  received_at timestamptz not null default now(),
+  decided_at timestamptz,
+  unique (connection_id, delivery_id)
+);
+create index git_deliveries_org_id_idx on public.git_deliveries (org_id, id desc);
+create index git_deliveries_job_id_idx on public.git_deliveries (job_id) where verdict = 'PENDING';
+create index git_deliveries_received_at_idx on public.git_deliveries (received_at);
+alter table public.git_deliveries enable row level security;
+grant select on public.git_deliveries to authenticated, service_role;
+create policy "Members see what events of their repositories led to" on public.git_deliveries
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.git_deliveries is
+  'Events of repositories, once each, what they led to, and why. Kept for 30 days.';
+comment on column public.git_deliveries.connection_id is 'The repository.';
+comment on column public.git_deliveries.delivery_id is 'The provider''s id of it: a repeated one changes nothing.';
+comment on column public.git_deliveries.event is 'push, pull_request and so on; poll: found without an event.';
+comment on column public.git_deliveries.action is 'What happened to the pull request, as its provider calls it.';
+comment on column public.git_deliveries.ref is 'The branch that was pushed to, as refs/heads/…';
+comment on column public.git_deliveries.before_commit is 'The commit before, as the event claims.';
+comment on column public.git_deliveries.after_commit is 'The commit after, as the event claims.';
+comment on column public.git_deliveries.pull_request is 'The number of the pull request.';
+comment on column public.git_deliveries.body_sha256 is 'Digest of the body; the body itself is not kept.';
+comment on column public.git_deliveries.received_at is 'When it came.';
+comment on column public.git_deliveries.decided_at is 'When its verdict was reached.';
+comment on column public.git_deliveries.sender is 'Who caused it, as the provider says.';
+comment on column public.git_deliveries.verdict is
+  'PENDING: a runner reads the repository first · PLANNED · NOTHING: nothing to plan · IGNORED: no such event is '
+  'used · FAILED: the repository could not be read.';
+comment on column public.git_deliveries.modules is 'For each module of the repository {path, verdict, reason}.';
+comment on column public.git_deliveries.job_id is 'The RESOLVE job that decides it.';
+comment on column public.git_deliveries.set_ids is 'The sets of jobs that it led to.';
+create trigger wake after insert or update on public.git_deliveries
+  for each row execute function private.wake_for_row();
+
+create table public.module_git (
+  module_id uuid primary key references public.modules (id) on delete cascade,
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  is_on boolean not null default true,
+  branch text check (branch ~ '^[A-Za-z0-9_.][A-Za-z0-9_./@+-]{0,199}$'),
+  paths text[] not null default '{}' check (cardinality(paths) <= 50),
+  apply text not null default 'after_merge' check (apply in ('after_merge', 'never')),
+  seen_branch text,
+  seen_commit text,
+  seen_fingerprint text,
+  seen_at timestamptz,
+  seen_set_id uuid,
+  watched text[] not null default '{}',
+  applied_commit text,
+  applied_fingerprint text,
+  applied_at timestamptz,
+  updated_at timestamptz not null default now()
+);
+create index module_git_org_id_idx on public.module_git (org_id);
+alter table public.module_git enable row level security;
+grant select on public.module_git to authenticated, service_role;
+create policy "Members see how modules follow their repositories" on public.module_git
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.module_git is 'How a module follows its repository, and which commits of it are known.';
+comment on column public.module_git.is_on is 'Whether pushes plan it.';
+comment on column public.module_git.branch is 'The branch; null: the ref of its source, or the default branch.';
+comment on column public.module_git.paths is 'More paths of the repository whose changes plan it.';
+comment on column public.module_git.apply is
+  'after_merge: a plan of its branch waits to be confirmed, or is applied where the module says so · never: plans '
+  'only.';
+comment on column public.module_git.seen_branch is 'The branch that was read last.';
+comment on column public.module_git.seen_commit is 'The newest commit of the branch that was decided about.';
+comment on column public.module_git.seen_fingerprint is 'Digest of its watched folders at that commit.';
+comment on column public.module_git.seen_set_id is 'The set that plans it; null: it was not planned.';
+comment on column public.module_git.applied_fingerprint is
+  'Digest of its watched folders at that commit; null: not known yet.';
+comment on column public.module_git.seen_at is 'When the repository was last read for it.';
+comment on column public.module_git.applied_at is 'When that apply or destroy ended.';
+comment on column public.module_git.watched is 'The folders that counted then: its own, and its local modules''.';
+comment on column public.module_git.applied_commit is 'The commit of the last apply; null after a destroy.';
+create trigger touch before update on public.module_git for each row execute function private.touch_updated_at();
+create trigger wake after insert or update on public.module_git
+  for each row execute function private.wake_for_row();
+
+-- The modules whose source is this repository, in a fixed order.
+create function private.modules_of_connection(p_connection public.git_connections) returns setof public.modules
+language sql stable set search_path = '' as $$
+  select m.* from public.modules as m
+  where m.org_id = p_connection.org_id and m.deleted_at is null and m.source_kind = 'git'
+    and private.repository_key(m.source ->> 'url') = p_connection.repository
+  order by m.path
+$$;
+
+-- ## asking a runner
+
+-- The RESOLVE job that will read the repository after this moment: one that is queued, or a new one. Null where no
+-- module uses the repository. Routed as the jobs of its first module: that runner fetches the repository anyway.
+create function private.request_resolve(p_connection public.git_connections, p_reason text) returns bigint
+language plpgsql set search_path = '' as $$
+declare
+  v_module public.modules;
+  v_job public.provision_jobs;
+begin
+  perform private.lock_state(p_connection.org_id, p_connection.id);
+  -- A job that nobody has claimed has fetched nothing yet.
+  select j.* into v_job from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id
+  where q.state_key = p_connection.id and q.stage in ('WAITING', 'BACKOFF', 'READY') limit 1;
+  if v_job.id is not null then
+    return v_job.id;
+  end if;
+  select * into v_module from private.modules_of_connection(p_connection) limit 1;
+  if v_module.id is null then
+    return null;
+  end if;
+  v_job.org_id := p_connection.org_id;
+  v_job.type := 'RESOLVE';
+  v_job.target_connection_id := p_connection.id;
+  v_job.module_path := v_module.path;
+  v_job.group_path := v_module.group_path;
+  v_job.labels := v_module.labels;
+  v_job.pinned_worker_id := v_module.pinned_worker_id;
+  v_job.pinned_instance_name := v_module.runner_instance_name;
+  v_job.approvals_required := 0;
+  -- It takes seconds, and people wait for what follows from it.
+  v_job.priority := 90;
+  v_job.created_by := private.caller_id();
+  v_job.created_by_label := private.caller_label(p_connection.org_id);
+  v_job.payload := jsonb_build_object('git', jsonb_build_object('connection_id', p_connection.id, 'repository',
+    p_connection.repository));
+  return (private.add_job(v_job, p_reason)).id;
+end;
+$$;
+
+-- What a runner has to read: branches, folders and paths of the modules, and the commits that were applied.
+create function private.resolve_work(p_connection public.git_connections) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('url', (array_agg(m.source ->> 'url' order by m.path))[1], 'pull_requests',
+    private.pull_work(p_connection), 'modules', coalesce(jsonb_agg(jsonb_build_object(
+    'id', m.id, 'branch', coalesce(g.branch, m.source ->> 'ref'),
+    'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths), '[]'),
+    'applied_commit', case when g.applied_fingerprint is null then g.applied_commit end) order by m.path)
+    filter (where coalesce(g.is_on, true)), '[]'))
+  from private.modules_of_connection(p_connection) as m left join public.module_git as g on g.module_id = m.id
+$$;
+
+create function private.worker_resolve(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_live private.live_jobs := private.owned_job(private.this_runner(), p_job, p_attempt);
+  v_connection public.git_connections;
+  v_work pg_catalog.jsonb;
+begin
+  select c.* into v_connection from public.provision_jobs as j
+  join public.git_connections as c on c.id = j.target_connection_id and c.removed_at is null
+  where j.id = v_live.job_id and j.type = 'RESOLVE';
+  if v_connection.id is null then
+    perform private.fail('RY404', 'The repository was disconnected.', 'There is nothing to read.');
+  end if;
+  v_work := private.resolve_work(v_connection);
+  return v_work || jsonb_build_object('digest', md5(v_work::pg_catalog.text), 'known_heads',
+    case when v_connection.work_digest = md5(v_work::pg_catalog.text) then v_connection.heads else '{}' end);
+end;
+$$;
+comment on function private.worker_resolve is
+  'What a RESOLVE job reads: the URL, the modules with branch, folder, paths and applied commit, and the heads that '
+  'are known already.';
+grant execute on function private.worker_resolve to worker, executor;
+
+-- ## deciding
+create type private.git_finding as (
+  module_id uuid, path text, branch text, commit text, fingerprint text, apply text, is_planned boolean, reason text
+);
+comment on type private.git_finding is 'What is decided about one module, and why.';
+
+-- Why content that was seen before is not planned again.
+create function private.seen_words(p_git public.module_git) returns text
+language plpgsql stable set search_path = '' as $$
+declare
+  v_job bigint := (select m.job_id from private.set_members as m where m.set_id = p_git.seen_set_id
+    and m.module_id = p_git.module_id);
+begin
+  return format('Same content as %s%s.', left(p_git.seen_commit, 7),
+    case when v_job is not null then ', planned in job ' || v_job else '' end);
+end;
+$$;
+
+-- What a runner found in the branches, judged for each module of the repository.
+create function private.judge_branches(p_connection public.git_connections, p_found jsonb)
+returns setof private.git_finding
+language sql stable set search_path = '' as $$
+  select m.id, m.path, coalesce(f.value ->> 'branch', g.seen_branch, g.branch, m.source ->> 'ref'),
+    f.value ->> 'commit',
+    f.value ->> 'fingerprint', coalesce(g.apply, 'after_merge'),
+    coalesce(g.is_on, true) and f.value ->> 'fingerprint' is not null
+      and (g.seen_fingerprint is not null or g.applied_commit is not null)
+      and f.value ->> 'fingerprint' is distinct from g.seen_fingerprint
+      and f.value ->> 'fingerprint' is distinct from coalesce(f.value ->> 'applied_fingerprint',
+        g.applied_fingerprint),
+    case when not coalesce(g.is_on, true) then 'Pushes do not plan it: it is switched off.'
+      when f.value is null and g.seen_commit is not null then private.seen_words(g)
+      when f.value is null then 'It was added while the repository was read.'
+      when f.value ->> 'problem' is not null then left(f.value ->> 'problem', 500)
+      when f.value ->> 'fingerprint' = g.seen_fingerprint then private.seen_words(g)
+      when f.value ->> 'fingerprint' = coalesce(f.value ->> 'applied_fingerprint', g.applied_fingerprint)
+        then format('Same content as %s, which is applied.', left(g.applied_commit, 7))
+      when g.seen_fingerprint is null and g.applied_commit is null
+        then 'First reading: changes from here on are planned.'
+      else format('Its folders changed at %s.', left(f.value ->> 'commit', 7)) end
+  from private.modules_of_connection(p_connection) as m left join public.module_git as g on g.module_id = m.id
+  left join jsonb_array_elements(case when jsonb_typeof(p_found -> 'modules') = 'array' then p_found -> 'modules'
+    else '[]' end) as f on f.value ->> 'id' = m.id::pg_catalog.text
+$$;
+
+-- Plans modules at a commit as one set; those whose state is in use are placed by the sweep.
+create function private.plan_commit(
+  p_connection public.git_connections, p_modules uuid[], p_git jsonb, p_options jsonb, p_label text
+) returns uuid
+language plpgsql set search_path = '' as $$
+declare
+  v_set public.job_sets;
+begin
+  insert into public.job_sets (org_id, type, path, options, created_by_label)
+  values (p_connection.org_id, 'PLAN', '', jsonb_build_object('priority', 120, 'git', p_git || jsonb_build_object(
+    'connection_id', p_connection.id, 'repository', p_connection.repository)) || p_options,
+    p_label) returning * into v_set;
+  insert into private.set_members (set_id, module_id, org_id)
+  select v_set.id, m, p_connection.org_id from unnest(p_modules) as m;
+  perform private.try_place(v_set, 2000);
+  return v_set.id;
+end;
+$$;
+
+-- Ends what older commits of the branch still wait for; a plan that runs is asked to stop.
+create function private.supersede_plans(p_org uuid, p_modules uuid[], p_pull_request text, p_reason text) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_job public.provision_jobs;
+begin
+  for v_job in
+    select j.* from public.provision_jobs as j
+    where j.org_id = p_org and j.status in ('QUEUED', 'AWAITING_APPROVAL', 'CLAIMED', 'PROCESSING')
+      and j.module_id = any (p_modules) and j.payload #> '{options,git}' is not null
+      and j.payload #>> '{options,git,pull_request}' is not distinct from p_pull_request
+      -- An apply that somebody has approved goes its way.
+      and (j.type = 'PLAN' or j.type = 'APPLY' and j.status = 'AWAITING_APPROVAL' and j.approvals_received = 0)
+    order by j.module_id
+  loop
+    perform private.try_cancel(v_job, 'system', 'git', p_reason);
+  end loop;
+end;
+$$;
+
+-- Plans what is to be planned of the branches, one set for each commit and way to apply; the sets, by branch.
+create function private.plan_branches(
+  p_connection public.git_connections, p_findings private.git_finding[], p_found jsonb
+) returns jsonb
+language plpgsql set search_path = '' as $$
+declare
+  v_group pg_catalog.record;
+  v_sets pg_catalog.jsonb := '{}';
+  v_set pg_catalog.uuid;
+begin
+  for v_group in
+    select f.commit, f.branch, f.apply, array_agg(f.module_id order by f.path) as modules
+    from unnest(p_findings) as f where f.is_planned group by f.commit, f.branch, f.apply order by 2, 3
+  loop
+    v_set := private.plan_commit(p_connection, v_group.modules, jsonb_build_object('commit', v_group.commit, 'branch',
+      v_group.branch) || coalesce(p_found #> array['commits', v_group.commit], '{}'),
+      jsonb_build_object('confirm', v_group.apply = 'after_merge', 'reason', format('%s@%s', v_group.branch,
+        left(v_group.commit, 7)) || coalesce(': ' || left(p_found #>> array['commits', v_group.commit, 'subject'], 300),
+        '')), format('git (%s@%s)', v_group.branch, left(v_group.commit, 7)));
+    v_sets := jsonb_set(v_sets, array[v_group.branch],
+      coalesce(v_sets -> v_group.branch, '[]') || to_jsonb(v_set));
+    update public.module_git set seen_set_id = v_set where module_id = any (v_group.modules);
+  end loop;
+  return v_sets;
+end;
+$$;
+
+-- Writes down what was seen of each module.
+create function private.note_seen(
+  p_connection public.git_connections, p_findings private.git_finding[], p_found jsonb
+) returns void
+language sql set search_path = '' as $$
+  insert into public.module_git as g (module_id, org_id, seen_branch, seen_commit, seen_fingerprint, seen_at,
+    applied_fingerprint, watched)
+  select f.module_id, p_connection.org_id, f.branch, f.commit, f.fingerprint, now(),
+    e.value ->> 'applied_fingerprint', private.text_list(e.value -> 'watched')
+  from unnest(p_findings) as f join jsonb_array_elements(p_found -> 'modules') as e
+    on e.value ->> 'id' = f.module_id::pg_catalog.text
+  where f.fingerprint is not null
+  on conflict (module_id) do update set seen_commit = case when g.seen_fingerprint = excluded.seen_fingerprint
+      then g.seen_commit else excluded.seen_commit end, seen_fingerprint = excluded.seen_fingerprint,
+    seen_set_id = case when g.seen_fingerprint = excluded.seen_fingerprint then g.seen_set_id end,
+    seen_branch = excluded.seen_branch, seen_at = now(), watched = excluded.watched,
+    applied_fingerprint = coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
+$$;
+
+-- Answers the deliveries that waited for this reading: for each module why it was planned or not. What no delivery
+-- announced was found by the poll, and gets a row of its own.
+create function private.answer_deliveries(
+  p_job public.provision_jobs, p_findings private.git_finding[], p_sets jsonb
+) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_branch pg_catalog.text;
+begin
+  for v_branch in select k from jsonb_object_keys(p_sets) as k where not exists (
+    select from public.git_deliveries as d where d.job_id = p_job.id and d.verdict = 'PENDING'
+      and d.pull_request is null and (d.ref is null or d.ref = 'refs/heads/' || k)) loop
+    insert into public.git_deliveries (org_id, connection_id, delivery_id, event, ref, job_id)
+    values (p_job.org_id, p_job.target_connection_id, format('poll:%s:%s', p_job.id, v_branch), 'poll',
+      'refs/heads/' || v_branch, p_job.id) on conflict do nothing;
+  end loop;
+  update public.git_deliveries as d set decided_at = now(),
+    set_ids = array(select e::pg_catalog.uuid from jsonb_array_elements_text(s.sets) as e),
+    verdict = case when s.sets <> '[]' then 'PLANNED' else 'NOTHING' end,
+    reason = case when s.sets <> '[]' then format('Planned %s of %s modules.', s.planned, cardinality(p_findings))
+      when s.own = 0 then format('No module follows %s.', coalesce(substr(d.ref, 12), 'the repository'))
+      else 'Nothing to plan: no module has other content than before.' end,
+    modules = s.modules
+  from public.git_deliveries as o cross join lateral (
+    select coalesce(p_sets -> substr(o.ref, 12), case when o.ref is null then (select jsonb_agg(e) from jsonb_each(
+        p_sets) as b cross join lateral jsonb_array_elements(b.value) as e) end, '[]') as sets,
+      count(*) filter (where f.is_planned and (o.ref is null or o.ref = 'refs/heads/' || f.branch)) as planned,
+      count(*) filter (where o.ref is null or o.ref = 'refs/heads/' || f.branch) as own,
+      coalesce(jsonb_agg(jsonb_build_object('path', f.path, 'verdict', case when not v.is_own then 'OTHER_BRANCH'
+        when f.is_planned then 'PLANNED' else 'NOTHING' end, 'reason', case when v.is_own then f.reason
+        else format('It follows %s; this push was to %s.', f.branch, substr(o.ref, 12)) end) order by f.path), '[]')
+      as modules
+    from unnest(p_findings) as f
+    cross join lateral (select o.ref is null or o.ref = 'refs/heads/' || f.branch as is_own) as v
+  ) as s
+  where d.id = o.id and o.job_id = p_job.id and o.verdict = 'PENDING' and o.pull_request is null;
+end;
+$$;
+
+-- What follows from the end of a RESOLVE job that a runner finished.
+create function private.decide_resolved(p_job public.provision_jobs, p_connection public.git_connections) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_found pg_catalog.jsonb := p_job.result -> 'git';
+  v_findings private.git_finding[] := array(select f from private.judge_branches(p_connection, v_found) as f);
+  v_sets pg_catalog.jsonb := '{}';
+begin
+  if jsonb_typeof(v_found -> 'modules') = 'array' then
+    perform private.supersede_plans(p_connection.org_id, array(select f.module_id from unnest(v_findings) as f
+      join public.module_git as g on g.module_id = f.module_id where f.fingerprint is distinct from g.seen_fingerprint
+        and f.fingerprint is not null), null, 'A newer commit of its branch has other content.');
+    perform private.note_seen(p_connection, v_findings, v_found);
+    v_sets := private.plan_branches(p_connection, v_findings, v_found);
+  end if;
+  update public.git_connections set resolved_at = now(), error = null,
+    heads = case when jsonb_typeof(v_found -> 'heads') = 'object' then v_found -> 'heads' else heads end,
+    work_digest = v_found ->> 'digest'
+  where id = p_connection.id;
+  perform private.answer_deliveries(p_job, v_findings, v_sets);
+  perform private.decide_pulls(p_job, p_connection);
+end;
+$$;
+
+-- What follows from the end of any RESOLVE job. Never a reason for the end of a job to fail.
+create function private.after_resolve(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_connection public.git_connections;
+  v_error pg_catalog.text := p_job.error ->> 'message';
+begin
+  select * into v_connection from public.git_connections where id = p_job.target_connection_id
+    and removed_at is null for update;
+  if p_job.status = 'SUCCEEDED' and v_connection.id is not null then
+    begin
+      perform private.decide_resolved(p_job, v_connection);
+      return;
+    exception
+      when others then
+        raise warning 'decision of job %: %', p_job.id, sqlerrm;
+        v_error := sqlerrm;
+    end;
+  end if;
+  v_error := left(coalesce(v_error, 'The reading was cancelled.'), 1000);
+  update public.git_connections set error = v_error where id = v_connection.id;
+  update public.git_deliveries set verdict = 'FAILED', reason = v_error, decided_at = now()
+  where job_id = p_job.id and verdict = 'PENDING';
+end;
+$$;
+
+-- Notes which commit a module has now, after an apply or a destroy that succeeded.
+create function private.note_applied(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_commit pg_catalog.text := case when p_job.type = 'APPLY'
+    then coalesce(p_job.result ->> 'commit', p_job.payload #>> '{module,source,commit}') end;
+begin
+  if p_job.status = 'SUCCEEDED' and p_job.payload #>> '{module,source_kind}' = 'git' then
+    insert into public.module_git as g (module_id, org_id, applied_commit, applied_at)
+    values (p_job.module_id, p_job.org_id, v_commit, now())
+    on conflict (module_id) do update set applied_commit = v_commit, applied_at = now(), applied_fingerprint =
+      case when g.seen_commit = v_commit then g.seen_fingerprint end;
+  end if;
+end;
+$$;
+
+-- ## deliveries
+create function private.git_connection_secret(p_connection uuid) returns jsonb
+language sql stable security definer set search_path = '' as $$
+  select jsonb_build_object('org_id', c.org_id, 'provider', c.provider, 'webhook_secret', s.webhook_secret)
+  from public.git_connections as c join private.git_secrets as s on s.connection_id = c.id
+  where c.id = p_connection and c.removed_at is null
+$$;
+comment on function private.git_connection_secret is
+  'The provider and the sealed webhook secret of a repository, for the function that receives its deliveries; null '
+  'where there is none.';
+grant execute on function private.git_connection_secret to service_role;
+
+create function private.refuse_git_delivery(p_connection uuid) returns void
+language sql security definer set search_path = '' as $$
+  -- Anybody may send a wrong signature, so it costs one write in ten seconds at most.
+  update public.git_connections set refused_at = now()
+  where id = p_connection and coalesce(refused_at, '-infinity') < now() - interval '10 seconds'
+$$;
+comment on function private.refuse_git_delivery is 'Notes that a delivery with a wrong signature came.';
+grant execute on function private.refuse_git_delivery to service_role;
+
+-- The verdict on a delivery that needs no look at the repository; null where it needs one.
+create function private.early_verdict(p_delivery jsonb) returns text
+language sql immutable set search_path = '' as $$
+  select case when p_delivery ->> 'event' = 'pull_request' then case
+      when p_delivery -> 'pull' is null then 'The event has no pull request that can be read.'
+      when p_delivery #> '{pull,is_fork}' = 'true' then 'It comes from a fork, so nothing is run for it.'
+      when p_delivery #> '{pull,is_open}' <> 'true' then 'The pull request is closed.'
+      when p_delivery #> '{pull,is_draft}' = 'true' then 'It is a draft.' end
+    when p_delivery ->> 'event' is distinct from 'push'
+      then format('Events of the kind "%s" start nothing.', left(p_delivery ->> 'event', 100))
+    when p_delivery ->> 'ref' not like 'refs/heads/%' then 'Only pushes to branches plan modules.'
+    when p_delivery -> 'is_deleted' = 'true' then 'The branch was deleted.' end
+$$;
+
+create function private.receive_git_delivery(p_connection uuid, p_delivery jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_connection public.git_connections;
+  v_row public.git_deliveries;
+  v_reason pg_catalog.text := private.early_verdict(p_delivery);
+begin
+  select * into v_connection from public.git_connections where id = p_connection and removed_at is null;
+  if v_connection.id is null then
+    perform private.fail('RY404', 'There is no such connection.', 'It may have been removed.');
+  end if;
+  -- Before any row: the end of a reading has this lock when it writes the same rows.
+  perform private.lock_state(v_connection.org_id, p_connection);
+  insert into public.git_deliveries (org_id, connection_id, delivery_id, event, action, ref, before_commit,
+    after_commit, pull_request, sender, body_sha256, verdict, reason, decided_at)
+  values (v_connection.org_id, p_connection, p_delivery ->> 'delivery_id', left(p_delivery ->> 'event', 100),
+    left(p_delivery ->> 'action', 100), p_delivery ->> 'ref', p_delivery ->> 'before', p_delivery ->> 'after',
+    (p_delivery #>> '{pull,number}')::integer, left(p_delivery ->> 'sender', 200), p_delivery ->> 'body_sha256',
+    case when v_reason is null then 'PENDING' else 'IGNORED' end, v_reason, case when v_reason is not null then now()
+      end)
+  on conflict (connection_id, delivery_id) do nothing returning * into v_row;
+  if v_row.id is null then
+    select * into v_row from public.git_deliveries where connection_id = p_connection
+      and delivery_id = p_delivery ->> 'delivery_id';
+    return jsonb_build_object('is_new', false, 'verdict', v_row.verdict, 'reason', v_row.reason);
+  end if;
+  update public.git_connections set last_delivery_at = now() where id = p_connection;
+  if p_delivery -> 'pull' is not null and p_delivery #> '{pull,is_fork}' = 'false' then
+    perform private.note_pull_request(v_connection, p_delivery);
+  end if;
+  if v_reason is null then
+    update public.git_deliveries as d set job_id = r.job, verdict = case when r.job is null then 'NOTHING'
+      else 'PENDING' end, reason = case when r.job is null then 'No module uses this repository.' end
+    from (select private.request_resolve(v_connection, coalesce('Pull request ' || v_row.pull_request,
+      'A push to ' || substr(v_row.ref, 12), 'An event')) as job) as r
+    where d.id = v_row.id returning d.* into v_row;
+  end if;
+  return jsonb_build_object('is_new', true, 'verdict', v_row.verdict, 'reason', v_row.reason);
+exception
+  when check_violation or invalid_text_representation or not_null_violation or numeric_value_out_of_range then
+    perform private.fail('RY422', 'The delivery has a field that is not valid.', sqlerrm);
+end;
+$$;
+comment on function private.receive_git_delivery is
+  'Writes down a delivery whose signature was checked, and queues the job that reads the repository. A repeated one '
+  'changes nothing and gets the first verdict.';
+grant execute on function private.receive_git_delivery to service_role;
+
+-- Queues the reading of repositories whose poll is due.
+create function private.sweep_git() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_connection public.git_connections;
+  v_count integer := 0;
+begin
+  for v_connection in select * from public.git_connections as c where c.removed_at is null and c.poll_seconds > 0
+    and c.next_poll_at <= now() order by c.next_poll_at limit 200 for update skip locked loop
+    update public.git_connections set next_poll_at = now() + make_interval(secs => poll_seconds)
+    where id = v_connection.id;
+    begin
+      -- While one waits for a runner, another poll adds nothing; and the sweep waits for nobody.
+      if private.try_lock_state(v_connection.org_id, v_connection.id)
+        and not exists (select from private.live_jobs as q where q.state_key = v_connection.id) then
+        v_count := v_count + (private.request_resolve(v_connection, 'Poll') is not null)::integer;
+      end if;
+    exception
+      when others then raise warning 'poll of %: %', v_connection.id, sqlerrm;
+    end;
+  end loop;
+  return v_count;
+end;
+$$;
+
+-- ## what people do
+
+-- A connection as pages and commands show it, with its modules.
+create function private.connection_json(p_connection public.git_connections) returns jsonb
+language sql stable set search_path = '' as $$
+  select to_jsonb(p_connection) - array['heads', 'work_digest'] || jsonb_build_object('modules', coalesce(jsonb_agg(
+    jsonb_build_object('id', m.id, 'path', m.path, 'is_on', coalesce(g.is_on, true), 'branch', coalesce(g.branch,
+      m.source ->> 'ref'), 'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths),
+      '[]'), 'apply', coalesce(g.apply, 'after_merge'), 'watched', coalesce(to_jsonb(g.watched), '[]'),
+      'seen_commit', g.seen_commit, 'seen_at', g.seen_at, 'applied_commit', g.applied_commit, 'applied_at',
+      g.applied_at) order by m.path) filter (where m.id is not null), '[]'))
+  from (select) as one left join private.modules_of_connection(p_connection) as m on true
+  left join public.module_git as g on g.module_id = m.id
+$$;
+
+-- A connection that the caller may use so, locked as the end of a reading locks it: first its state, then its row.
+create function private.my_connection(p_connection uuid, p_verb text) returns public.git_connections
+language plpgsql set search_path = '' as $$
+declare
+  v_connection public.git_connections;
+begin
+  perform private.lock_state(c.org_id, c.id) from public.git_connections as c where c.id = p_connection
+    and c.org_id in (select private.my_org_ids());
+  select * into v_connection from public.git_connections where id = p_connection and removed_at is null
+    and org_id in (select private.my_org_ids()) for update;
+  if v_connection.id is null then
+    perform private.fail('RY404', 'There is no such connection.', 'It may have been removed.');
+  end if;
+  perform private.need(p_verb, v_connection.org_id);
+  return v_connection;
+end;
+$$;
+
+-- Writes a connection with the fields changed that a specification names.
+create function private.save_connection(p_connection public.git_connections, p_spec jsonb)
+returns public.git_connections
+language plpgsql set search_path = '' as $$
+declare
+  v_new public.git_connections;
+begin
+  perform private.refuse_unknown_keys(p_spec, array['provider', 'url', 'base_url', 'webhook_secret', 'token',
+    'poll_seconds']);
+  v_new := jsonb_populate_record(p_connection, coalesce(p_spec, '{}') - array['webhook_secret', 'token']);
+  perform private.check_source('git', jsonb_build_object('url', v_new.url));
+  insert into public.git_connections as c (id, org_id, provider, url, repository, base_url, has_token, poll_seconds,
+    next_poll_at, created_by, created_by_label)
+  values (coalesce(p_connection.id, gen_random_uuid()), v_new.org_id, v_new.provider, trim(v_new.url),
+    private.repository_key(v_new.url), v_new.base_url, case when p_spec ? 'token'
+      then p_spec ->> 'token' is not null else coalesce(p_connection.has_token, false) end, v_new.poll_seconds, now(),
+    private.caller_id(), private.caller_label(v_new.org_id))
+  on conflict (id) do update set provider = excluded.provider, url = excluded.url, repository = excluded.repository,
+    base_url = excluded.base_url, has_token = excluded.has_token, poll_seconds = excluded.poll_seconds,
+    next_poll_at = now() returning * into v_new;
+  insert into private.git_secrets as s (connection_id, webhook_secret, token) values (v_new.id, coalesce(
+    p_spec ->> 'webhook_secret', (select o.webhook_secret from private.git_secrets as o
+      where o.connection_id = v_new.id)), p_spec ->> 'token')
+  on conflict (connection_id) do update set webhook_secret = excluded.webhook_secret,
+    token = case when p_spec ? 'token' then excluded.token else s.token end;
+  return v_new;
+exception
+  when unique_violation then
+    perform private.fail('RY409', 'This repository is connected already.', 'Change that connection instead.');
+  when check_violation or not_null_violation or invalid_text_representation then
+    perform private.fail('RY422', 'The connection is not valid.', 'It needs provider (github, gitlab, gitea, '
+      'generic), url and a webhook secret that the project''s function notify has sealed; base_url is http(s), '
+      'poll_seconds 0 or 60 to 86400.');
+end;
+$$;
+
+create function private.connect_repository(p_org uuid, p_spec jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_new public.git_connections;
+begin
+  perform private.need('git.manage', p_org);
+  if (select count(*) from public.git_connections as c where c.org_id = p_org and c.removed_at is null) >= 1000 then
+    perform private.fail('RY429', 'An organisation has at most 1,000 repositories.', 'Disconnect some first.');
+  end if;
+  v_new.org_id := p_org;
+  v_new.poll_seconds := 300;
+  v_new := private.save_connection(v_new, p_spec);
+  perform private.audit(p_org, 'git.connected', 'git_connection', v_new.id::pg_catalog.text, v_new.repository);
+  return private.connection_json(v_new);
+end;
+$$;
+comment on function private.connect_repository is
+  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds}; secret and token come sealed '
+  'by the function notify. Admins.';
+grant execute on function private.connect_repository to authenticated;
+
+create function private.update_git_connection(p_connection uuid, p_spec jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_old public.git_connections := private.my_connection(p_connection, 'git.manage');
+  v_new public.git_connections := private.save_connection(v_old, p_spec);
+begin
+  perform private.audit(v_new.org_id, 'git.updated', 'git_connection', p_connection::pg_catalog.text,
+    v_new.repository, jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_new))));
+  return private.connection_json(v_new);
+end;
+$$;
+comment on function private.update_git_connection is
+  'Changes the fields of a connection that are named; a new webhook secret counts at once. Admins.';
+grant execute on function private.update_git_connection to authenticated;
+
+create function private.disconnect_repository(p_connection uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_connection public.git_connections := private.my_connection(p_connection, 'git.manage');
+begin
+  update public.git_connections set removed_at = now(), has_token = false where id = p_connection;
+  delete from private.git_secrets where connection_id = p_connection;
+  perform private.audit(v_connection.org_id, 'git.disconnected', 'git_connection', p_connection::pg_catalog.text,
+    v_connection.repository);
+  return private.connection_json(v_connection);
+end;
+$$;
+comment on function private.disconnect_repository is
+  'Removes a connection with its secrets: its deliveries are refused from now on. Modules and jobs stay. Admins.';
+grant execute on function private.disconnect_repository to authenticated;
+
+create function private.poll_repository(p_connection uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_connection public.git_connections := private.my_connection(p_connection, 'git.poll');
+  v_job bigint := private.request_resolve(v_connection, 'Poll requested');
+begin
+  if v_job is null then
+    perform private.fail('RY409', 'No module uses this repository.',
+      'Create a module whose git source has its URL first.');
+  end if;
+  return (select to_jsonb(j) from public.provision_jobs as j where j.id = v_job);
+end;
+$$;
+comment on function private.poll_repository is
+  'Queues the job that reads a repository, or finds the one that is queued. Operators.';
+grant execute on function private.poll_repository to authenticated;
+
+create function private.list_git_connections(p_org uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('git.read', p_org);
+  return (select coalesce(jsonb_agg(private.connection_json(c) order by c.repository), '[]')
+    from public.git_connections as c where c.org_id = p_org and c.removed_at is null);
+end;
+$$;
+comment on function private.list_git_connections is
+  'Repositories with their state and their modules: branch, watched paths, the commits seen and applied. Members.';
+grant execute on function private.list_git_connections to authenticated;
+
+create function private.list_git_deliveries(
+  p_org uuid, p_connection uuid default null, p_before bigint default null, p_limit integer default 50
+) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('git.read', p_org);
+  if coalesce(p_limit, 0) not between 1 and 200 then
+    perform private.fail('RY422', 'A page has 1 to 200 deliveries of a repository.', 'Send a limit in that range.');
+  end if;
+  return (select coalesce(jsonb_agg(to_jsonb(d) || jsonb_build_object('repository', c.repository) order by d.id desc),
+    '[]') from (
+      select * from public.git_deliveries as d where d.org_id = p_org and (p_connection is null
+        or d.connection_id = p_connection) and d.id < coalesce(p_before, 9223372036854775807)
+      order by d.id desc limit p_limit) as d
+    join public.git_connections as c on c.id = d.connection_id);
+end;
+$$;
+comment on function private.list_git_deliveries is
+  'Events of repositories, newest first, what they led to, and why for each module. Members.';
+grant execute on function private.list_git_deliveries to authenticated;
+
+create function private.set_module_git(p_module uuid, p_spec jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'module.write');
+  v_old public.module_git;
+  v_new public.module_git;
+begin
+  perform private.refuse_unknown_keys(p_spec, array['is_on', 'branch', 'paths', 'apply']);
+  insert into public.module_git (module_id, org_id) values (p_module, v_module.org_id) on conflict do nothing;
+  select * into v_old from public.module_git where module_id = p_module for update;
+  v_new := jsonb_populate_record(v_old, p_spec);
+  perform private.fail('RY422', format('"%s" is not a path inside of a repository.', left(p, 100)),
+    'Write it from the root of the repository, such as modules/network.')
+  from unnest(v_new.paths) as p where p is null or p !~ '^[^/\s].*$' or length(p) > 400 or p ~ '(^|/)\.\.?(/|$)';
+  -- With other paths or another branch, what was seen compares with nothing.
+  update public.module_git as g set is_on = v_new.is_on, branch = v_new.branch, paths = v_new.paths,
+    apply = v_new.apply, seen_fingerprint = case when s.is_same then g.seen_fingerprint end,
+    applied_fingerprint = case when s.is_same then g.applied_fingerprint end
+  from (select (v_new.paths = v_old.paths and v_new.branch is not distinct from v_old.branch) as is_same) as s
+  where module_id = p_module returning g.* into v_new;
+  perform private.audit(v_module.org_id, 'module.git', 'module', p_module::pg_catalog.text, v_module.path,
+    jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_new))));
+  return to_jsonb(v_new);
+exception
+  when check_violation or not_null_violation or invalid_text_representation or invalid_parameter_value
+    or array_subscript_error then
+    perform private.fail('RY422', 'A setting is not valid.',
+      'is_on is true or false, branch a name, paths a list of at most 50, apply after_merge or never.');
+end;
+$$;
+comment on function private.set_module_git is
+  'Changes how a module follows its repository {is_on, branch, paths, apply}. Operators.';
+grant execute on function private.set_module_git to authenticated;
+
+-- ==================== schemas/pull_requests.sql
+
+-- Pull requests: what a module would be if the request were merged now. The runner that reads the repository merges
+-- head and base itself, and a module whose folders differ from the base is planned from that merge. Such a plan is
+-- never applied, gets no identity, and ends when a newer one of the same pull request takes its place. Nothing is run
+-- for forks: a plan runs code.
+
+create table public.pull_requests (
+  connection_id uuid not null references public.git_connections (id) on delete cascade,
+  number integer not null check (number > 0),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  title text not null default '' check (length(title) <= 500),
+  sender text check (length(sender) <= 200),
+  base text not null check (length(base) between 1 and 200),
+  head_commit text not null check (head_commit ~ '^[0-9a-f]{40,64}$'),
+  is_open boolean not null default true,
+  problem text check (length(problem) <= 1000),
+  planned jsonb not null default '{}',
+  updated_at timestamptz not null default now(),
+  primary key (connection_id, number)
+);
+create index pull_requests_org_id_idx on public.pull_requests (org_id, updated_at desc);
+alter table public.pull_requests enable row level security;
+grant select on public.pull_requests to authenticated, service_role;
+create policy "Members see pull requests of their repositories" on public.pull_requests
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.pull_requests is 'Pull requests that were announced and are no forks.';
+comment on column public.pull_requests.connection_id is 'The repository.';
+comment on column public.pull_requests.number is 'Its number at the provider.';
+comment on column public.pull_requests.sender is 'Who last changed it, as the provider says.';
+comment on column public.pull_requests.base is 'The branch that it would be merged into.';
+comment on column public.pull_requests.head_commit is 'Its newest commit that was announced or read.';
+comment on column public.pull_requests.title is 'Its title at the provider.';
+comment on column public.pull_requests.is_open is 'Whether it is planned: open, and no draft.';
+comment on column public.pull_requests.problem is 'Why it cannot be planned, such as a conflict; null: it can.';
+comment on column public.pull_requests.planned is 'The fingerprint of each module that was planned for it.';
+create trigger touch before update on public.pull_requests for each row execute function private.touch_updated_at();
+create trigger wake after insert or update on public.pull_requests
+  for each row execute function private.wake_for_row();
+
+-- Notes a pull request as it was announced; ends the plans of one that is closed.
+create function private.note_pull_request(p_connection public.git_connections, p_delivery jsonb) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_pull pg_catalog.jsonb := p_delivery -> 'pull';
+  v_number integer := v_pull ->> 'number';
+  v_is_open boolean := v_pull -> 'is_open' = 'true' and v_pull -> 'is_draft' <> 'true';
+begin
+  insert into public.pull_requests as r (connection_id, number, org_id, title, sender, base, head_commit, is_open)
+  values (p_connection.id, v_number, p_connection.org_id, left(coalesce(v_pull ->> 'title', ''), 500),
+    left(p_delivery ->> 'sender', 200), v_pull ->> 'base', v_pull ->> 'head_commit', v_is_open)
+  on conflict (connection_id, number) do update set title = excluded.title, sender = excluded.sender,
+    base = excluded.base, head_commit = excluded.head_commit, is_open = excluded.is_open,
+    planned = case when excluded.is_open then r.planned else '{}' end;
+  if not v_is_open then
+    perform private.supersede_plans(p_connection.org_id, array(select m.id
+      from private.modules_of_connection(p_connection) as m), v_number::pg_catalog.text,
+      'The pull request was closed.');
+  end if;
+end;
+$$;
+
+-- The pull requests that a runner merges.
+create function private.pull_work(p_connection public.git_connections) returns jsonb
+language sql stable set search_path = '' as $$
+  select coalesce(jsonb_agg(jsonb_build_object('number', r.number, 'base', r.base, 'ref', format(
+    case when p_connection.provider = 'gitlab' then 'refs/merge-requests/%s/head' else 'refs/pull/%s/head' end,
+    r.number)) order by r.number), '[]')
+  from public.pull_requests as r where r.connection_id = p_connection.id and r.is_open
+$$;
+
+-- What a runner found out about a pull request, judged for each module of the repository.
+create function private.judge_pull(
+  p_connection public.git_connections, p_pull public.pull_requests, p_found jsonb
+) returns setof private.git_finding
+language sql stable set search_path = '' as $$
+  select m.id, m.path, p_pull.base, p_pull.head_commit, f.value ->> 'fingerprint', 'never',
+    f.value ->> 'fingerprint' <> f.value ->> 'base_fingerprint'
+      and f.value ->> 'fingerprint' is distinct from p_pull.planned ->> m.id::pg_catalog.text,
+    case when p_found ->> 'problem' is not null then left(p_found ->> 'problem', 500)
+      when f.value is null then format('It does not follow %s, has no folder there, or is switched off.', p_pull.base)
+      when f.value ->> 'fingerprint' = f.value ->> 'base_fingerprint' then 'Nothing under its folders changes.'
+      when f.value ->> 'fingerprint' = p_pull.planned ->> m.id::pg_catalog.text
+        then 'The same content was planned for this pull request.'
+      else 'Its folders change.' end
+  from private.modules_of_connection(p_connection) as m
+  left join jsonb_array_elements(case when jsonb_typeof(p_found -> 'modules') = 'array' then p_found -> 'modules'
+    else '[]' end) as f on f.value ->> 'id' = m.id::pg_catalog.text
+$$;
+
+-- Plans the merge of a pull request, in place of older plans of it; the set, or null where nothing is to be planned.
+create function private.plan_pull(
+  p_connection public.git_connections, p_pull public.pull_requests, p_findings private.git_finding[], p_found jsonb
+) returns uuid
+language plpgsql set search_path = '' as $$
+declare
+  v_modules pg_catalog.uuid[] := array(select f.module_id from unnest(p_findings) as f where f.is_planned
+    order by f.path);
+  v_number pg_catalog.text := p_pull.number;
+begin
+  -- Also of modules that it changes no more.
+  perform private.supersede_plans(p_connection.org_id, array(select f.module_id from unnest(p_findings) as f
+    where f.fingerprint is distinct from p_pull.planned ->> f.module_id::pg_catalog.text), v_number,
+    'The pull request has other content now.');
+  update public.pull_requests set problem = left(p_found ->> 'problem', 1000), head_commit = coalesce(
+    p_found ->> 'head_commit', head_commit), planned = (select coalesce(jsonb_object_agg(f.module_id, f.fingerprint),
+    '{}') from unnest(p_findings) as f where f.is_planned
+      or f.fingerprint = p_pull.planned ->> f.module_id::pg_catalog.text)
+  where connection_id = p_pull.connection_id and number = p_pull.number;
+  if v_modules = '{}' then
+    return null;
+  end if;
+  return private.plan_commit(p_connection, v_modules, jsonb_build_object('pull_request', p_pull.number, 'branch',
+    p_pull.base, 'head_commit', p_found ->> 'head_commit', 'base_commit', p_found ->> 'base_commit', 'title',
+    p_pull.title, 'author', p_pull.sender, 'merge', jsonb_build_object('base', p_found ->> 'base_commit', 'head',
+      p_found ->> 'head_commit', 'ref', p_found ->> 'ref')),
+    jsonb_build_object('reason', format('#%s: %s', p_pull.number, p_pull.title)),
+    format('git (#%s@%s)', p_pull.number, left(p_found ->> 'head_commit', 7)));
+end;
+$$;
+
+-- Answers the deliveries of a pull request; one that no delivery announced was found by the poll.
+create function private.answer_pull(
+  p_job public.provision_jobs, p_pull public.pull_requests, p_findings private.git_finding[], p_set uuid,
+  p_problem text
+) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if p_set is not null and not exists (select from public.git_deliveries as d where d.job_id = p_job.id
+    and d.verdict = 'PENDING' and d.pull_request = p_pull.number) then
+    insert into public.git_deliveries (org_id, connection_id, delivery_id, event, pull_request, job_id)
+    values (p_job.org_id, p_job.target_connection_id, format('poll:%s:#%s', p_job.id, p_pull.number), 'poll',
+      p_pull.number, p_job.id) on conflict do nothing;
+  end if;
+  update public.git_deliveries set decided_at = now(), verdict = case when p_set is null then 'NOTHING'
+      else 'PLANNED' end, set_ids = case when p_set is null then '{}' else array[p_set] end,
+    reason = case when p_problem is not null then left(p_problem, 1000) when p_set is null
+      then 'Nothing to plan: no module would have other content.'
+      else format('Planned %s of %s modules.', (select count(*) from unnest(p_findings) as f where f.is_planned),
+        cardinality(p_findings)) end,
+    modules = (select coalesce(jsonb_agg(jsonb_build_object('path', f.path, 'verdict', case when f.is_planned
+      then 'PLANNED' else 'NOTHING' end, 'reason', f.reason) order by f.path), '[]') from unnest(p_findings) as f)
+  where job_id = p_job.id and verdict = 'PENDING' and pull_request = p_pull.number;
+end;
+$$;
+
+-- What follows for pull requests from a reading of their repository.
+create function private.decide_pulls(p_job public.provision_jobs, p_connection public.git_connections) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_found pg_catalog.jsonb;
+  v_pull public.pull_requests;
+  v_findings private.git_finding[];
+begin
+  for v_found in select e.value from jsonb_array_elements(case when jsonb_typeof(
+    p_job.result #> '{git,pull_requests}') = 'array' then p_job.result #> '{git,pull_requests}' else '[]' end) as e loop
+    select * into v_pull from public.pull_requests where connection_id = p_connection.id and is_open
+      and number = (v_found ->> 'number')::integer for update;
+    continue when v_pull.number is null;
+    v_findings := array(select f from private.judge_pull(p_connection, v_pull, v_found) as f);
+    perform private.answer_pull(p_job, v_pull, v_findings, private.plan_pull(p_connection, v_pull, v_findings, v_found),
+      v_found ->> 'problem');
+  end loop;
+  update public.git_deliveries set verdict = 'NOTHING', decided_at = now(),
+    reason = 'Nothing has changed since the last reading.'
+  where job_id = p_job.id and verdict = 'PENDING' and pull_request is not null;
 end;
 $$;
 
@@ -13898,7 +15018,8 @@ begin
     into v_counts, v_shown;
   end if;
   select coalesce(jsonb_agg(to_jsonb(j) - array['payload', 'result', 'late_report'] || jsonb_build_object(
-    'target_name', (select w.name from public.workers as w where w.id = j.target_worker_id),
+    'target_name', coalesce((select w.name from public.workers as w where w.id = j.target_worker_id),
+      (select c.repository from public.git_connections as c where c.id = j.target_connection_id)),
     'plan', private.plan_in_list(j)) order by s.place), '[]')
   into v_rows
   from unnest(v_shown) with ordinality as s (id, place) join public.provision_jobs as j on j.id = s.id;
@@ -14891,13 +16012,14 @@ language sql stable security definer set search_path = '' as $$
     'swept_seconds_ago', private.swept_seconds_ago(),
     'published', coalesce((select jsonb_agg(t.tablename order by t.tablename) from pg_catalog.pg_publication_tables as t
       where t.pubname = 'supabase_realtime' and t.schemaname = 'public'), '[]'),
+    'extensions', (select jsonb_agg(e.extname order by e.extname) from pg_catalog.pg_extension as e),
     'organizations', (select count(*) from public.organizations),
     'unfinished_jobs', (select count(*) from private.live_jobs),
     'runners_online', (select count(*) from public.workers as w where w.removed_at is null and w.status = 'ONLINE'))
 $$;
 comment on function private.installation_health is
-  'What the database says of itself: connections, the oldest transaction, the last sweep, what is published. Service '
-  'key only.';
+  'What the database says of itself: connections, the oldest transaction, the last sweep, what is published and '
+  'installed. Service key only.';
 grant execute on function private.installation_health to service_role;
 
 -- ==================== schemas/sweep.sql
@@ -15324,6 +16446,7 @@ begin
   delete from public.variables where ended_at < now() - interval '430 days';
   delete from public.job_sets where finished_at < now() - interval '90 days';
   delete from public.deliveries where finished_at < now() - interval '30 days';
+  delete from public.git_deliveries where received_at < now() - interval '30 days';
   -- Stored by a person: the text is among the versions of the state.
   update private.kept_states set body = '' where stored_at < now() - interval '90 days' and body <> '';
   -- The oldest have the lowest numbers.
@@ -15375,7 +16498,7 @@ end;
 $$;
 
 -- Deletes jobs that ended 400 days ago, with their events, a thousand at a time. One that has a state which nobody has
--- decided about stays.
+-- decided about stays. Readings of repositories are deleted after a day: polls are many, and their deliveries stay.
 create function private.delete_old_jobs() returns integer
 language plpgsql set search_path = '' as $$
 declare
@@ -15387,7 +16510,9 @@ declare
         select from private.kept_states as s
         where s.job_id = k.id and s.stored_at is null and s.discarded_at is null)
       order by k.finished_at limit 1000
-    ) as j limit 1000);
+    ) as j limit 1000) || array(
+    select j.id from public.provision_jobs as j where j.target_connection_id is not null
+      and j.finished_at < now() - interval '1 day' limit 1000);
 begin
   delete from public.job_events as e where e.job_id = any (v_jobs);
   delete from public.provision_jobs as j where j.id = any (v_jobs);
@@ -15427,6 +16552,7 @@ begin
     when 'ended' then to_jsonb(private.sweep_sessions())
     when 'removed' then to_jsonb(private.sweep_removals())
     when 'scheduled' then to_jsonb(private.sweep_schedules())
+    when 'polled' then to_jsonb(private.sweep_git())
     when 'placed' then to_jsonb(private.sweep_sets())
     when 'rollouts' then to_jsonb(private.sweep_update_policies())
     when 'woken' then to_jsonb(private.wake_notifier())
@@ -15465,7 +16591,7 @@ begin
   end loop;
   v_is_whole := not v_done ? 'failed';
   -- Housekeeping that fails is tried again in five minutes.
-  foreach v_part in array array['scheduled', 'placed', 'rollouts', 'woken']
+  foreach v_part in array array['scheduled', 'polled', 'placed', 'rollouts', 'woken']
     || case when private.is_due('housekeeping', interval '5 minutes') then array['removed_rows', 'dropped_log_days',
       'deleted_log_chunks', 'slimmed_jobs', 'deleted_jobs', 'deleted_organizations', 'rolled_hours',
       'forgotten_instances', 'removed_modules', 'forgotten_lanes'] else '{}' end loop
@@ -15684,6 +16810,17 @@ comment on function public.comment_on_job is
   'Says something about a job to everybody who looks at it. Members.';
 grant execute on function public.comment_on_job to authenticated;
 
+create function public.connect_repository(p_org uuid, p_spec jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.connect_repository(p_org, p_spec);
+end
+$$;
+comment on function public.connect_repository is
+  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds}; secret and token '
+  'come sealed by the function notify. Admins.';
+grant execute on function public.connect_repository to authenticated;
+
 create function public.create_cloud_identity(p_org uuid, p_spec jsonb) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -15749,6 +16886,17 @@ comment on function public.create_schedule is
   'Creates a schedule {path, type, cron, zone, is_on, reason}: DRIFT, PLAN, APPLY or DESTROY by the clock. '
   'Operators; admins to destroy.';
 grant execute on function public.create_schedule to authenticated;
+
+create function public.create_sealing_key(p_org uuid, p_public_key text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.create_sealing_key(p_org, p_public_key);
+end
+$$;
+comment on function public.create_sealing_key is
+  'Makes a public key the one that secrets of the organisation are sealed to from now on. Runners that have '
+  'its private half get the label of the answer. Admins.';
+grant execute on function public.create_sealing_key to authenticated;
 
 create function public.create_service_account(p_org uuid, p_spec jsonb, p_secret_hash text default
   null::text, p_secret_hint text default null::text) returns jsonb
@@ -15846,6 +16994,17 @@ comment on function public.discard_kept_state is
   'Decides that a state that was not stored is not needed; its text is removed, that it was there stays. '
   'Admins.';
 grant execute on function public.discard_kept_state to authenticated;
+
+create function public.disconnect_repository(p_connection uuid) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.disconnect_repository(p_connection);
+end
+$$;
+comment on function public.disconnect_repository is
+  'Removes a connection with its secrets: its deliveries are refused from now on. Modules and jobs stay. '
+  'Admins.';
+grant execute on function public.disconnect_repository to authenticated;
 
 create function public.drain_worker(p_worker uuid, p_reason text default null::text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -15970,6 +17129,17 @@ comment on function public.force_unlock_state is
   'Releases a state lock that no running job holds; the lock''s id is the proof of having looked. Admins.';
 grant execute on function public.force_unlock_state to authenticated;
 
+create function public.git_connection_secret(p_connection uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.git_connection_secret(p_connection);
+end
+$$;
+comment on function public.git_connection_secret is
+  'The provider and the sealed webhook secret of a repository, for the function that receives its '
+  'deliveries; null where there is none.';
+grant execute on function public.git_connection_secret to service_role;
+
 create function public.grant_outputs(p_module uuid, p_reader uuid) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -15987,8 +17157,8 @@ begin
 end
 $$;
 comment on function public.installation_health is
-  'What the database says of itself: connections, the oldest transaction, the last sweep, what is '
-  'published. Service key only.';
+  'What the database says of itself: connections, the oldest transaction, the last sweep, what is published '
+  'and installed. Service key only.';
 grant execute on function public.installation_health to service_role;
 
 create function public.installation_metrics() returns jsonb
@@ -16102,6 +17272,28 @@ comment on function public.list_events is
   'and runner, among the newest 50,000 of each kind; filters {kind: job or runner, event, worker_id, job (a '
   'number), since, until}. Members.';
 grant execute on function public.list_events to authenticated;
+
+create function public.list_git_connections(p_org uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_git_connections(p_org);
+end
+$$;
+comment on function public.list_git_connections is
+  'Repositories with their state and their modules: branch, watched paths, the commits seen and applied. '
+  'Members.';
+grant execute on function public.list_git_connections to authenticated;
+
+create function public.list_git_deliveries(p_org uuid, p_connection uuid default null::uuid, p_before
+  bigint default null::bigint, p_limit integer default 50) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_git_deliveries(p_org, p_connection, p_before, p_limit);
+end
+$$;
+comment on function public.list_git_deliveries is
+  'Events of repositories, newest first, what they led to, and why for each module. Members.';
+grant execute on function public.list_git_deliveries to authenticated;
 
 create function public.list_job_variables(p_job bigint) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -16329,6 +17521,16 @@ comment on function public.plan_changes is
   'all; sensitive values are masked. Members.';
 grant execute on function public.plan_changes to authenticated;
 
+create function public.poll_repository(p_connection uuid) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.poll_repository(p_connection);
+end
+$$;
+comment on function public.poll_repository is
+  'Queues the job that reads a repository, or finds the one that is queued. Operators.';
+grant execute on function public.poll_repository to authenticated;
+
 create function public.preview_identities(p_module uuid, p_type public.job_type default
   'PLAN'::public.job_type) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -16393,6 +17595,17 @@ comment on function public.rate_limit is
   'Counts an attempt; true while there are at most so many in the window. Edge functions only.';
 grant execute on function public.rate_limit to service_role;
 
+create function public.receive_git_delivery(p_connection uuid, p_delivery jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.receive_git_delivery(p_connection, p_delivery);
+end
+$$;
+comment on function public.receive_git_delivery is
+  'Writes down a delivery whose signature was checked, and queues the job that reads the repository. A '
+  'repeated one changes nothing and gets the first verdict.';
+grant execute on function public.receive_git_delivery to service_role;
+
 create function public.redeliver(p_delivery bigint) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -16402,6 +17615,16 @@ $$;
 comment on function public.redeliver is
   'Sends a message again, now, with the same event id. Admins.';
 grant execute on function public.redeliver to authenticated;
+
+create function public.refuse_git_delivery(p_connection uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.refuse_git_delivery(p_connection);
+end
+$$;
+comment on function public.refuse_git_delivery is
+  'Notes that a delivery with a wrong signature came.';
+grant execute on function public.refuse_git_delivery to service_role;
 
 create function public.register_worker(p_org uuid, p_name text, p_token_hash text, p_token_hint text,
   p_options jsonb default '{}'::jsonb) returns jsonb
@@ -16757,6 +17980,16 @@ comment on function public.set_member_role is
   'Changes a member''s role. Admins; only owners make or unmake owners.';
 grant execute on function public.set_member_role to authenticated;
 
+create function public.set_module_git(p_module uuid, p_spec jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.set_module_git(p_module, p_spec);
+end
+$$;
+comment on function public.set_module_git is
+  'Changes how a module follows its repository {is_on, branch, paths, apply}. Operators.';
+grant execute on function public.set_module_git to authenticated;
+
 create function public.set_notifier_url(p_url text default null::text) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -16826,9 +18059,10 @@ begin
 end
 $$;
 comment on function public.set_variables is
-  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, '
-  'is_enforced}]. A key that has this value already keeps its version. Each row of the answer has a warning '
-  'where the value may be a secret. Operators; admins for the organisation and for enforced ones.';
+  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced, '
+  'key_id}]; with key_id, the value is sealed to that key. A variable that has this value already keeps its '
+  'version. Each row of the answer has a warning where the value may be a secret. Operators; admins for the '
+  'organisation and for enforced ones.';
 grant execute on function public.set_variables to authenticated;
 
 create function public.set_worker_disabled(p_worker uuid, p_disabled boolean) returns jsonb
@@ -16968,6 +18202,16 @@ $$;
 comment on function public.update_cloud_identity is
   'Changes the fields of a cloud identity that are named. Admins.';
 grant execute on function public.update_cloud_identity to authenticated;
+
+create function public.update_git_connection(p_connection uuid, p_spec jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.update_git_connection(p_connection, p_spec);
+end
+$$;
+comment on function public.update_git_connection is
+  'Changes the fields of a connection that are named; a new webhook secret counts at once. Admins.';
+grant execute on function public.update_git_connection to authenticated;
 
 create function public.update_module(p_module uuid, p_spec jsonb) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -17289,6 +18533,17 @@ comment on function public.worker_report is
   'A runner reports what it is doing. APPLY and DESTROY must be reported before they begin. Answers how to '
   'cancel, if asked.';
 grant execute on function public.worker_report to executor, worker;
+
+create function public.worker_resolve(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.worker_resolve(p_job, p_attempt);
+end
+$$;
+comment on function public.worker_resolve is
+  'What a RESOLVE job reads: the URL, the modules with branch, folder, paths and applied commit, and the '
+  'heads that are known already.';
+grant execute on function public.worker_resolve to executor, worker;
 
 create function public.worker_return_job(p_job bigint, p_attempt integer, p_reason text default
   null::text, p_code text default null::text) returns jsonb

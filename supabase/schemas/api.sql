@@ -116,6 +116,17 @@ comment on function public.comment_on_job is
   'Says something about a job to everybody who looks at it. Members.';
 grant execute on function public.comment_on_job to authenticated;
 
+create function public.connect_repository(p_org uuid, p_spec jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.connect_repository(p_org, p_spec);
+end
+$$;
+comment on function public.connect_repository is
+  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds}; secret and token '
+  'come sealed by the function notify. Admins.';
+grant execute on function public.connect_repository to authenticated;
+
 create function public.create_cloud_identity(p_org uuid, p_spec jsonb) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -181,6 +192,17 @@ comment on function public.create_schedule is
   'Creates a schedule {path, type, cron, zone, is_on, reason}: DRIFT, PLAN, APPLY or DESTROY by the clock. '
   'Operators; admins to destroy.';
 grant execute on function public.create_schedule to authenticated;
+
+create function public.create_sealing_key(p_org uuid, p_public_key text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.create_sealing_key(p_org, p_public_key);
+end
+$$;
+comment on function public.create_sealing_key is
+  'Makes a public key the one that secrets of the organisation are sealed to from now on. Runners that have '
+  'its private half get the label of the answer. Admins.';
+grant execute on function public.create_sealing_key to authenticated;
 
 create function public.create_service_account(p_org uuid, p_spec jsonb, p_secret_hash text default
   null::text, p_secret_hint text default null::text) returns jsonb
@@ -278,6 +300,17 @@ comment on function public.discard_kept_state is
   'Decides that a state that was not stored is not needed; its text is removed, that it was there stays. '
   'Admins.';
 grant execute on function public.discard_kept_state to authenticated;
+
+create function public.disconnect_repository(p_connection uuid) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.disconnect_repository(p_connection);
+end
+$$;
+comment on function public.disconnect_repository is
+  'Removes a connection with its secrets: its deliveries are refused from now on. Modules and jobs stay. '
+  'Admins.';
+grant execute on function public.disconnect_repository to authenticated;
 
 create function public.drain_worker(p_worker uuid, p_reason text default null::text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -402,6 +435,17 @@ comment on function public.force_unlock_state is
   'Releases a state lock that no running job holds; the lock''s id is the proof of having looked. Admins.';
 grant execute on function public.force_unlock_state to authenticated;
 
+create function public.git_connection_secret(p_connection uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.git_connection_secret(p_connection);
+end
+$$;
+comment on function public.git_connection_secret is
+  'The provider and the sealed webhook secret of a repository, for the function that receives its '
+  'deliveries; null where there is none.';
+grant execute on function public.git_connection_secret to service_role;
+
 create function public.grant_outputs(p_module uuid, p_reader uuid) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -419,8 +463,8 @@ begin
 end
 $$;
 comment on function public.installation_health is
-  'What the database says of itself: connections, the oldest transaction, the last sweep, what is '
-  'published. Service key only.';
+  'What the database says of itself: connections, the oldest transaction, the last sweep, what is published '
+  'and installed. Service key only.';
 grant execute on function public.installation_health to service_role;
 
 create function public.installation_metrics() returns jsonb
@@ -534,6 +578,28 @@ comment on function public.list_events is
   'and runner, among the newest 50,000 of each kind; filters {kind: job or runner, event, worker_id, job (a '
   'number), since, until}. Members.';
 grant execute on function public.list_events to authenticated;
+
+create function public.list_git_connections(p_org uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_git_connections(p_org);
+end
+$$;
+comment on function public.list_git_connections is
+  'Repositories with their state and their modules: branch, watched paths, the commits seen and applied. '
+  'Members.';
+grant execute on function public.list_git_connections to authenticated;
+
+create function public.list_git_deliveries(p_org uuid, p_connection uuid default null::uuid, p_before
+  bigint default null::bigint, p_limit integer default 50) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_git_deliveries(p_org, p_connection, p_before, p_limit);
+end
+$$;
+comment on function public.list_git_deliveries is
+  'Events of repositories, newest first, what they led to, and why for each module. Members.';
+grant execute on function public.list_git_deliveries to authenticated;
 
 create function public.list_job_variables(p_job bigint) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -761,6 +827,16 @@ comment on function public.plan_changes is
   'all; sensitive values are masked. Members.';
 grant execute on function public.plan_changes to authenticated;
 
+create function public.poll_repository(p_connection uuid) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.poll_repository(p_connection);
+end
+$$;
+comment on function public.poll_repository is
+  'Queues the job that reads a repository, or finds the one that is queued. Operators.';
+grant execute on function public.poll_repository to authenticated;
+
 create function public.preview_identities(p_module uuid, p_type public.job_type default
   'PLAN'::public.job_type) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -825,6 +901,17 @@ comment on function public.rate_limit is
   'Counts an attempt; true while there are at most so many in the window. Edge functions only.';
 grant execute on function public.rate_limit to service_role;
 
+create function public.receive_git_delivery(p_connection uuid, p_delivery jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.receive_git_delivery(p_connection, p_delivery);
+end
+$$;
+comment on function public.receive_git_delivery is
+  'Writes down a delivery whose signature was checked, and queues the job that reads the repository. A '
+  'repeated one changes nothing and gets the first verdict.';
+grant execute on function public.receive_git_delivery to service_role;
+
 create function public.redeliver(p_delivery bigint) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -834,6 +921,16 @@ $$;
 comment on function public.redeliver is
   'Sends a message again, now, with the same event id. Admins.';
 grant execute on function public.redeliver to authenticated;
+
+create function public.refuse_git_delivery(p_connection uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.refuse_git_delivery(p_connection);
+end
+$$;
+comment on function public.refuse_git_delivery is
+  'Notes that a delivery with a wrong signature came.';
+grant execute on function public.refuse_git_delivery to service_role;
 
 create function public.register_worker(p_org uuid, p_name text, p_token_hash text, p_token_hint text,
   p_options jsonb default '{}'::jsonb) returns jsonb
@@ -1189,6 +1286,16 @@ comment on function public.set_member_role is
   'Changes a member''s role. Admins; only owners make or unmake owners.';
 grant execute on function public.set_member_role to authenticated;
 
+create function public.set_module_git(p_module uuid, p_spec jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.set_module_git(p_module, p_spec);
+end
+$$;
+comment on function public.set_module_git is
+  'Changes how a module follows its repository {is_on, branch, paths, apply}. Operators.';
+grant execute on function public.set_module_git to authenticated;
+
 create function public.set_notifier_url(p_url text default null::text) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -1258,9 +1365,10 @@ begin
 end
 $$;
 comment on function public.set_variables is
-  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, '
-  'is_enforced}]. A key that has this value already keeps its version. Each row of the answer has a warning '
-  'where the value may be a secret. Operators; admins for the organisation and for enforced ones.';
+  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced, '
+  'key_id}]; with key_id, the value is sealed to that key. A variable that has this value already keeps its '
+  'version. Each row of the answer has a warning where the value may be a secret. Operators; admins for the '
+  'organisation and for enforced ones.';
 grant execute on function public.set_variables to authenticated;
 
 create function public.set_worker_disabled(p_worker uuid, p_disabled boolean) returns jsonb
@@ -1400,6 +1508,16 @@ $$;
 comment on function public.update_cloud_identity is
   'Changes the fields of a cloud identity that are named. Admins.';
 grant execute on function public.update_cloud_identity to authenticated;
+
+create function public.update_git_connection(p_connection uuid, p_spec jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.update_git_connection(p_connection, p_spec);
+end
+$$;
+comment on function public.update_git_connection is
+  'Changes the fields of a connection that are named; a new webhook secret counts at once. Admins.';
+grant execute on function public.update_git_connection to authenticated;
 
 create function public.update_module(p_module uuid, p_spec jsonb) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -1721,6 +1839,17 @@ comment on function public.worker_report is
   'A runner reports what it is doing. APPLY and DESTROY must be reported before they begin. Answers how to '
   'cancel, if asked.';
 grant execute on function public.worker_report to executor, worker;
+
+create function public.worker_resolve(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.worker_resolve(p_job, p_attempt);
+end
+$$;
+comment on function public.worker_resolve is
+  'What a RESOLVE job reads: the URL, the modules with branch, folder, paths and applied commit, and the '
+  'heads that are known already.';
+grant execute on function public.worker_resolve to executor, worker;
 
 create function public.worker_return_job(p_job bigint, p_attempt integer, p_reason text default
   null::text, p_code text default null::text) returns jsonb

@@ -156,6 +156,26 @@ begin
 end;
 $$;
 
+-- Asks the runner of a job to stop. The caller has locked the job. Asking again may only ask for more: from "after this
+-- step" to "now".
+create function private.request_stop(
+  p_job bigint, p_kind public.cancel_kind, p_actor_kind public.actor_kind, p_actor uuid, p_label text, p_reason text
+) returns public.provision_jobs
+language plpgsql set search_path = '' as $$
+declare
+  v_job public.provision_jobs;
+begin
+  update public.provision_jobs set cancel_kind = greatest(cancel_kind, p_kind),
+    cancel_requested_at = coalesce(cancel_requested_at, now()), cancel_requested_by = p_label
+  where id = p_job returning * into v_job;
+  update private.live_jobs set cancel_kind = v_job.cancel_kind where job_id = p_job;
+  perform private.record_job_event(v_job, 'cancel_requested', null, null, p_actor_kind, p_actor, p_label, p_reason,
+    jsonb_build_object('kind', v_job.cancel_kind));
+  perform private.wake_worker(v_job.worker_id);
+  return v_job;
+end;
+$$;
+
 create function private.cancel_job(
   p_job bigint, p_kind public.cancel_kind default 'GRACEFUL', p_reason text default null
 ) returns jsonb
@@ -169,17 +189,8 @@ begin
       private.caller_label(v_job.org_id), p_reason);
     select * into v_job from public.provision_jobs where id = p_job;
   elsif v_job.status in ('CLAIMED', 'PROCESSING') then
-    -- Asking again may only ask for more: from "after this step" to "now".
-    update public.provision_jobs set
-      cancel_kind = greatest(cancel_kind, coalesce(p_kind, 'GRACEFUL')),
-        cancel_requested_at = coalesce(cancel_requested_at, now()),
-      cancel_requested_by = private.caller_label(v_job.org_id)
-    where id = p_job returning * into v_job;
-    update private.live_jobs set cancel_kind = v_job.cancel_kind where job_id = p_job;
-    perform private.record_job_event(v_job, 'cancel_requested', null, null, private.caller_kind(), private.caller_id(),
-      private.caller_label(v_job.org_id), p_reason,
-      jsonb_build_object('kind', v_job.cancel_kind));
-    perform private.wake_worker(v_job.worker_id);
+    v_job := private.request_stop(p_job, coalesce(p_kind, 'GRACEFUL'), private.caller_kind(), private.caller_id(),
+      private.caller_label(v_job.org_id), p_reason);
   elsif v_job.status = 'NEEDS_ATTENTION' then
     perform private.fail('RY409', 'Nothing is running; the job needs a decision.',
       'Resolve it: look with a refresh-only plan, retry it, or mark it as failed.');

@@ -138,8 +138,8 @@ declare
   v_waits boolean := p_job.approvals_required > 0 or coalesce(p_job.needs_confirmation, false);
 begin
   insert into public.provision_jobs (
-    org_id, type, status, module_id, module_path, group_path, target_worker_id, target_identity_id, payload,
-      pinned_worker_id,
+    org_id, type, status, module_id, module_path, group_path, target_worker_id, target_identity_id,
+      target_connection_id, payload, pinned_worker_id,
       pinned_instance_name,
     labels, priority, max_attempts, approvals_required, approval_deadline_at, plan_job_id, retry_of, rollout_id,
       idempotency_key,
@@ -147,8 +147,8 @@ begin
   ) values (
     p_job.org_id, p_job.type, case when v_waits then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status,
       p_job.module_id,
-    p_job.module_path, p_job.group_path, p_job.target_worker_id, p_job.target_identity_id, p_job.payload,
-      p_job.pinned_worker_id,
+    p_job.module_path, p_job.group_path, p_job.target_worker_id, p_job.target_identity_id,
+      p_job.target_connection_id, p_job.payload, p_job.pinned_worker_id,
       p_job.pinned_instance_name,
     coalesce(p_job.labels, '{}'), coalesce(p_job.priority, 100), coalesce(p_job.max_attempts, 3),
       coalesce(p_job.approvals_required, 0),
@@ -215,6 +215,10 @@ begin
       'Plan first, then apply that plan. A destroy needs a destroy plan; a check of a held job is none.');
   end if;
   perform private.check_upload_apply(p_plan);
+  perform private.fail('RY409', format('Job %s planned a pull request, and is never applied.',
+    private.job_number(p_plan)),
+    'Merge the pull request: the merged commit is planned, and that plan can be applied.')
+  from public.provision_jobs as j where j.id = p_plan and j.payload #>> '{options,git,pull_request}' is not null;
   if exists (select from public.provision_jobs as j where j.plan_job_id = p_plan
     and j.status not in ('FAILED', 'CANCELLED')) then
     perform private.fail('RY409', format('Plan %s is already being applied, or was.', private.job_number(p_plan)),
@@ -277,9 +281,10 @@ create function private.check_job_options(
 ) returns void
 language plpgsql stable set search_path = '' as $$
 begin
-  if p_type is null or p_type in ('DEPLOY_WORKER', 'UPDATE_WORKER', 'REMOVE_WORKER', 'VERIFY_IDENTITY') then
+  if p_type is null or p_type in ('DEPLOY_WORKER', 'UPDATE_WORKER', 'REMOVE_WORKER', 'VERIFY_IDENTITY',
+    'RESOLVE') then
     perform private.fail('RY422', 'This type of job does not act on a module.',
-      'Use the functions for cloud-hosted runners and cloud identities.');
+      'Use the functions for cloud-hosted runners, cloud identities and repositories.');
   end if;
   if p_options is null or p_options = '{}' then
     return;
@@ -348,6 +353,9 @@ declare
   v_options pg_catalog.jsonb := coalesce(p_options, '{}') - array['labels', 'priority', 'pinned_worker_id',
     'pinned_instance_name', 'max_attempts', 'idempotency_key', 'approvals_required', 'reason', 'upload_id',
     'variables', 'created_by', 'created_by_label'];
+  -- What a push or a pull request plans is that commit, or that merge, wherever the branch is by then.
+  v_pin pg_catalog.jsonb := jsonb_strip_nulls(jsonb_build_object('commit', p_options #> '{git,commit}', 'merge',
+    p_options #> '{git,merge}'));
   v_groups pg_catalog.jsonb := private.group_chains(p_org, p_modules);
   -- An apply of a plan may have the plan's number.
   v_counter pg_catalog.regclass := case when p_options ->> 'plan_job_id' is null then private.job_counter(p_org) end;
@@ -381,7 +389,7 @@ begin
     cross join lateral (select * from public.modules as m where m.id = p.id offset 0) as m
     cross join lateral (select m.id, m.name, m.path, m.group_path, m.engine::pg_catalog.text as engine,
       m.engine_version, m.backend, coalesce(v_sent ->> 'source_kind', m.source_kind::pg_catalog.text) as source_kind,
-      coalesce(v_sent -> 'source', m.source) as source, m.extra_files, m.hooks,
+      coalesce(v_sent -> 'source', m.source) || v_pin as source, m.extra_files, m.hooks,
       private.bound_inputs(m.id) as bindings) as frozen
     cross join lateral (select frozen as module, v_groups -> m.group_path as "group", v_options as options) as payload
     -- A request may ask for more approvals than the module does, never for fewer.

@@ -213,7 +213,9 @@ begin
     'claims', private.identity_claims(v_job), 'identities', coalesce((
       select jsonb_agg(jsonb_build_object('name', i.name, 'kind', i.kind, 'audience', i.audience,
         'settings', i.settings) order by i.name)
-      from private.effective_identities(v_job.org_id, v_job.module_path) as i), '[]'));
+      from private.effective_identities(v_job.org_id, v_job.module_path) as i
+      -- The code of a pull request is reviewed by nobody yet, and a reading of a repository acts on no module.
+      where v_job.module_id is not null and v_job.payload #> '{options,git,pull_request}' is null), '[]'));
 end;
 $$;
 comment on function private.worker_identities is

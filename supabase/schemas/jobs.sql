@@ -29,6 +29,7 @@ create table public.provision_jobs (
   group_path text,
   target_worker_id uuid references public.workers (id),
   target_identity_id uuid references public.cloud_identities (id),
+  target_connection_id uuid,
   payload jsonb not null default '{}',
   pinned_worker_id uuid references public.workers (id),
   pinned_instance_name text,
@@ -74,7 +75,8 @@ create table public.provision_jobs (
   slimmed_at timestamptz,
   updated_at timestamptz not null default now(),
   constraint provision_jobs_module_fkey foreign key (org_id, module_id) references public.modules (org_id, id),
-  constraint provision_jobs_one_target check (num_nonnulls(module_id, target_worker_id, target_identity_id) = 1)
+  constraint provision_jobs_one_target check (num_nonnulls(module_id, target_worker_id, target_identity_id,
+    target_connection_id) = 1)
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
   -- Counts by status come from an index alone only where vacuum has been.
   autovacuum_vacuum_insert_scale_factor = 0.02);
@@ -118,11 +120,13 @@ comment on column public.provision_jobs.id is
 comment on column public.provision_jobs.number is
   'The number of its run in the organisation, from 1; a plan and the apply that follows it have the same.';
 comment on column public.provision_jobs.phase is 'What its current attempt is doing.';
-comment on column public.provision_jobs.module_path is 'That module''s path when it was enqueued.';
+comment on column public.provision_jobs.module_path is
+  'That module''s path when it was enqueued; of a RESOLVE job, the module whose runners may do it.';
 comment on column public.provision_jobs.group_path is 'That module''s group.';
 comment on column public.provision_jobs.target_worker_id is
   'The cloud-hosted runner that it deploys, updates or removes.';
 comment on column public.provision_jobs.target_identity_id is 'The cloud identity that it tries.';
+comment on column public.provision_jobs.target_connection_id is 'The repository that it reads.';
 comment on column public.provision_jobs.payload is
   'Everything the runner needs, frozen when it was enqueued. No secrets.';
 comment on column public.provision_jobs.pinned_worker_id is 'Only this runner may run it.';

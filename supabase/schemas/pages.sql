@@ -138,7 +138,8 @@ begin
     into v_counts, v_shown;
   end if;
   select coalesce(jsonb_agg(to_jsonb(j) - array['payload', 'result', 'late_report'] || jsonb_build_object(
-    'target_name', (select w.name from public.workers as w where w.id = j.target_worker_id),
+    'target_name', coalesce((select w.name from public.workers as w where w.id = j.target_worker_id),
+      (select c.repository from public.git_connections as c where c.id = j.target_connection_id)),
     'plan', private.plan_in_list(j)) order by s.place), '[]')
   into v_rows
   from unnest(v_shown) with ordinality as s (id, place) join public.provision_jobs as j on j.id = s.id;

@@ -13,10 +13,10 @@ comment on type public.worker_status is
 
 create type public.job_type as enum ('PLAN', 'APPLY', 'DESTROY', 'OUTPUT', 'DRIFT', 'DEPLOY_WORKER', 'UPDATE_WORKER',
   'REMOVE_WORKER',
-  'VERIFY_IDENTITY');
+  'VERIFY_IDENTITY', 'RESOLVE');
 comment on type public.job_type is
-  'What a job does. The first five act on a module, the next three on a cloud-hosted runner, the last one tries a '
-  'cloud identity.';
+  'What a job does. The first five act on a module, the next three on a cloud-hosted runner; VERIFY_IDENTITY tries a '
+  'cloud identity, RESOLVE reads the branches of a connected repository.';
 
 create table public.workers (
   id uuid primary key default gen_random_uuid(),

@@ -136,7 +136,7 @@ create function private.settle_set(p_set uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
   with recursive ended as materialized (
-    select m.module_id, coalesce(format('Because of #%s.', j.number), 'Because of ' || o.path || '.') as words
+    select m.module_id, format('Because of %s.', coalesce('#' || j.number, o.path)) as words
     from private.set_members as m
     left join public.provision_jobs as j on j.id = m.job_id
     left join public.modules as o on o.id = m.module_id
@@ -424,7 +424,8 @@ begin
     return private.set_json(v_set);
   end if;
   if exists (select from public.job_sets as s where s.org_id = p_org and s.path = p_path and s.type = p_type
-    and s.schedule_id is null and s.finished_at is null and private.is_set_open(s.id)) then
+    and s.schedule_id is null and s.cause_job_id is null and not s.options ? 'git' and s.finished_at is null
+    and private.is_set_open(s.id)) then
     perform private.fail('RY409', 'Such a set is running here.', 'Wait for it, or cancel the rest of it.');
   end if;
   insert into public.job_sets (org_id, type, path, options, idempotency_key, created_by, created_by_label)
@@ -452,12 +453,39 @@ grant execute on function private.start_set to authenticated;
 
 -- ## cancel, retry
 
+-- Cancels a job that waits; asks one that runs to stop. Waits for nobody: what cannot be had at once stays as it is.
+create function private.try_cancel(
+  p_job public.provision_jobs, p_kind public.actor_kind, p_label text, p_reason text
+) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if not private.try_lock_state(p_job.org_id, p_job.module_id) then
+    return;
+  end if;
+  perform from private.live_jobs as q where q.job_id = p_job.id and (q.stage = 'RUNNING') = (p_job.status in ('CLAIMED',
+    'PROCESSING')) for update skip locked;
+  if not found and p_job.status <> 'AWAITING_APPROVAL' then
+    return;
+  end if;
+  perform from public.provision_jobs as j where j.id = p_job.id and j.status = p_job.status
+    for no key update skip locked;
+  if not found then
+    return;
+  end if;
+  if p_job.status in ('CLAIMED', 'PROCESSING') then
+    perform private.request_stop(p_job.id, 'GRACEFUL', p_kind, null, p_label, p_reason);
+  else
+    perform private.end_job(p_job.id, 'CANCELLED', 'cancelled', p_kind, null, p_label, p_reason);
+  end if;
+end;
+$$;
+
 -- Cancels what waits of a set whose rest was cancelled, but no retry that was asked for since. What runs, finishes.
 -- Waits for nobody; returns how many jobs it looked at.
 create function private.cancel_waiting(p_set public.job_sets, p_limit integer) returns integer
 language plpgsql set search_path = '' as $$
 declare
-  v_job pg_catalog.record;
+  v_job public.provision_jobs;
   v_count integer := 0;
 begin
   if not private.try_lock_set(p_set.id) then
@@ -465,20 +493,13 @@ begin
   end if;
   update private.set_members set left_out = 'cancelled' where set_id = p_set.id and job_id is null and left_out is null;
   for v_job in
-    select j.id, j.module_id, j.status from private.set_members as m join public.provision_jobs as j on j.id = m.job_id
+    select j.* from private.set_members as m join public.provision_jobs as j on j.id = m.job_id
     where m.set_id = p_set.id and j.status in ('QUEUED', 'AWAITING_APPROVAL')
       and (j.retry_of is null or j.created_at <= p_set.cancelled_at) order by j.module_id limit p_limit
   loop
     v_count := v_count + 1;
     -- What cannot be had at once is left to the sweep; what a runner takes meanwhile, runs.
-    continue when not private.try_lock_state(p_set.org_id, v_job.module_id);
-    perform from private.live_jobs as q where q.job_id = v_job.id and q.stage <> 'RUNNING' for update skip locked;
-    continue when v_job.status = 'QUEUED' and not found;
-    perform from public.provision_jobs as j where j.id = v_job.id
-      and j.status = v_job.status for no key update skip locked;
-    continue when not found;
-    perform private.end_job(v_job.id, 'CANCELLED', 'cancelled', 'user', null, p_set.cancelled_by_label,
-      'The rest of the set was cancelled.');
+    perform private.try_cancel(v_job, 'user', p_set.cancelled_by_label, 'The rest of the set was cancelled.');
   end loop;
   return v_count;
 end;

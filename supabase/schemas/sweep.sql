@@ -420,6 +420,7 @@ begin
   delete from public.variables where ended_at < now() - interval '430 days';
   delete from public.job_sets where finished_at < now() - interval '90 days';
   delete from public.deliveries where finished_at < now() - interval '30 days';
+  delete from public.git_deliveries where received_at < now() - interval '30 days';
   -- Stored by a person: the text is among the versions of the state.
   update private.kept_states set body = '' where stored_at < now() - interval '90 days' and body <> '';
   -- The oldest have the lowest numbers.
@@ -471,7 +472,7 @@ end;
 $$;
 
 -- Deletes jobs that ended 400 days ago, with their events, a thousand at a time. One that has a state which nobody has
--- decided about stays.
+-- decided about stays. Readings of repositories are deleted after a day: polls are many, and their deliveries stay.
 create function private.delete_old_jobs() returns integer
 language plpgsql set search_path = '' as $$
 declare
@@ -483,7 +484,9 @@ declare
         select from private.kept_states as s
         where s.job_id = k.id and s.stored_at is null and s.discarded_at is null)
       order by k.finished_at limit 1000
-    ) as j limit 1000);
+    ) as j limit 1000) || array(
+    select j.id from public.provision_jobs as j where j.target_connection_id is not null
+      and j.finished_at < now() - interval '1 day' limit 1000);
 begin
   delete from public.job_events as e where e.job_id = any (v_jobs);
   delete from public.provision_jobs as j where j.id = any (v_jobs);
@@ -523,6 +526,7 @@ begin
     when 'ended' then to_jsonb(private.sweep_sessions())
     when 'removed' then to_jsonb(private.sweep_removals())
     when 'scheduled' then to_jsonb(private.sweep_schedules())
+    when 'polled' then to_jsonb(private.sweep_git())
     when 'placed' then to_jsonb(private.sweep_sets())
     when 'rollouts' then to_jsonb(private.sweep_update_policies())
     when 'woken' then to_jsonb(private.wake_notifier())
@@ -561,7 +565,7 @@ begin
   end loop;
   v_is_whole := not v_done ? 'failed';
   -- Housekeeping that fails is tried again in five minutes.
-  foreach v_part in array array['scheduled', 'placed', 'rollouts', 'woken']
+  foreach v_part in array array['scheduled', 'polled', 'placed', 'rollouts', 'woken']
     || case when private.is_due('housekeeping', interval '5 minutes') then array['removed_rows', 'dropped_log_days',
       'deleted_log_chunks', 'slimmed_jobs', 'deleted_jobs', 'deleted_organizations', 'rolled_hours',
       'forgotten_instances', 'removed_modules', 'forgotten_lanes'] else '{}' end loop

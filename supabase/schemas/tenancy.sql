@@ -190,6 +190,7 @@ from (values
   ('state.read', 'viewer'), ('state.text', 'admin'), ('state.write', 'admin'),
   ('runner.read', 'viewer'), ('runner.operate', 'operator'), ('runner.manage', 'admin'),
   ('schedule.read', 'viewer'), ('schedule.write', 'operator'), ('schedule.destroy', 'admin'),
+  ('git.read', 'viewer'), ('git.poll', 'operator'), ('git.manage', 'admin'),
   ('notification.read', 'viewer'), ('notification.manage', 'admin'),
   ('release.read', 'viewer'), ('release.roll_out', 'admin')
 ) as v (verb, least_role);

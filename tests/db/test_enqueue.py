@@ -94,7 +94,7 @@ def test_a_pin_must_exist(org: Organization, other_org: Organization) -> None:
         org.enqueue("a/b", pinned_worker_id=other_org.worker("r1"))
 
 
-@pytest.mark.parametrize("job_type", ["DEPLOY_WORKER", "UPDATE_WORKER", "REMOVE_WORKER", "VERIFY_IDENTITY"])
+@pytest.mark.parametrize("job_type", ["DEPLOY_WORKER", "UPDATE_WORKER", "REMOVE_WORKER", "VERIFY_IDENTITY", "RESOLVE"])
 def test_runners_own_jobs_do_not_act_on_modules(org: Organization, job_type: str) -> None:
     with refused("RY422", "This type of job does not act on a module."):
         org.enqueue("a/b", job_type)

@@ -14,6 +14,9 @@ from tests.support.database import Database
 SHA_OF_NOTHING = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 SEALED = "s1." + "x" * 60
 RULE = {"channel": "webhook", "events": ["job.failed"], "address": SEALED, "address_hint": "…abcd"}
+REPOSITORY = {"provider": "gitea", "url": "https://git.example.com/a/b", "webhook_secret": SEALED}
+PULL = {"number": 1, "base": "main", "head_commit": "a" * 40, "is_fork": False, "is_draft": True, "is_open": True}
+PULL_REQUEST = {"delivery_id": "1", "event": "pull_request", "pull": PULL}
 RANKS = ["viewer", "operator", "admin", "owner"]
 LEAST_ROLE = {"Members.": "viewer", "Operators": "operator", "Admins": "admin", "Owners.": "owner"}
 
@@ -88,10 +91,14 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
     )["id"]
     rule = org.owner.call("create_notification_rule", p_org=org.id, p_spec=RULE)["id"]
     delivery = org.owner.call("test_notification_rule", p_rule=rule)["id"]
+    connection = org.owner.call("connect_repository", p_org=org.id, p_spec=REPOSITORY)["id"]
+    world.service.call("receive_git_delivery", p_connection=connection, p_delivery=PULL_REQUEST)
+    org.owner.call("set_module_git", p_module=org.modules["a/c"], p_spec={})
     made = org.owner.call("start_set", p_org=org.id, p_type="DRIFT", p_path="a")["id"]
     org.owner.call("set_update_policy", p_org=org.id, p_spec={"mode": "OFF"})
     spec = {"kind": "custom", "name": "registry", "audience": "x"}
     attached = org.owner.call("attach_identity", p_org=org.id, p_path="a", p_spec=spec)["id"]
+    org.owner.call("create_sealing_key", p_org=org.id, p_public_key="B" * 42 + "A=")
     set_here = [{"kind": "input", "name": "size", "value": 1}]
     variable = org.owner.call("set_variables", p_org=org.id, p_path="a", p_variables=set_here)[0]["id"]
     keep = {"p_job": job["id"], "p_attempt": 1, "p_number": 1, "p_body": '{"serial": 3}'}
@@ -115,6 +122,7 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
         "p_schedule": schedule,
         "p_rule": rule,
         "p_delivery": delivery,
+        "p_connection": connection,
         "p_lease": str(uuid.uuid4()),
         "p_set": made,
         "p_token": holder.token_id,
@@ -151,6 +159,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "create_module": {"p_group_path": "a", "p_name": "new"},
     "create_organization": {"p_name": "New", "p_slug": "brand-new"},
     "create_personal_token": {"p_name": "laptop", "p_token_hash": sha256("t"), "p_hint": "abcd"},
+    "create_sealing_key": {"p_public_key": "A" * 43 + "="},
     "create_service_account": {
         "p_spec": {
             "name": "n",
@@ -158,6 +167,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         }
     },
     "decide_device_login": {"p_user_code": "BCDFGHJK", "p_is_confirmed": True},
+    "connect_repository": {"p_spec": {**REPOSITORY, "url": "https://git.example.com/a/c"}},
     "create_notification_rule": {"p_spec": RULE},
     "create_schedule": {"p_spec": {"path": "a", "type": "PLAN", "cron": "0 2 * * *"}},
     "delete_module": {"p_confirm_name": "c"},
@@ -177,6 +187,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "preview_schedule": {"p_cron": "0 2 * * *"},
     "publish_release": {"p_spec": {"version": "3.0.0"}},
     "rate_limit": {"p_key": "x", "p_limit": 1, "p_window_seconds": 1},
+    "receive_git_delivery": {"p_delivery": {"delivery_id": "2", "event": "x"}},
     "register_worker": {"p_name": "new", "p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"},
     "remove_shared_worker": {"p_name": "s"},
     "resolve_attention": {"p_action": "retry"},
@@ -187,6 +198,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "check_worker_credential": {},
     "service_account_for": {"p_client_id": "x"},
     "set_member_role": {"p_role": "operator"},
+    "set_module_git": {"p_spec": {}},
     "set_organization_makers": {"p_who": "OWNERS"},
     "set_shared_runners": {"p_use": "NEVER"},
     "set_shared_worker": {"p_name": "s", "p_action": "drain"},
@@ -203,6 +215,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "unassign_worker": {"p_path": "a"},
     "upload_source": {"p_body_base64": "aGVsbG8=", "p_sha256": sha256("hello")},
     "update_cloud_identity": {"p_spec": {}},
+    "update_git_connection": {"p_spec": {}},
     "update_module": {"p_spec": {}},
     "update_notification_rule": {"p_spec": {"is_on": False}},
     "update_organization": {"p_name": "Other"},

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from worker.api.replies import ClaimedJob
-from worker.enums import LIFECYCLE_TYPES, EngineName, SourceKind, StateHome
+from worker.enums import MODULELESS_TYPES, EngineName, SourceKind, StateHome
 from worker.errors import JobFailed
 
 
@@ -92,7 +92,7 @@ class JobSpec(_Part):
 
 def read_spec(job: ClaimedJob) -> JobSpec:
     """Check a job's payload; what is wrong with it is the job's error, not the runner's."""
-    if job.type in LIFECYCLE_TYPES:
+    if job.type in MODULELESS_TYPES:
         return JobSpec(module=ModuleSpec(source_kind=SourceKind.INLINE))
     try:
         payload = {key: _without_nulls(value) for key, value in job.payload.items() if value is not None}

@@ -43,7 +43,10 @@ def _parts(kind: JobType) -> tuple[LifecycleStep, ...]:
             return UPDATE
         case JobType.REMOVE_WORKER:
             return REMOVE
-        case JobType.PLAN | JobType.APPLY | JobType.DESTROY | JobType.OUTPUT | JobType.DRIFT | JobType.VERIFY_IDENTITY:
+        case (
+            JobType.PLAN | JobType.APPLY | JobType.DESTROY | JobType.OUTPUT | JobType.DRIFT | JobType.VERIFY_IDENTITY
+            | JobType.RESOLVE
+        ):  # fmt: skip
             raise JobFailed(f"{kind} is not a job about a runner.", code="bad_payload")
         case _ as never:
             assert_never(never)

@@ -49,23 +49,41 @@ async def fetch_git(space: Workspace, source: Mapping[str, Any]) -> str:
     """Fetch one ref, check it out, and return the commit."""
     url, ref = str(source.get("url") or ""), str(source.get("commit") or source.get("ref") or "HEAD")
     _check(url, ref)
-    if local := _LOCAL.match(url):
-        space.check_visible(Path(local["path"]))
-        # A link, which would lead git to another place.
-        space.check_visible(Path(local["path"]) / ".git")
-    async with _Git.opened(space, split_source(url)) as git:
-        await git.run("init", "--quiet", ".")
-        await git.run("remote", "add", "origin", url)
-        await git.run("checkout", "--quiet", "--detach", await git.fetch_ref(ref))
+    merge = source.get("merge")
+    async with Git.opened(space, url) as git:
+        fetched = await _fetch_merge(git, merge) if isinstance(merge, dict) else await git.fetch_ref(ref)
+        await git.run("checkout", "--quiet", "--detach", fetched)
         if Path(space.source / ".gitmodules").is_file():
             # Any other way to update than a checkout may be a command.
             await git.run("submodule", "update", "--quiet", "--init", "--recursive", "--checkout", "--depth=1")
         commit = await git.commit()
+    if isinstance(merge, dict):
+        space.say(f"Checked out the merge of {merge['head']} into {merge['base']}")
+        return str(merge["head"])
     space.say(f"Checked out {ref} at {commit}")
     return commit
 
 
-class _Git:
+async def _fetch_merge(git: "Git", merge: Mapping[str, Any]) -> str:
+    """Merge the two commits of a pull request, and return the commit."""
+    base, head = str(merge.get("base")), str(merge.get("head"))
+    if not _COMMIT.match(base) or not _COMMIT.match(head):
+        raise JobFailed("The pull request names no commits.", code="bad_source")
+    await git.run("fetch", "--quiet", "--no-tags", "--filter=blob:none", "origin", base, head)
+    if (tree := await merge_tree(git, base, head)) is None:
+        raise JobFailed("The pull request conflicts with its base.", code="bad_source", hint="Merge the base into it.")
+    who = ("-c", "user.name=Runyard", "-c", "user.email=runyard@localhost")
+    return (await git.read(*who, "commit-tree", tree, "-p", base, "-p", head, "-m", "Merge for a plan")).strip()
+
+
+async def merge_tree(git: "Git", base: str, head: str) -> str | None:
+    """Merge two commits without touching a file, and return the tree; none for a conflict."""
+    printed = (await git.read("merge-tree", "--write-tree", "--no-messages", base, head, ok=(0, 1))).splitlines()
+    # One line is the tree alone; after a conflict its files follow.
+    return printed[0] if len(printed) == 1 else None
+
+
+class Git:
     """Git with a fixed configuration and at most one credential."""
 
     def __init__(self, space: Workspace, settings: Mapping[str, str], descriptors: tuple[int, ...]) -> None:
@@ -75,8 +93,14 @@ class _Git:
 
     @classmethod
     @asynccontextmanager
-    async def opened(cls, space: Workspace, source: SplitResult) -> AsyncIterator["_Git"]:
-        """Put git's own environment in the place of the job's for as long as the block runs."""
+    async def opened(cls, space: Workspace, url: str) -> AsyncIterator["Git"]:
+        """Make an empty repository with this origin; git's own environment replaces the job's while the block runs."""
+        _check(url, "HEAD")
+        if local := _LOCAL.match(url):
+            space.check_visible(Path(local["path"]))
+            # A link, which would lead git to another place.
+            space.check_visible(Path(local["path"]) / ".git")
+        source = split_source(url)
         credential = await find_credential(space, source)
         with ExitStack() as stack:
             helper, first = stack.enter_context(credential_helper(credential, source, space.root))
@@ -85,24 +109,36 @@ class _Git:
             space.env = {**_environment(space, source), "GIT_CONFIG_GLOBAL": config}
             space.work, space.is_fetching = space.source, True
             try:
-                yield cls(space, {**_SETTINGS, **helper}, (*first, *second))
+                git = cls(space, {**_SETTINGS, **helper}, (*first, *second))
+                await git.run("init", "--quiet", ".")
+                await git.run("remote", "add", "origin", url)
+                yield git
             finally:
                 (space.env, space.work), space.is_fetching = before, False
 
     async def run(self, *arguments: str) -> None:
+        """Run git with its output in the log."""
         shown = f"git {' '.join(arguments)}"
         try:
             await self._space.run(["git", *self._guards, *arguments], what=shown, pass_fds=self._descriptors)
         except JobFailed as error:
-            hint = "Check the URL and the ref, and that the runner's own git credentials may read the repository."
-            raise JobFailed(error.message, code="fetch_failed", hint=hint) from error
+            raise _fetch_failed(error) from error
+
+    async def read(self, *arguments: str, ok: tuple[int, ...] = (0,)) -> str:
+        """Run git and return what it prints."""
+        # With the descriptors, or another file of that number would be read as configuration.
+        argv = ["git", *self._guards, *arguments]
+        try:
+            return (await self._space.capture(argv, ok=ok, pass_fds=self._descriptors)).decode(errors="replace")
+        except JobFailed as error:
+            raise _fetch_failed(error) from error
 
     async def commit(self) -> str:
-        # With the descriptors, or another file of that number would be read as configuration.
-        argv = ["git", *self._guards, "rev-parse", "HEAD"]
-        return (await self._space.capture(argv, pass_fds=self._descriptors)).decode().strip()
+        """Return what is checked out."""
+        return (await self.read("rev-parse", "HEAD")).strip()
 
     async def fetch_ref(self, ref: str) -> str:
+        """Fetch a ref or a commit, and return the name by which it is checked out."""
         try:
             await self.run("fetch", "--quiet", "--depth=1", "--no-tags", "origin", ref)
             return "FETCH_HEAD"
@@ -112,6 +148,11 @@ class _Git:
             # Some servers hand out a commit only as part of a branch.
             await self.run("fetch", "--quiet", "origin", "+refs/heads/*:refs/remotes/origin/*")
             return ref
+
+
+def _fetch_failed(error: JobFailed) -> JobFailed:
+    hint = "Check the URL and the ref, and that the runner's own git credentials may read the repository."
+    return JobFailed(error.message, code="fetch_failed", hint=hint)
 
 
 def split_source(url: str) -> SplitResult:

@@ -12,7 +12,8 @@ from worker.errors import JobFailed
 from worker.steps.fetch import fetch
 from worker.steps.hooks import run_hook
 from worker.steps.inputs import write_inputs
-from worker.steps.prepare import prepare
+from worker.steps.prepare import make_folders, prepare
+from worker.steps.resolve import resolve
 
 
 async def _init(space: Workspace) -> None:
@@ -55,6 +56,8 @@ async def _output(space: Workspace) -> None:
 
 
 _PREPARE = Step("prepare", "Prepare", JobPhase.PREPARE, prepare)
+_FOLDERS = Step("prepare", "Prepare", JobPhase.PREPARE, make_folders)
+_RESOLVE = Step("resolve", "Read repository", JobPhase.FETCH, resolve)
 _FETCH = Step("fetch", "Fetch source", JobPhase.FETCH, fetch)
 _INPUTS = Step("inputs", "Write inputs and extra files", JobPhase.INPUTS, write_inputs)
 _SAVE_PLAN = Step("save-plan", "Save plan", JobPhase.PLAN, _save_plan)
@@ -71,6 +74,8 @@ _TASKS: dict[str, Step] = {
 
 def recipe(kind: JobType, spec: JobSpec, *, has_saved_plan: bool) -> list[Step]:
     """List the steps of a job."""
+    if kind is JobType.RESOLVE:
+        return [_FOLDERS, _RESOLVE]
     return [_PREPARE, _FETCH, _INPUTS, *_with_hooks("init", spec), *_work(kind, spec, has_saved_plan=has_saved_plan)]
 
 
@@ -88,7 +93,10 @@ def _work(kind: JobType, spec: JobSpec, *, has_saved_plan: bool) -> Iterator[Ste
             yield from (*planned, *_with_hooks("destroy", spec))
         case JobType.OUTPUT:
             yield from _with_hooks("output", spec)
-        case JobType.DEPLOY_WORKER | JobType.UPDATE_WORKER | JobType.REMOVE_WORKER | JobType.VERIFY_IDENTITY:
+        case (
+            JobType.DEPLOY_WORKER | JobType.UPDATE_WORKER | JobType.REMOVE_WORKER | JobType.VERIFY_IDENTITY
+            | JobType.RESOLVE
+        ):  # fmt: skip
             raise JobFailed(f"{kind} is not a job on a module.", code="bad_payload")
         case _ as never:
             assert_never(never)

@@ -73,7 +73,10 @@ def _has_plan_phase(job: Row) -> bool:
 
 
 def target(job: Row) -> str:
-    """Say what a job acts on: a module's path, a runner's name, or an identity."""
+    """Say what a job acts on: a module's path, a runner's name, an identity, or a repository."""
+    if job.get("type") == "RESOLVE":
+        git = (job.get("payload") or {}).get("git") or {}
+        return str(git.get("repository") or job.get("target_name") or "a repository")
     if job.get("target_identity_id"):
         # Only the job's own page has the payload with the name in it.
         lifecycle = (job.get("payload") or {}).get("lifecycle") or {}

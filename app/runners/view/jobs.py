@@ -21,7 +21,9 @@ class ActiveJob(TypedDict):
 
 
 def target_of(job: Row) -> str:
-    """Say what a job acts on: a module's path, or the runner it deploys, updates or removes, or an identity."""
+    """Say what a job acts on: a module's path, or the runner it deploys, updates or removes, an identity, or a repository."""
+    if job.get("type") == "RESOLVE":
+        return str(job.get("target_name") or "a repository")
     if job.get("module_path"):
         return str(job["module_path"])
     return "a cloud identity" if job.get("target_identity_id") else str(job.get("target_name") or "–")

@@ -69,6 +69,17 @@ def _key(one: rx.Var[KeyView]) -> rx.Component:
     return rx.el.span(rx.el.i(style={"background": one["color"]}), one["words"])
 
 
+def _waits(row: rx.Var[SetView]) -> rx.Component:
+    lines = row["waits"].to(list[str])
+    why = rx.el.details(
+        rx.el.summary("Why modules wait or were left out"),
+        rx.el.ul(rx.foreach(lines, lambda line: rx.el.li(line, class_name="ry-breaks"))),
+        class_name="ry-pb ry-waits",
+        custom_attrs={"data-testid": "set-waits"},
+    )
+    return rx.cond(lines.length() > 0, why, rx.fragment())
+
+
 def _set(row: rx.Var[SetView]) -> rx.Component:
     key = row["id"].to(str)
     bar = rx.el.div(
@@ -109,6 +120,7 @@ def _set(row: rx.Var[SetView]) -> rx.Component:
         ),
         rx.el.div(bar, key_line, class_name="ry-pb", style={"padding_bottom": "12px"}),
         rx.el.ul(rx.foreach(row["failures"].to(list[FailureView]), _failure), class_name="ry-list"),
+        _waits(row),
         rx.cond(row["foot"] != "", rx.el.div(rx.el.span(row["foot"]), changed, class_name="ry-foot"), rx.fragment()),
         class_name="ry-panel",
         aria_label=row["title"].to(str),

@@ -48,10 +48,11 @@ class SetView(TypedDict):
     is_running: bool
     can_retry: bool
     failures: list[FailureView]
+    waits: list[str]
 
 
-def build_view(row: Row) -> SetView:
-    """Read a set's progress."""
+def build_view(row: Row, why: Row | None = None) -> SetView:
+    """Read a set's progress, and why some of its modules have no job."""
     total, done, failed = (int(row.get(name) or 0) for name in ("total", "done", "failed"))
     is_running = row.get("status") == "RUNNING"
     return {
@@ -69,7 +70,19 @@ def build_view(row: Row) -> SetView:
         "is_running": is_running,
         "can_retry": any((one.get("status") or "FAILED") == "FAILED" for one in row.get("failures") or []),
         "failures": [_failure(one) for one in (row.get("failures") or [])[:10]],
+        "waits": _waits(why or {})[:10],
     }
+
+
+def _waits(why: Row) -> list[str]:
+    """Which module waits for which others, and which were left out; one that waits for its turn alone is not named."""
+    waiting = [one for one in why.get("waiting") or [] if one["waits_for"]]
+    lines = [f"{one['module_path']} waits for {', '.join(map(_before, one['waits_for']))}" for one in waiting]
+    return lines + [f"{one['module_path']} is left out. {one['message']}" for one in why.get("left_out") or []]
+
+
+def _before(one: Row) -> str:
+    return f"{one['module_path']} (#{one['job_number']})" if one.get("job_number") else str(one["module_path"])
 
 
 def _key(row: Row, name: str, color: str) -> KeyView:

@@ -43,18 +43,23 @@ export function serveWith(
   };
 }
 
-/** Reads at most MAX_BODY_BYTES of text, so that a caller cannot fill the memory. */
-export async function readText(request: Request): Promise<string> {
+/** Reads at most so many bytes, so that a caller cannot fill the memory. */
+export async function readBytes(request: Request, most: number): Promise<Uint8Array<ArrayBuffer>> {
   const parts: Uint8Array[] = [];
   let size = 0;
   for await (const part of request.body ?? []) {
     size += part.byteLength;
-    if (size > MAX_BODY_BYTES) {
+    if (size > most) {
       throw new Answer(413, { code: "RY422", message: "The request is too large." });
     }
     parts.push(part);
   }
-  return await new Blob(parts as BlobPart[]).text();
+  return new Uint8Array(await new Blob(parts as BlobPart[]).arrayBuffer());
+}
+
+/** Reads at most MAX_BODY_BYTES of text. */
+export async function readText(request: Request): Promise<string> {
+  return new TextDecoder().decode(await readBytes(request, MAX_BODY_BYTES));
 }
 
 /** Reads the body as an object, from JSON or from a form as OAuth clients send it. */

@@ -5,7 +5,7 @@ import { call, limit } from "../_shared/database.ts";
 import { need, publishableKey } from "../_shared/env.ts";
 import { addressOf, Answer, bearerOf, json, parse, readBody, serveWith } from "../_shared/http.ts";
 import type { Message } from "./messages.ts";
-import { seal } from "./sealing.ts";
+import { seal } from "../_shared/sealing.ts";
 import { checkReceiver, send } from "./sending.ts";
 
 const BATCH = 20;

@@ -4,7 +4,7 @@ import { checkAddress, RECEIVER, type Target } from "../_shared/addresses.ts";
 import { publicUrl, read } from "../_shared/env.ts";
 import { sendTo } from "../_shared/outgoing.ts";
 import { mailText, type Message, payloadOf, signatureOf } from "./messages.ts";
-import { open } from "./sealing.ts";
+import { open } from "../_shared/sealing.ts";
 
 export interface Result {
   status: "DELIVERED" | "KEPT" | "FAILED";

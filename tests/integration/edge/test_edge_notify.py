@@ -24,7 +24,7 @@ FAILED: dict[str, Any] = {
     "attempt": 1, "secret": None,
 }  # fmt: skip
 SEND = """
-    import { seal } from "@notify/sealing.ts";
+    import { seal } from "@notify/../_shared/sealing.ts";
     import { send } from "@notify/sending.ts";
     const { message, address } = %s;
     message.address = await seal(message.org, address);

@@ -64,6 +64,6 @@ export async function open(org: string, sealed: string): Promise<string> {
       await crypto.subtle.decrypt(how, await sealingKey(), bytes.slice(NONCE_BYTES)),
     );
   } catch {
-    throw new Error("The address was sealed with another key. Replace it.");
+    throw new Error("It was sealed with another key. Replace it.");
   }
 }

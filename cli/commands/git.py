@@ -1,0 +1,222 @@
+"""`runyard git`: repositories whose pushes plan modules."""
+
+import base64
+import secrets
+import sys
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+
+from cli.command import Here, command, new_app
+from cli.errors import NotFound, Usage
+
+app = new_app("Repositories whose pushes plan modules.")
+Repository = Annotated[
+    str, typer.Argument(metavar="REPOSITORY", help="Its URL, the end of its name such as infra/edge, or its id.")
+]
+Poll = Annotated[
+    int | None, typer.Option("--poll-seconds", help="How often it is read without an event: 60 to 86400, 0 is never.")
+]
+Token = Annotated[bool, typer.Option("--token", help="Read an API token for reports from standard input.")]
+PROVIDERS = ("github", "gitlab", "gitea", "generic")
+KNOWN_HOSTS = {"github.com": "github", "gitlab.com": "gitlab", "codeberg.org": "gitea"}
+NOTIFY = "/functions/v1/notify"
+
+
+@command(app, "connect", calls=("connect_repository",))
+def connect(
+    here: Here,
+    url: Annotated[str, typer.Argument(metavar="URL", help="As modules name it: https://, ssh:// or git@host:path.")],
+    provider: Annotated[
+        str | None, typer.Option("--provider", help="github, gitlab, gitea (also Forgejo) or generic.")
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", help="Where the provider is, if not at the host of the URL.")
+    ] = None,
+    poll_seconds: Poll = None,
+    token: Token = False,
+) -> None:
+    """Plan modules when their branch changes. Prints the webhook's address and secret, once.
+
+    Modules belong to the repository by the URL of their git source; no more is to be set. A runner reads the repository
+    with its own credentials, after each event and every five minutes, so the webhook only makes it quicker.
+
+        runyard git connect https://git.example.com/infra/edge.git --provider gitea
+    """
+    kind = provider or KNOWN_HOSTS.get(urlsplit(url).hostname or "")
+    if kind not in PROVIDERS:
+        raise Usage(
+            f"Nobody can tell which provider {url} has.", f"Add --provider with one of: {', '.join(PROVIDERS)}."
+        )
+    secret = _new_secret(kind)
+    spec = {"provider": kind, "url": url, "base_url": base_url, **_polls(poll_seconds)}
+    spec |= {"webhook_secret": _seal(here, secret)} | ({"token": _seal(here, _read_token())} if token else {})
+    made = here.api.call("connect_repository", org=here.org.id, spec=spec)
+    here.printer.result(made | _webhook(here, made["id"], secret), _connected)
+
+
+@command(app, "set", calls=("update_git_connection",))
+def set_connection(
+    here: Here,
+    repository: Repository,
+    poll_seconds: Poll = None,
+    token: Token = False,
+    new_secret: Annotated[
+        bool, typer.Option("--new-secret", help="Replace the webhook's secret, and print the new one once.")
+    ] = False,
+) -> None:
+    """Change what is named."""
+    found = _find(here, repository)
+    secret = _new_secret(found["provider"]) if new_secret else ""
+    spec: dict[str, Any] = _polls(poll_seconds)
+    spec |= {"token": _seal(here, _read_token())} if token else {}
+    spec |= {"webhook_secret": _seal(here, secret)} if new_secret else {}
+    after = here.api.call("update_git_connection", connection=found["id"], spec=spec)
+    if new_secret:
+        here.printer.result(after | _webhook(here, found["id"], secret), _connected)
+    else:
+        here.printer.result(after, lambda row: f"Changed {row['repository']}")
+
+
+@command(app, "status", calls=("list_git_connections",))
+def status(
+    here: Here,
+    repository: Annotated[str | None, typer.Argument(metavar="REPOSITORY", help="Only this one, by module.")] = None,
+) -> None:
+    """List the repositories; of one, its modules with the commits that were seen and applied."""
+    if repository:
+        columns = ("path", "is_on", "branch", "folder", "watched", "apply", "seen_commit", "applied_commit")
+        modules = [_short(module) for module in _find(here, repository)["modules"]]
+        here.printer.rows(modules, columns, "No module uses this repository.")
+        return
+    rows = here.api.call("list_git_connections", org=here.org.id)
+    heading = ("id", "provider", "repository", "modules", "state", "last_delivery_at", "resolved_at")
+    shown = [row | {"modules": len(row["modules"]), "state": _state(row)} for row in rows]
+    here.printer.rows(shown if not here.printer.as_json else rows, heading, "No repositories.")
+
+
+@command(app, "deliveries", calls=("list_git_deliveries",))
+def deliveries(
+    here: Here,
+    repository: Annotated[str | None, typer.Option("--repository", help="Only of this one.")] = None,
+    explain: Annotated[
+        int | None, typer.Option("--explain", metavar="DELIVERY", help="Why it planned each module, or did not.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", help="How many, at most 200.")] = 50,
+) -> None:
+    """List events, the newest first, with what each led to and why."""
+    which = _find(here, repository)["id"] if repository else None
+    before = explain + 1 if explain else None
+    rows = here.api.call(
+        "list_git_deliveries", org=here.org.id, connection=which, before=before, limit=1 if explain else limit
+    )
+    if explain is None:
+        columns = ("id", "received_at", "event", "repository", "ref", "verdict", "reason")
+        here.printer.rows(rows, columns, "No deliveries.")
+        return
+    if not rows or rows[0]["id"] != explain:
+        raise NotFound(f"There is no delivery {explain}.", "`runyard git deliveries` shows those of the last 30 days.")
+    here.printer.rows(rows[0]["modules"], ("path", "verdict", "reason"), rows[0]["reason"] or "Not decided yet.")
+
+
+@command(app, "poll", calls=("poll_repository",))
+def poll(here: Here, repository: Repository) -> None:
+    """Read a repository now, as an event would."""
+    job = here.api.call("poll_repository", connection=_find(here, repository)["id"])
+    here.printer.result(job, lambda row: f"Job {row['id']}: `runyard jobs show {row['id']}`")
+
+
+@command(app, "follow", calls=("set_module_git",))
+def follow(
+    here: Here,
+    module: Annotated[str, typer.Argument(metavar="MODULE", help="Its path.")],
+    branch: Annotated[
+        str | None, typer.Option("--branch", help='The branch that plans it; "" is the one of its source.')
+    ] = None,
+    paths: Annotated[
+        list[str] | None, typer.Option("--watch", help="One more path of the repository; several times for several.")
+    ] = None,
+    apply: Annotated[
+        str | None, typer.Option("--apply", help="after-merge: plans wait to be confirmed · never: plans only.")
+    ] = None,
+    is_on: Annotated[bool | None, typer.Option("--on/--off", help="Whether pushes plan it.")] = None,
+) -> None:
+    """Change how a module follows its repository."""
+    given = {"paths": paths, "is_on": is_on, "apply": apply.replace("-", "_") if apply else None}
+    spec: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if branch is not None:
+        spec["branch"] = branch or None
+    after = here.api.call("set_module_git", module=here.org.module(module)["id"], spec=spec)
+    here.printer.result(after, lambda row: f"{module} follows {row['branch'] or 'the branch of its source'}")
+
+
+@command(app, "disconnect", calls=("disconnect_repository",))
+def disconnect(
+    here: Here, repository: Repository, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
+) -> None:
+    """Refuse its deliveries and read it no more; modules and jobs stay."""
+    found = _find(here, repository)
+    here.confirm(f"Disconnect {found['repository']}?", yes)
+    gone = here.api.call("disconnect_repository", connection=found["id"])
+    here.printer.result(gone, lambda row: f"Disconnected {row['repository']}; remove the webhook at the provider, too")
+
+
+def _polls(seconds: int | None) -> dict[str, Any]:
+    return {} if seconds is None else {"poll_seconds": seconds}
+
+
+def _new_secret(provider: str) -> str:
+    """Make a secret; Standard Webhooks write theirs in base64 after a mark."""
+    if provider == "generic":
+        return f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"
+    return secrets.token_urlsafe(32)
+
+
+def _read_token() -> str:
+    text = sys.stdin.readline().strip()
+    if not text:
+        raise Usage("There is no token in standard input.", "Pipe it: `… --token < file`.")
+    return text
+
+
+def _seal(here: Here, secret: str) -> str:
+    body = {"org": here.org.id, "channel": "webhook", "secret": secret}
+    return str(here.api.request("POST", NOTIFY, "notify", body)["secret"])
+
+
+def _webhook(here: Here, connection: str, secret: str) -> dict[str, str]:
+    return {"webhook_url": f"{here.api.url}/functions/v1/git/{connection}", "webhook_secret": secret}
+
+
+def _connected(row: dict[str, Any]) -> str:
+    return (
+        f"{row['repository']}: {len(row['modules'])} modules\n"
+        f"Webhook: {row['webhook_url']}\n"
+        f"Secret:  {row['webhook_secret']}\n"
+        "The secret is not shown again. Send pushes and pull requests there as JSON."
+    )
+
+
+def _state(row: dict[str, Any]) -> str:
+    if row["error"]:
+        return f"Cannot be read: {row['error']}"
+    if row["refused_at"] and row["refused_at"] > (row["last_delivery_at"] or ""):
+        return "Signature refused"
+    if not row["resolved_at"]:
+        return "Not read yet"
+    return "Connected" if row["last_delivery_at"] else "Found by poll only"
+
+
+def _short(module: dict[str, Any]) -> dict[str, Any]:
+    return module | {name: (module[name] or "")[:12] or None for name in ("seen_commit", "applied_commit")}
+
+
+def _find(here: Here, text: str) -> dict[str, Any]:
+    rows = here.api.call("list_git_connections", org=here.org.id)
+    exact = [row for row in rows if text in (row["id"], row["url"], row["repository"])]
+    name = text.removesuffix(".git").lower()
+    found = exact or [row for row in rows if row["repository"].endswith(f"/{name}") or row["id"].startswith(text)]
+    if len(found) != 1:
+        raise NotFound(f'"{text}" is no connected repository.', "`runyard git status` shows those that there are.")
+    return dict(found[0])

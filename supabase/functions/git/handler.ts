@@ -1,0 +1,89 @@
+/** Deliveries of git providers: checks the signature, writes the delivery down, answers. The database does the rest. */
+
+import { call, Refusal } from "../_shared/database.ts";
+import { Answer, isStorable, json, readBytes, serveWith } from "../_shared/http.ts";
+import { open } from "../_shared/sealing.ts";
+import { readDelivery } from "./events.ts";
+import { isSigned, type Provider } from "./signatures.ts";
+
+/** A push of thousands of commits stays below it; the poll finds what a larger one announces. */
+const MOST_BYTES = 5 * 1024 * 1024;
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+interface Connection {
+  org_id: string;
+  provider: Provider;
+  webhook_secret: string;
+}
+
+interface Verdict {
+  is_new: boolean;
+  verdict: string;
+  reason: string | null;
+}
+
+async function connectionAt(request: Request): Promise<[string, Connection]> {
+  const id = new URL(request.url).pathname.replace(/^(\/functions\/v1)?\/git\/?/, "");
+  const found = UUID.test(id)
+    ? await call<Connection | null>("git_connection_secret", { p_connection: id })
+    : null;
+  if (found) return [id, found];
+  throw new Answer(404, { code: "RY404", message: "There is no such connection." });
+}
+
+/** Reads the event: JSON, or JSON in a form field, as GitHub sends it when it is set up so. */
+function readEvent(request: Request, bytes: Uint8Array): Record<string, unknown> {
+  const isForm = request.headers.get("content-type")?.startsWith(
+    "application/x-www-form-urlencoded",
+  );
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    const body = JSON.parse(isForm ? new URLSearchParams(text).get("payload") ?? "" : text);
+    if (typeof body === "object" && body !== null && !Array.isArray(body)) return body;
+  } catch {
+    // Answered below, as every other body that is no event.
+  }
+  throw new Answer(400, { code: "RY422", message: "The body is not a JSON object." });
+}
+
+async function checkSignature(
+  request: Request,
+  id: string,
+  found: Connection,
+  bytes: Uint8Array<ArrayBuffer>,
+) {
+  const secret = await open(found.org_id, found.webhook_secret);
+  if (await isSigned(found.provider, request.headers, secret, bytes)) return;
+  await call("refuse_git_delivery", { p_connection: id });
+  throw new Answer(401, {
+    code: "RY401",
+    message: "The signature does not match.",
+    hint: "Set the webhook's secret to the one that the connection showed, or replace both.",
+  });
+}
+
+async function receive(id: string, delivery: Record<string, unknown>): Promise<Verdict> {
+  if (!isStorable(delivery)) {
+    throw new Answer(400, {
+      code: "RY422",
+      message: "The delivery contains a NUL or a lone surrogate.",
+    });
+  }
+  try {
+    return await call<Verdict>("receive_git_delivery", { p_connection: id, p_delivery: delivery });
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    const status = error.code === "RY404" ? 404 : 400;
+    throw new Answer(status, { code: error.code, message: error.message, hint: error.hint });
+  }
+}
+
+export const handler = serveWith(async (request) => {
+  const [id, found] = await connectionAt(request);
+  const bytes = await readBytes(request, MOST_BYTES);
+  await checkSignature(request, id, found, bytes);
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
+  const delivery = readDelivery(found.provider, request.headers, readEvent(request, bytes), digest);
+  const answer = await receive(id, { ...delivery, body_sha256: digest });
+  return json(answer.is_new ? 202 : 200, { verdict: answer.verdict, reason: answer.reason });
+});

@@ -1,0 +1,815 @@
+-- Git: from a push to a plan. An event is a hint: a delivery, or the poll, only queues a RESOLVE job, in which a runner
+-- reads what the repository has now, with its own credentials, and reports for each module a fingerprint of its
+-- folders. What to do is decided here, when that job ends: content that is neither applied nor planned yet is planned
+-- at that commit. So lost, repeated and forged events, force-pushes and squashes all lead to the same plans. Webhook
+-- secrets and API tokens arrive sealed, as those of notifications do.
+
+-- What makes two URLs the same repository: host and path, whichever protocol, user and spelling.
+create function private.repository_key(p_url text) returns text
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_parts pg_catalog.text[] := regexp_match(regexp_replace(trim(p_url), '(\.git)?/*$', ''),
+    '^(?:([a-z]+)://)?(?:[^/@]*@)?([^/:]*)(?::([0-9]+))?[:/]+(.*)$');
+begin
+  return case when coalesce(v_parts[1], 'file') = 'file' and v_parts[2] = '' then '/' || v_parts[4]
+    else lower(v_parts[2] || case when v_parts[1] in ('http', 'https') then coalesce(':' || v_parts[3], '') else '' end
+      || '/' || v_parts[4]) end;
+end;
+$$;
+
+create table public.git_connections (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  provider text not null check (provider in ('github', 'gitlab', 'gitea', 'generic')),
+  url text not null check (length(url) between 1 and 1000),
+  repository text not null check (length(repository) between 1 and 1000),
+  base_url text check (base_url ~ '^https?://[^\s]+$' and length(base_url) <= 500),
+  has_token boolean not null default false,
+  poll_seconds integer not null default 300 check (poll_seconds = 0 or poll_seconds between 60 and 86400),
+  next_poll_at timestamptz,
+  last_delivery_at timestamptz,
+  refused_at timestamptz,
+  resolved_at timestamptz,
+  error text,
+  heads jsonb not null default '{}',
+  work_digest text,
+  created_by uuid,
+  created_by_label text not null,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  removed_at timestamptz
+);
+create unique index git_connections_repository_idx on public.git_connections (org_id, repository)
+  where removed_at is null;
+create index git_connections_org_id_idx on public.git_connections (org_id, created_at);
+create index git_connections_next_poll_at_idx on public.git_connections (next_poll_at)
+  where removed_at is null and poll_seconds > 0;
+alter table public.git_connections enable row level security;
+grant select on public.git_connections to authenticated, service_role;
+create policy "Members see their organisation's repositories" on public.git_connections
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.git_connections is
+  'Repositories whose pushes plan modules. Modules belong to one by the URL of their source.';
+comment on column public.git_connections.url is 'The repository as the member who connected it wrote it.';
+comment on column public.git_connections.repository is 'Host and path: the same for every spelling of the URL.';
+comment on column public.git_connections.base_url is 'Where the provider''s API is; null: nothing is reported there.';
+comment on column public.git_connections.has_token is 'Whether an API token is kept for reports.';
+comment on column public.git_connections.next_poll_at is 'When it is read next without an event.';
+comment on column public.git_connections.last_delivery_at is 'When an event last came.';
+comment on column public.git_connections.poll_seconds is 'How often it is read without an event; 0 is never.';
+comment on column public.git_connections.refused_at is 'When a delivery with a wrong signature last came.';
+comment on column public.git_connections.resolved_at is 'When a runner last read it.';
+comment on column public.git_connections.error is 'Why the last reading failed; null: it did not.';
+comment on column public.git_connections.heads is 'The refs that were read last, each with its commit.';
+comment on column public.git_connections.work_digest is 'What was asked then; with equal heads nothing is new.';
+comment on column public.git_connections.created_by_label is 'Their name at that time.';
+create trigger touch before update on public.git_connections
+  for each row execute function private.touch_updated_at();
+create trigger wake after insert or update on public.git_connections
+  for each row execute function private.wake_for_row();
+
+-- squawk-ignore constraint-missing-not-valid, adding-foreign-key-constraint
+alter table public.provision_jobs add constraint provision_jobs_target_connection_id_fkey
+  foreign key (target_connection_id) references public.git_connections (id);
+-- squawk-ignore require-concurrent-index-creation
+create index provision_jobs_target_connection_id_idx on public.provision_jobs (target_connection_id, id desc)
+  where target_connection_id is not null;
+
+create table private.git_secrets (
+  connection_id uuid primary key references public.git_connections (id) on delete cascade,
+  webhook_secret text not null check (webhook_secret ~ '^s1\.[A-Za-z0-9_-]{40,}$' and length(webhook_secret) <= 8000),
+  token text check (token ~ '^s1\.[A-Za-z0-9_-]{40,}$' and length(token) <= 8000)
+);
+alter table private.git_secrets enable row level security;
+comment on table private.git_secrets is 'Webhook secrets and API tokens, sealed by an edge function with its own key.';
+comment on column private.git_secrets.connection_id is 'Whose they are.';
+comment on column private.git_secrets.webhook_secret is 'What deliveries are signed with; sealed.';
+comment on column private.git_secrets.token is 'What reports are written with; sealed.';
+
+create table public.git_deliveries (
+  id bigint generated always as identity primary key,
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  connection_id uuid not null references public.git_connections (id) on delete cascade,
+  delivery_id text not null check (length(delivery_id) between 1 and 200),
+  event text not null check (length(event) <= 100),
+  action text check (length(action) <= 100),
+  ref text check (length(ref) <= 500),
+  before_commit text check (before_commit ~ '^[0-9a-f]{40,64}$'),
+  after_commit text check (after_commit ~ '^[0-9a-f]{40,64}$'),
+  pull_request integer check (pull_request > 0),
+  sender text check (length(sender) <= 200),
+  body_sha256 text check (body_sha256 ~ '^[0-9a-f]{64}$'),
+  verdict text not null default 'PENDING' check (verdict in ('PENDING', 'PLANNED', 'NOTHING', 'IGNORED', 'FAILED')),
+  reason text check (length(reason) <= 2000),
+  modules jsonb not null default '[]',
+  job_id bigint,
+  set_ids uuid[] not null default '{}',
+  received_at timestamptz not null default now(),
+  decided_at timestamptz,
+  unique (connection_id, delivery_id)
+);
+create index git_deliveries_org_id_idx on public.git_deliveries (org_id, id desc);
+create index git_deliveries_job_id_idx on public.git_deliveries (job_id) where verdict = 'PENDING';
+create index git_deliveries_received_at_idx on public.git_deliveries (received_at);
+alter table public.git_deliveries enable row level security;
+grant select on public.git_deliveries to authenticated, service_role;
+create policy "Members see what events of their repositories led to" on public.git_deliveries
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.git_deliveries is
+  'Events of repositories, once each, what they led to, and why. Kept for 30 days.';
+comment on column public.git_deliveries.connection_id is 'The repository.';
+comment on column public.git_deliveries.delivery_id is 'The provider''s id of it: a repeated one changes nothing.';
+comment on column public.git_deliveries.event is 'push, pull_request and so on; poll: found without an event.';
+comment on column public.git_deliveries.action is 'What happened to the pull request, as its provider calls it.';
+comment on column public.git_deliveries.ref is 'The branch that was pushed to, as refs/heads/…';
+comment on column public.git_deliveries.before_commit is 'The commit before, as the event claims.';
+comment on column public.git_deliveries.after_commit is 'The commit after, as the event claims.';
+comment on column public.git_deliveries.pull_request is 'The number of the pull request.';
+comment on column public.git_deliveries.body_sha256 is 'Digest of the body; the body itself is not kept.';
+comment on column public.git_deliveries.received_at is 'When it came.';
+comment on column public.git_deliveries.decided_at is 'When its verdict was reached.';
+comment on column public.git_deliveries.sender is 'Who caused it, as the provider says.';
+comment on column public.git_deliveries.verdict is
+  'PENDING: a runner reads the repository first · PLANNED · NOTHING: nothing to plan · IGNORED: no such event is '
+  'used · FAILED: the repository could not be read.';
+comment on column public.git_deliveries.modules is 'For each module of the repository {path, verdict, reason}.';
+comment on column public.git_deliveries.job_id is 'The RESOLVE job that decides it.';
+comment on column public.git_deliveries.set_ids is 'The sets of jobs that it led to.';
+create trigger wake after insert or update on public.git_deliveries
+  for each row execute function private.wake_for_row();
+
+create table public.module_git (
+  module_id uuid primary key references public.modules (id) on delete cascade,
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  is_on boolean not null default true,
+  branch text check (branch ~ '^[A-Za-z0-9_.][A-Za-z0-9_./@+-]{0,199}$'),
+  paths text[] not null default '{}' check (cardinality(paths) <= 50),
+  apply text not null default 'after_merge' check (apply in ('after_merge', 'never')),
+  seen_branch text,
+  seen_commit text,
+  seen_fingerprint text,
+  seen_at timestamptz,
+  seen_set_id uuid,
+  watched text[] not null default '{}',
+  applied_commit text,
+  applied_fingerprint text,
+  applied_at timestamptz,
+  updated_at timestamptz not null default now()
+);
+create index module_git_org_id_idx on public.module_git (org_id);
+alter table public.module_git enable row level security;
+grant select on public.module_git to authenticated, service_role;
+create policy "Members see how modules follow their repositories" on public.module_git
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.module_git is 'How a module follows its repository, and which commits of it are known.';
+comment on column public.module_git.is_on is 'Whether pushes plan it.';
+comment on column public.module_git.branch is 'The branch; null: the ref of its source, or the default branch.';
+comment on column public.module_git.paths is 'More paths of the repository whose changes plan it.';
+comment on column public.module_git.apply is
+  'after_merge: a plan of its branch waits to be confirmed, or is applied where the module says so · never: plans '
+  'only.';
+comment on column public.module_git.seen_branch is 'The branch that was read last.';
+comment on column public.module_git.seen_commit is 'The newest commit of the branch that was decided about.';
+comment on column public.module_git.seen_fingerprint is 'Digest of its watched folders at that commit.';
+comment on column public.module_git.seen_set_id is 'The set that plans it; null: it was not planned.';
+comment on column public.module_git.applied_fingerprint is
+  'Digest of its watched folders at that commit; null: not known yet.';
+comment on column public.module_git.seen_at is 'When the repository was last read for it.';
+comment on column public.module_git.applied_at is 'When that apply or destroy ended.';
+comment on column public.module_git.watched is 'The folders that counted then: its own, and its local modules''.';
+comment on column public.module_git.applied_commit is 'The commit of the last apply; null after a destroy.';
+create trigger touch before update on public.module_git for each row execute function private.touch_updated_at();
+create trigger wake after insert or update on public.module_git
+  for each row execute function private.wake_for_row();
+
+-- The modules whose source is this repository, in a fixed order.
+create function private.modules_of_connection(p_connection public.git_connections) returns setof public.modules
+language sql stable set search_path = '' as $$
+  select m.* from public.modules as m
+  where m.org_id = p_connection.org_id and m.deleted_at is null and m.source_kind = 'git'
+    and private.repository_key(m.source ->> 'url') = p_connection.repository
+  order by m.path
+$$;
+
+-- ## asking a runner
+
+-- The RESOLVE job that will read the repository after this moment: one that is queued, or a new one. Null where no
+-- module uses the repository. Routed as the jobs of its first module: that runner fetches the repository anyway.
+create function private.request_resolve(p_connection public.git_connections, p_reason text) returns bigint
+language plpgsql set search_path = '' as $$
+declare
+  v_module public.modules;
+  v_job public.provision_jobs;
+begin
+  perform private.lock_state(p_connection.org_id, p_connection.id);
+  -- A job that nobody has claimed has fetched nothing yet.
+  select j.* into v_job from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id
+  where q.state_key = p_connection.id and q.stage in ('WAITING', 'BACKOFF', 'READY') limit 1;
+  if v_job.id is not null then
+    return v_job.id;
+  end if;
+  select * into v_module from private.modules_of_connection(p_connection) limit 1;
+  if v_module.id is null then
+    return null;
+  end if;
+  v_job.org_id := p_connection.org_id;
+  v_job.type := 'RESOLVE';
+  v_job.target_connection_id := p_connection.id;
+  v_job.module_path := v_module.path;
+  v_job.group_path := v_module.group_path;
+  v_job.labels := v_module.labels;
+  v_job.pinned_worker_id := v_module.pinned_worker_id;
+  v_job.pinned_instance_name := v_module.runner_instance_name;
+  v_job.approvals_required := 0;
+  -- It takes seconds, and people wait for what follows from it.
+  v_job.priority := 90;
+  v_job.created_by := private.caller_id();
+  v_job.created_by_label := private.caller_label(p_connection.org_id);
+  v_job.payload := jsonb_build_object('git', jsonb_build_object('connection_id', p_connection.id, 'repository',
+    p_connection.repository));
+  return (private.add_job(v_job, p_reason)).id;
+end;
+$$;
+
+-- What a runner has to read: branches, folders and paths of the modules, and the commits that were applied.
+create function private.resolve_work(p_connection public.git_connections) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('url', (array_agg(m.source ->> 'url' order by m.path))[1], 'pull_requests',
+    private.pull_work(p_connection), 'modules', coalesce(jsonb_agg(jsonb_build_object(
+    'id', m.id, 'branch', coalesce(g.branch, m.source ->> 'ref'),
+    'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths), '[]'),
+    'applied_commit', case when g.applied_fingerprint is null then g.applied_commit end) order by m.path)
+    filter (where coalesce(g.is_on, true)), '[]'))
+  from private.modules_of_connection(p_connection) as m left join public.module_git as g on g.module_id = m.id
+$$;
+
+create function private.worker_resolve(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_live private.live_jobs := private.owned_job(private.this_runner(), p_job, p_attempt);
+  v_connection public.git_connections;
+  v_work pg_catalog.jsonb;
+begin
+  select c.* into v_connection from public.provision_jobs as j
+  join public.git_connections as c on c.id = j.target_connection_id and c.removed_at is null
+  where j.id = v_live.job_id and j.type = 'RESOLVE';
+  if v_connection.id is null then
+    perform private.fail('RY404', 'The repository was disconnected.', 'There is nothing to read.');
+  end if;
+  v_work := private.resolve_work(v_connection);
+  return v_work || jsonb_build_object('digest', md5(v_work::pg_catalog.text), 'known_heads',
+    case when v_connection.work_digest = md5(v_work::pg_catalog.text) then v_connection.heads else '{}' end);
+end;
+$$;
+comment on function private.worker_resolve is
+  'What a RESOLVE job reads: the URL, the modules with branch, folder, paths and applied commit, and the heads that '
+  'are known already.';
+grant execute on function private.worker_resolve to worker, executor;
+
+-- ## deciding
+create type private.git_finding as (
+  module_id uuid, path text, branch text, commit text, fingerprint text, apply text, is_planned boolean, reason text
+);
+comment on type private.git_finding is 'What is decided about one module, and why.';
+
+-- Why content that was seen before is not planned again.
+create function private.seen_words(p_git public.module_git) returns text
+language plpgsql stable set search_path = '' as $$
+declare
+  v_job bigint := (select m.job_id from private.set_members as m where m.set_id = p_git.seen_set_id
+    and m.module_id = p_git.module_id);
+begin
+  return format('Same content as %s%s.', left(p_git.seen_commit, 7),
+    case when v_job is not null then ', planned in job ' || v_job else '' end);
+end;
+$$;
+
+-- What a runner found in the branches, judged for each module of the repository.
+create function private.judge_branches(p_connection public.git_connections, p_found jsonb)
+returns setof private.git_finding
+language sql stable set search_path = '' as $$
+  select m.id, m.path, coalesce(f.value ->> 'branch', g.seen_branch, g.branch, m.source ->> 'ref'),
+    f.value ->> 'commit',
+    f.value ->> 'fingerprint', coalesce(g.apply, 'after_merge'),
+    coalesce(g.is_on, true) and f.value ->> 'fingerprint' is not null
+      and (g.seen_fingerprint is not null or g.applied_commit is not null)
+      and f.value ->> 'fingerprint' is distinct from g.seen_fingerprint
+      and f.value ->> 'fingerprint' is distinct from coalesce(f.value ->> 'applied_fingerprint',
+        g.applied_fingerprint),
+    case when not coalesce(g.is_on, true) then 'Pushes do not plan it: it is switched off.'
+      when f.value is null and g.seen_commit is not null then private.seen_words(g)
+      when f.value is null then 'It was added while the repository was read.'
+      when f.value ->> 'problem' is not null then left(f.value ->> 'problem', 500)
+      when f.value ->> 'fingerprint' = g.seen_fingerprint then private.seen_words(g)
+      when f.value ->> 'fingerprint' = coalesce(f.value ->> 'applied_fingerprint', g.applied_fingerprint)
+        then format('Same content as %s, which is applied.', left(g.applied_commit, 7))
+      when g.seen_fingerprint is null and g.applied_commit is null
+        then 'First reading: changes from here on are planned.'
+      else format('Its folders changed at %s.', left(f.value ->> 'commit', 7)) end
+  from private.modules_of_connection(p_connection) as m left join public.module_git as g on g.module_id = m.id
+  left join jsonb_array_elements(case when jsonb_typeof(p_found -> 'modules') = 'array' then p_found -> 'modules'
+    else '[]' end) as f on f.value ->> 'id' = m.id::pg_catalog.text
+$$;
+
+-- Plans modules at a commit as one set; those whose state is in use are placed by the sweep.
+create function private.plan_commit(
+  p_connection public.git_connections, p_modules uuid[], p_git jsonb, p_options jsonb, p_label text
+) returns uuid
+language plpgsql set search_path = '' as $$
+declare
+  v_set public.job_sets;
+begin
+  insert into public.job_sets (org_id, type, path, options, created_by_label)
+  values (p_connection.org_id, 'PLAN', '', jsonb_build_object('priority', 120, 'git', p_git || jsonb_build_object(
+    'connection_id', p_connection.id, 'repository', p_connection.repository)) || p_options,
+    p_label) returning * into v_set;
+  insert into private.set_members (set_id, module_id, org_id)
+  select v_set.id, m, p_connection.org_id from unnest(p_modules) as m;
+  perform private.try_place(v_set, 2000);
+  return v_set.id;
+end;
+$$;
+
+-- Ends what older commits of the branch still wait for; a plan that runs is asked to stop.
+create function private.supersede_plans(p_org uuid, p_modules uuid[], p_pull_request text, p_reason text) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_job public.provision_jobs;
+begin
+  for v_job in
+    select j.* from public.provision_jobs as j
+    where j.org_id = p_org and j.status in ('QUEUED', 'AWAITING_APPROVAL', 'CLAIMED', 'PROCESSING')
+      and j.module_id = any (p_modules) and j.payload #> '{options,git}' is not null
+      and j.payload #>> '{options,git,pull_request}' is not distinct from p_pull_request
+      -- An apply that somebody has approved goes its way.
+      and (j.type = 'PLAN' or j.type = 'APPLY' and j.status = 'AWAITING_APPROVAL' and j.approvals_received = 0)
+    order by j.module_id
+  loop
+    perform private.try_cancel(v_job, 'system', 'git', p_reason);
+  end loop;
+end;
+$$;
+
+-- Plans what is to be planned of the branches, one set for each commit and way to apply; the sets, by branch.
+create function private.plan_branches(
+  p_connection public.git_connections, p_findings private.git_finding[], p_found jsonb
+) returns jsonb
+language plpgsql set search_path = '' as $$
+declare
+  v_group pg_catalog.record;
+  v_sets pg_catalog.jsonb := '{}';
+  v_set pg_catalog.uuid;
+begin
+  for v_group in
+    select f.commit, f.branch, f.apply, array_agg(f.module_id order by f.path) as modules
+    from unnest(p_findings) as f where f.is_planned group by f.commit, f.branch, f.apply order by 2, 3
+  loop
+    v_set := private.plan_commit(p_connection, v_group.modules, jsonb_build_object('commit', v_group.commit, 'branch',
+      v_group.branch) || coalesce(p_found #> array['commits', v_group.commit], '{}'),
+      jsonb_build_object('confirm', v_group.apply = 'after_merge', 'reason', format('%s@%s', v_group.branch,
+        left(v_group.commit, 7)) || coalesce(': ' || left(p_found #>> array['commits', v_group.commit, 'subject'], 300),
+        '')), format('git (%s@%s)', v_group.branch, left(v_group.commit, 7)));
+    v_sets := jsonb_set(v_sets, array[v_group.branch],
+      coalesce(v_sets -> v_group.branch, '[]') || to_jsonb(v_set));
+    update public.module_git set seen_set_id = v_set where module_id = any (v_group.modules);
+  end loop;
+  return v_sets;
+end;
+$$;
+
+-- Writes down what was seen of each module.
+create function private.note_seen(
+  p_connection public.git_connections, p_findings private.git_finding[], p_found jsonb
+) returns void
+language sql set search_path = '' as $$
+  insert into public.module_git as g (module_id, org_id, seen_branch, seen_commit, seen_fingerprint, seen_at,
+    applied_fingerprint, watched)
+  select f.module_id, p_connection.org_id, f.branch, f.commit, f.fingerprint, now(),
+    e.value ->> 'applied_fingerprint', private.text_list(e.value -> 'watched')
+  from unnest(p_findings) as f join jsonb_array_elements(p_found -> 'modules') as e
+    on e.value ->> 'id' = f.module_id::pg_catalog.text
+  where f.fingerprint is not null
+  on conflict (module_id) do update set seen_commit = case when g.seen_fingerprint = excluded.seen_fingerprint
+      then g.seen_commit else excluded.seen_commit end, seen_fingerprint = excluded.seen_fingerprint,
+    seen_set_id = case when g.seen_fingerprint = excluded.seen_fingerprint then g.seen_set_id end,
+    seen_branch = excluded.seen_branch, seen_at = now(), watched = excluded.watched,
+    applied_fingerprint = coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
+$$;
+
+-- Answers the deliveries that waited for this reading: for each module why it was planned or not. What no delivery
+-- announced was found by the poll, and gets a row of its own.
+create function private.answer_deliveries(
+  p_job public.provision_jobs, p_findings private.git_finding[], p_sets jsonb
+) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_branch pg_catalog.text;
+begin
+  for v_branch in select k from jsonb_object_keys(p_sets) as k where not exists (
+    select from public.git_deliveries as d where d.job_id = p_job.id and d.verdict = 'PENDING'
+      and d.pull_request is null and (d.ref is null or d.ref = 'refs/heads/' || k)) loop
+    insert into public.git_deliveries (org_id, connection_id, delivery_id, event, ref, job_id)
+    values (p_job.org_id, p_job.target_connection_id, format('poll:%s:%s', p_job.id, v_branch), 'poll',
+      'refs/heads/' || v_branch, p_job.id) on conflict do nothing;
+  end loop;
+  update public.git_deliveries as d set decided_at = now(),
+    set_ids = array(select e::pg_catalog.uuid from jsonb_array_elements_text(s.sets) as e),
+    verdict = case when s.sets <> '[]' then 'PLANNED' else 'NOTHING' end,
+    reason = case when s.sets <> '[]' then format('Planned %s of %s modules.', s.planned, cardinality(p_findings))
+      when s.own = 0 then format('No module follows %s.', coalesce(substr(d.ref, 12), 'the repository'))
+      else 'Nothing to plan: no module has other content than before.' end,
+    modules = s.modules
+  from public.git_deliveries as o cross join lateral (
+    select coalesce(p_sets -> substr(o.ref, 12), case when o.ref is null then (select jsonb_agg(e) from jsonb_each(
+        p_sets) as b cross join lateral jsonb_array_elements(b.value) as e) end, '[]') as sets,
+      count(*) filter (where f.is_planned and (o.ref is null or o.ref = 'refs/heads/' || f.branch)) as planned,
+      count(*) filter (where o.ref is null or o.ref = 'refs/heads/' || f.branch) as own,
+      coalesce(jsonb_agg(jsonb_build_object('path', f.path, 'verdict', case when not v.is_own then 'OTHER_BRANCH'
+        when f.is_planned then 'PLANNED' else 'NOTHING' end, 'reason', case when v.is_own then f.reason
+        else format('It follows %s; this push was to %s.', f.branch, substr(o.ref, 12)) end) order by f.path), '[]')
+      as modules
+    from unnest(p_findings) as f
+    cross join lateral (select o.ref is null or o.ref = 'refs/heads/' || f.branch as is_own) as v
+  ) as s
+  where d.id = o.id and o.job_id = p_job.id and o.verdict = 'PENDING' and o.pull_request is null;
+end;
+$$;
+
+-- What follows from the end of a RESOLVE job that a runner finished.
+create function private.decide_resolved(p_job public.provision_jobs, p_connection public.git_connections) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_found pg_catalog.jsonb := p_job.result -> 'git';
+  v_findings private.git_finding[] := array(select f from private.judge_branches(p_connection, v_found) as f);
+  v_sets pg_catalog.jsonb := '{}';
+begin
+  if jsonb_typeof(v_found -> 'modules') = 'array' then
+    perform private.supersede_plans(p_connection.org_id, array(select f.module_id from unnest(v_findings) as f
+      join public.module_git as g on g.module_id = f.module_id where f.fingerprint is distinct from g.seen_fingerprint
+        and f.fingerprint is not null), null, 'A newer commit of its branch has other content.');
+    perform private.note_seen(p_connection, v_findings, v_found);
+    v_sets := private.plan_branches(p_connection, v_findings, v_found);
+  end if;
+  update public.git_connections set resolved_at = now(), error = null,
+    heads = case when jsonb_typeof(v_found -> 'heads') = 'object' then v_found -> 'heads' else heads end,
+    work_digest = v_found ->> 'digest'
+  where id = p_connection.id;
+  perform private.answer_deliveries(p_job, v_findings, v_sets);
+  perform private.decide_pulls(p_job, p_connection);
+end;
+$$;
+
+-- What follows from the end of any RESOLVE job. Never a reason for the end of a job to fail.
+create function private.after_resolve(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_connection public.git_connections;
+  v_error pg_catalog.text := p_job.error ->> 'message';
+begin
+  select * into v_connection from public.git_connections where id = p_job.target_connection_id
+    and removed_at is null for update;
+  if p_job.status = 'SUCCEEDED' and v_connection.id is not null then
+    begin
+      perform private.decide_resolved(p_job, v_connection);
+      return;
+    exception
+      when others then
+        raise warning 'decision of job %: %', p_job.id, sqlerrm;
+        v_error := sqlerrm;
+    end;
+  end if;
+  v_error := left(coalesce(v_error, 'The reading was cancelled.'), 1000);
+  update public.git_connections set error = v_error where id = v_connection.id;
+  update public.git_deliveries set verdict = 'FAILED', reason = v_error, decided_at = now()
+  where job_id = p_job.id and verdict = 'PENDING';
+end;
+$$;
+
+-- Notes which commit a module has now, after an apply or a destroy that succeeded.
+create function private.note_applied(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_commit pg_catalog.text := case when p_job.type = 'APPLY'
+    then coalesce(p_job.result ->> 'commit', p_job.payload #>> '{module,source,commit}') end;
+begin
+  if p_job.status = 'SUCCEEDED' and p_job.payload #>> '{module,source_kind}' = 'git' then
+    insert into public.module_git as g (module_id, org_id, applied_commit, applied_at)
+    values (p_job.module_id, p_job.org_id, v_commit, now())
+    on conflict (module_id) do update set applied_commit = v_commit, applied_at = now(), applied_fingerprint =
+      case when g.seen_commit = v_commit then g.seen_fingerprint end;
+  end if;
+end;
+$$;
+
+-- ## deliveries
+create function private.git_connection_secret(p_connection uuid) returns jsonb
+language sql stable security definer set search_path = '' as $$
+  select jsonb_build_object('org_id', c.org_id, 'provider', c.provider, 'webhook_secret', s.webhook_secret)
+  from public.git_connections as c join private.git_secrets as s on s.connection_id = c.id
+  where c.id = p_connection and c.removed_at is null
+$$;
+comment on function private.git_connection_secret is
+  'The provider and the sealed webhook secret of a repository, for the function that receives its deliveries; null '
+  'where there is none.';
+grant execute on function private.git_connection_secret to service_role;
+
+create function private.refuse_git_delivery(p_connection uuid) returns void
+language sql security definer set search_path = '' as $$
+  -- Anybody may send a wrong signature, so it costs one write in ten seconds at most.
+  update public.git_connections set refused_at = now()
+  where id = p_connection and coalesce(refused_at, '-infinity') < now() - interval '10 seconds'
+$$;
+comment on function private.refuse_git_delivery is 'Notes that a delivery with a wrong signature came.';
+grant execute on function private.refuse_git_delivery to service_role;
+
+-- The verdict on a delivery that needs no look at the repository; null where it needs one.
+create function private.early_verdict(p_delivery jsonb) returns text
+language sql immutable set search_path = '' as $$
+  select case when p_delivery ->> 'event' = 'pull_request' then case
+      when p_delivery -> 'pull' is null then 'The event has no pull request that can be read.'
+      when p_delivery #> '{pull,is_fork}' = 'true' then 'It comes from a fork, so nothing is run for it.'
+      when p_delivery #> '{pull,is_open}' <> 'true' then 'The pull request is closed.'
+      when p_delivery #> '{pull,is_draft}' = 'true' then 'It is a draft.' end
+    when p_delivery ->> 'event' is distinct from 'push'
+      then format('Events of the kind "%s" start nothing.', left(p_delivery ->> 'event', 100))
+    when p_delivery ->> 'ref' not like 'refs/heads/%' then 'Only pushes to branches plan modules.'
+    when p_delivery -> 'is_deleted' = 'true' then 'The branch was deleted.' end
+$$;
+
+create function private.receive_git_delivery(p_connection uuid, p_delivery jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_connection public.git_connections;
+  v_row public.git_deliveries;
+  v_reason pg_catalog.text := private.early_verdict(p_delivery);
+begin
+  select * into v_connection from public.git_connections where id = p_connection and removed_at is null;
+  if v_connection.id is null then
+    perform private.fail('RY404', 'There is no such connection.', 'It may have been removed.');
+  end if;
+  -- Before any row: the end of a reading has this lock when it writes the same rows.
+  perform private.lock_state(v_connection.org_id, p_connection);
+  insert into public.git_deliveries (org_id, connection_id, delivery_id, event, action, ref, before_commit,
+    after_commit, pull_request, sender, body_sha256, verdict, reason, decided_at)
+  values (v_connection.org_id, p_connection, p_delivery ->> 'delivery_id', left(p_delivery ->> 'event', 100),
+    left(p_delivery ->> 'action', 100), p_delivery ->> 'ref', p_delivery ->> 'before', p_delivery ->> 'after',
+    (p_delivery #>> '{pull,number}')::integer, left(p_delivery ->> 'sender', 200), p_delivery ->> 'body_sha256',
+    case when v_reason is null then 'PENDING' else 'IGNORED' end, v_reason, case when v_reason is not null then now()
+      end)
+  on conflict (connection_id, delivery_id) do nothing returning * into v_row;
+  if v_row.id is null then
+    select * into v_row from public.git_deliveries where connection_id = p_connection
+      and delivery_id = p_delivery ->> 'delivery_id';
+    return jsonb_build_object('is_new', false, 'verdict', v_row.verdict, 'reason', v_row.reason);
+  end if;
+  update public.git_connections set last_delivery_at = now() where id = p_connection;
+  if p_delivery -> 'pull' is not null and p_delivery #> '{pull,is_fork}' = 'false' then
+    perform private.note_pull_request(v_connection, p_delivery);
+  end if;
+  if v_reason is null then
+    update public.git_deliveries as d set job_id = r.job, verdict = case when r.job is null then 'NOTHING'
+      else 'PENDING' end, reason = case when r.job is null then 'No module uses this repository.' end
+    from (select private.request_resolve(v_connection, coalesce('Pull request ' || v_row.pull_request,
+      'A push to ' || substr(v_row.ref, 12), 'An event')) as job) as r
+    where d.id = v_row.id returning d.* into v_row;
+  end if;
+  return jsonb_build_object('is_new', true, 'verdict', v_row.verdict, 'reason', v_row.reason);
+exception
+  when check_violation or invalid_text_representation or not_null_violation or numeric_value_out_of_range then
+    perform private.fail('RY422', 'The delivery has a field that is not valid.', sqlerrm);
+end;
+$$;
+comment on function private.receive_git_delivery is
+  'Writes down a delivery whose signature was checked, and queues the job that reads the repository. A repeated one '
+  'changes nothing and gets the first verdict.';
+grant execute on function private.receive_git_delivery to service_role;
+
+-- Queues the reading of repositories whose poll is due.
+create function private.sweep_git() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_connection public.git_connections;
+  v_count integer := 0;
+begin
+  for v_connection in select * from public.git_connections as c where c.removed_at is null and c.poll_seconds > 0
+    and c.next_poll_at <= now() order by c.next_poll_at limit 200 for update skip locked loop
+    update public.git_connections set next_poll_at = now() + make_interval(secs => poll_seconds)
+    where id = v_connection.id;
+    begin
+      -- While one waits for a runner, another poll adds nothing; and the sweep waits for nobody.
+      if private.try_lock_state(v_connection.org_id, v_connection.id)
+        and not exists (select from private.live_jobs as q where q.state_key = v_connection.id) then
+        v_count := v_count + (private.request_resolve(v_connection, 'Poll') is not null)::integer;
+      end if;
+    exception
+      when others then raise warning 'poll of %: %', v_connection.id, sqlerrm;
+    end;
+  end loop;
+  return v_count;
+end;
+$$;
+
+-- ## what people do
+
+-- A connection as pages and commands show it, with its modules.
+create function private.connection_json(p_connection public.git_connections) returns jsonb
+language sql stable set search_path = '' as $$
+  select to_jsonb(p_connection) - array['heads', 'work_digest'] || jsonb_build_object('modules', coalesce(jsonb_agg(
+    jsonb_build_object('id', m.id, 'path', m.path, 'is_on', coalesce(g.is_on, true), 'branch', coalesce(g.branch,
+      m.source ->> 'ref'), 'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths),
+      '[]'), 'apply', coalesce(g.apply, 'after_merge'), 'watched', coalesce(to_jsonb(g.watched), '[]'),
+      'seen_commit', g.seen_commit, 'seen_at', g.seen_at, 'applied_commit', g.applied_commit, 'applied_at',
+      g.applied_at) order by m.path) filter (where m.id is not null), '[]'))
+  from (select) as one left join private.modules_of_connection(p_connection) as m on true
+  left join public.module_git as g on g.module_id = m.id
+$$;
+
+-- A connection that the caller may use so, locked as the end of a reading locks it: first its state, then its row.
+create function private.my_connection(p_connection uuid, p_verb text) returns public.git_connections
+language plpgsql set search_path = '' as $$
+declare
+  v_connection public.git_connections;
+begin
+  perform private.lock_state(c.org_id, c.id) from public.git_connections as c where c.id = p_connection
+    and c.org_id in (select private.my_org_ids());
+  select * into v_connection from public.git_connections where id = p_connection and removed_at is null
+    and org_id in (select private.my_org_ids()) for update;
+  if v_connection.id is null then
+    perform private.fail('RY404', 'There is no such connection.', 'It may have been removed.');
+  end if;
+  perform private.need(p_verb, v_connection.org_id);
+  return v_connection;
+end;
+$$;
+
+-- Writes a connection with the fields changed that a specification names.
+create function private.save_connection(p_connection public.git_connections, p_spec jsonb)
+returns public.git_connections
+language plpgsql set search_path = '' as $$
+declare
+  v_new public.git_connections;
+begin
+  perform private.refuse_unknown_keys(p_spec, array['provider', 'url', 'base_url', 'webhook_secret', 'token',
+    'poll_seconds']);
+  v_new := jsonb_populate_record(p_connection, coalesce(p_spec, '{}') - array['webhook_secret', 'token']);
+  perform private.check_source('git', jsonb_build_object('url', v_new.url));
+  insert into public.git_connections as c (id, org_id, provider, url, repository, base_url, has_token, poll_seconds,
+    next_poll_at, created_by, created_by_label)
+  values (coalesce(p_connection.id, gen_random_uuid()), v_new.org_id, v_new.provider, trim(v_new.url),
+    private.repository_key(v_new.url), v_new.base_url, case when p_spec ? 'token'
+      then p_spec ->> 'token' is not null else coalesce(p_connection.has_token, false) end, v_new.poll_seconds, now(),
+    private.caller_id(), private.caller_label(v_new.org_id))
+  on conflict (id) do update set provider = excluded.provider, url = excluded.url, repository = excluded.repository,
+    base_url = excluded.base_url, has_token = excluded.has_token, poll_seconds = excluded.poll_seconds,
+    next_poll_at = now() returning * into v_new;
+  insert into private.git_secrets as s (connection_id, webhook_secret, token) values (v_new.id, coalesce(
+    p_spec ->> 'webhook_secret', (select o.webhook_secret from private.git_secrets as o
+      where o.connection_id = v_new.id)), p_spec ->> 'token')
+  on conflict (connection_id) do update set webhook_secret = excluded.webhook_secret,
+    token = case when p_spec ? 'token' then excluded.token else s.token end;
+  return v_new;
+exception
+  when unique_violation then
+    perform private.fail('RY409', 'This repository is connected already.', 'Change that connection instead.');
+  when check_violation or not_null_violation or invalid_text_representation then
+    perform private.fail('RY422', 'The connection is not valid.', 'It needs provider (github, gitlab, gitea, '
+      'generic), url and a webhook secret that the project''s function notify has sealed; base_url is http(s), '
+      'poll_seconds 0 or 60 to 86400.');
+end;
+$$;
+
+create function private.connect_repository(p_org uuid, p_spec jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_new public.git_connections;
+begin
+  perform private.need('git.manage', p_org);
+  if (select count(*) from public.git_connections as c where c.org_id = p_org and c.removed_at is null) >= 1000 then
+    perform private.fail('RY429', 'An organisation has at most 1,000 repositories.', 'Disconnect some first.');
+  end if;
+  v_new.org_id := p_org;
+  v_new.poll_seconds := 300;
+  v_new := private.save_connection(v_new, p_spec);
+  perform private.audit(p_org, 'git.connected', 'git_connection', v_new.id::pg_catalog.text, v_new.repository);
+  return private.connection_json(v_new);
+end;
+$$;
+comment on function private.connect_repository is
+  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds}; secret and token come sealed '
+  'by the function notify. Admins.';
+grant execute on function private.connect_repository to authenticated;
+
+create function private.update_git_connection(p_connection uuid, p_spec jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_old public.git_connections := private.my_connection(p_connection, 'git.manage');
+  v_new public.git_connections := private.save_connection(v_old, p_spec);
+begin
+  perform private.audit(v_new.org_id, 'git.updated', 'git_connection', p_connection::pg_catalog.text,
+    v_new.repository, jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_new))));
+  return private.connection_json(v_new);
+end;
+$$;
+comment on function private.update_git_connection is
+  'Changes the fields of a connection that are named; a new webhook secret counts at once. Admins.';
+grant execute on function private.update_git_connection to authenticated;
+
+create function private.disconnect_repository(p_connection uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_connection public.git_connections := private.my_connection(p_connection, 'git.manage');
+begin
+  update public.git_connections set removed_at = now(), has_token = false where id = p_connection;
+  delete from private.git_secrets where connection_id = p_connection;
+  perform private.audit(v_connection.org_id, 'git.disconnected', 'git_connection', p_connection::pg_catalog.text,
+    v_connection.repository);
+  return private.connection_json(v_connection);
+end;
+$$;
+comment on function private.disconnect_repository is
+  'Removes a connection with its secrets: its deliveries are refused from now on. Modules and jobs stay. Admins.';
+grant execute on function private.disconnect_repository to authenticated;
+
+create function private.poll_repository(p_connection uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_connection public.git_connections := private.my_connection(p_connection, 'git.poll');
+  v_job bigint := private.request_resolve(v_connection, 'Poll requested');
+begin
+  if v_job is null then
+    perform private.fail('RY409', 'No module uses this repository.',
+      'Create a module whose git source has its URL first.');
+  end if;
+  return (select to_jsonb(j) from public.provision_jobs as j where j.id = v_job);
+end;
+$$;
+comment on function private.poll_repository is
+  'Queues the job that reads a repository, or finds the one that is queued. Operators.';
+grant execute on function private.poll_repository to authenticated;
+
+create function private.list_git_connections(p_org uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('git.read', p_org);
+  return (select coalesce(jsonb_agg(private.connection_json(c) order by c.repository), '[]')
+    from public.git_connections as c where c.org_id = p_org and c.removed_at is null);
+end;
+$$;
+comment on function private.list_git_connections is
+  'Repositories with their state and their modules: branch, watched paths, the commits seen and applied. Members.';
+grant execute on function private.list_git_connections to authenticated;
+
+create function private.list_git_deliveries(
+  p_org uuid, p_connection uuid default null, p_before bigint default null, p_limit integer default 50
+) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('git.read', p_org);
+  if coalesce(p_limit, 0) not between 1 and 200 then
+    perform private.fail('RY422', 'A page has 1 to 200 deliveries of a repository.', 'Send a limit in that range.');
+  end if;
+  return (select coalesce(jsonb_agg(to_jsonb(d) || jsonb_build_object('repository', c.repository) order by d.id desc),
+    '[]') from (
+      select * from public.git_deliveries as d where d.org_id = p_org and (p_connection is null
+        or d.connection_id = p_connection) and d.id < coalesce(p_before, 9223372036854775807)
+      order by d.id desc limit p_limit) as d
+    join public.git_connections as c on c.id = d.connection_id);
+end;
+$$;
+comment on function private.list_git_deliveries is
+  'Events of repositories, newest first, what they led to, and why for each module. Members.';
+grant execute on function private.list_git_deliveries to authenticated;
+
+create function private.set_module_git(p_module uuid, p_spec jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'module.write');
+  v_old public.module_git;
+  v_new public.module_git;
+begin
+  perform private.refuse_unknown_keys(p_spec, array['is_on', 'branch', 'paths', 'apply']);
+  insert into public.module_git (module_id, org_id) values (p_module, v_module.org_id) on conflict do nothing;
+  select * into v_old from public.module_git where module_id = p_module for update;
+  v_new := jsonb_populate_record(v_old, p_spec);
+  perform private.fail('RY422', format('"%s" is not a path inside of a repository.', left(p, 100)),
+    'Write it from the root of the repository, such as modules/network.')
+  from unnest(v_new.paths) as p where p is null or p !~ '^[^/\s].*$' or length(p) > 400 or p ~ '(^|/)\.\.?(/|$)';
+  -- With other paths or another branch, what was seen compares with nothing.
+  update public.module_git as g set is_on = v_new.is_on, branch = v_new.branch, paths = v_new.paths,
+    apply = v_new.apply, seen_fingerprint = case when s.is_same then g.seen_fingerprint end,
+    applied_fingerprint = case when s.is_same then g.applied_fingerprint end
+  from (select (v_new.paths = v_old.paths and v_new.branch is not distinct from v_old.branch) as is_same) as s
+  where module_id = p_module returning g.* into v_new;
+  perform private.audit(v_module.org_id, 'module.git', 'module', p_module::pg_catalog.text, v_module.path,
+    jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_new))));
+  return to_jsonb(v_new);
+exception
+  when check_violation or not_null_violation or invalid_text_representation or invalid_parameter_value
+    or array_subscript_error then
+    perform private.fail('RY422', 'A setting is not valid.',
+      'is_on is true or false, branch a name, paths a list of at most 50, apply after_merge or never.');
+end;
+$$;
+comment on function private.set_module_git is
+  'Changes how a module follows its repository {is_on, branch, paths, apply}. Operators.';
+grant execute on function private.set_module_git to authenticated;

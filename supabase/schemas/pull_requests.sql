@@ -1,0 +1,166 @@
+-- Pull requests: what a module would be if the request were merged now. The runner that reads the repository merges
+-- head and base itself, and a module whose folders differ from the base is planned from that merge. Such a plan is
+-- never applied, gets no identity, and ends when a newer one of the same pull request takes its place. Nothing is run
+-- for forks: a plan runs code.
+
+create table public.pull_requests (
+  connection_id uuid not null references public.git_connections (id) on delete cascade,
+  number integer not null check (number > 0),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  title text not null default '' check (length(title) <= 500),
+  sender text check (length(sender) <= 200),
+  base text not null check (length(base) between 1 and 200),
+  head_commit text not null check (head_commit ~ '^[0-9a-f]{40,64}$'),
+  is_open boolean not null default true,
+  problem text check (length(problem) <= 1000),
+  planned jsonb not null default '{}',
+  updated_at timestamptz not null default now(),
+  primary key (connection_id, number)
+);
+create index pull_requests_org_id_idx on public.pull_requests (org_id, updated_at desc);
+alter table public.pull_requests enable row level security;
+grant select on public.pull_requests to authenticated, service_role;
+create policy "Members see pull requests of their repositories" on public.pull_requests
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.pull_requests is 'Pull requests that were announced and are no forks.';
+comment on column public.pull_requests.connection_id is 'The repository.';
+comment on column public.pull_requests.number is 'Its number at the provider.';
+comment on column public.pull_requests.sender is 'Who last changed it, as the provider says.';
+comment on column public.pull_requests.base is 'The branch that it would be merged into.';
+comment on column public.pull_requests.head_commit is 'Its newest commit that was announced or read.';
+comment on column public.pull_requests.title is 'Its title at the provider.';
+comment on column public.pull_requests.is_open is 'Whether it is planned: open, and no draft.';
+comment on column public.pull_requests.problem is 'Why it cannot be planned, such as a conflict; null: it can.';
+comment on column public.pull_requests.planned is 'The fingerprint of each module that was planned for it.';
+create trigger touch before update on public.pull_requests for each row execute function private.touch_updated_at();
+create trigger wake after insert or update on public.pull_requests
+  for each row execute function private.wake_for_row();
+
+-- Notes a pull request as it was announced; ends the plans of one that is closed.
+create function private.note_pull_request(p_connection public.git_connections, p_delivery jsonb) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_pull pg_catalog.jsonb := p_delivery -> 'pull';
+  v_number integer := v_pull ->> 'number';
+  v_is_open boolean := v_pull -> 'is_open' = 'true' and v_pull -> 'is_draft' <> 'true';
+begin
+  insert into public.pull_requests as r (connection_id, number, org_id, title, sender, base, head_commit, is_open)
+  values (p_connection.id, v_number, p_connection.org_id, left(coalesce(v_pull ->> 'title', ''), 500),
+    left(p_delivery ->> 'sender', 200), v_pull ->> 'base', v_pull ->> 'head_commit', v_is_open)
+  on conflict (connection_id, number) do update set title = excluded.title, sender = excluded.sender,
+    base = excluded.base, head_commit = excluded.head_commit, is_open = excluded.is_open,
+    planned = case when excluded.is_open then r.planned else '{}' end;
+  if not v_is_open then
+    perform private.supersede_plans(p_connection.org_id, array(select m.id
+      from private.modules_of_connection(p_connection) as m), v_number::pg_catalog.text,
+      'The pull request was closed.');
+  end if;
+end;
+$$;
+
+-- The pull requests that a runner merges.
+create function private.pull_work(p_connection public.git_connections) returns jsonb
+language sql stable set search_path = '' as $$
+  select coalesce(jsonb_agg(jsonb_build_object('number', r.number, 'base', r.base, 'ref', format(
+    case when p_connection.provider = 'gitlab' then 'refs/merge-requests/%s/head' else 'refs/pull/%s/head' end,
+    r.number)) order by r.number), '[]')
+  from public.pull_requests as r where r.connection_id = p_connection.id and r.is_open
+$$;
+
+-- What a runner found out about a pull request, judged for each module of the repository.
+create function private.judge_pull(
+  p_connection public.git_connections, p_pull public.pull_requests, p_found jsonb
+) returns setof private.git_finding
+language sql stable set search_path = '' as $$
+  select m.id, m.path, p_pull.base, p_pull.head_commit, f.value ->> 'fingerprint', 'never',
+    f.value ->> 'fingerprint' <> f.value ->> 'base_fingerprint'
+      and f.value ->> 'fingerprint' is distinct from p_pull.planned ->> m.id::pg_catalog.text,
+    case when p_found ->> 'problem' is not null then left(p_found ->> 'problem', 500)
+      when f.value is null then format('It does not follow %s, has no folder there, or is switched off.', p_pull.base)
+      when f.value ->> 'fingerprint' = f.value ->> 'base_fingerprint' then 'Nothing under its folders changes.'
+      when f.value ->> 'fingerprint' = p_pull.planned ->> m.id::pg_catalog.text
+        then 'The same content was planned for this pull request.'
+      else 'Its folders change.' end
+  from private.modules_of_connection(p_connection) as m
+  left join jsonb_array_elements(case when jsonb_typeof(p_found -> 'modules') = 'array' then p_found -> 'modules'
+    else '[]' end) as f on f.value ->> 'id' = m.id::pg_catalog.text
+$$;
+
+-- Plans the merge of a pull request, in place of older plans of it; the set, or null where nothing is to be planned.
+create function private.plan_pull(
+  p_connection public.git_connections, p_pull public.pull_requests, p_findings private.git_finding[], p_found jsonb
+) returns uuid
+language plpgsql set search_path = '' as $$
+declare
+  v_modules pg_catalog.uuid[] := array(select f.module_id from unnest(p_findings) as f where f.is_planned
+    order by f.path);
+  v_number pg_catalog.text := p_pull.number;
+begin
+  -- Also of modules that it changes no more.
+  perform private.supersede_plans(p_connection.org_id, array(select f.module_id from unnest(p_findings) as f
+    where f.fingerprint is distinct from p_pull.planned ->> f.module_id::pg_catalog.text), v_number,
+    'The pull request has other content now.');
+  update public.pull_requests set problem = left(p_found ->> 'problem', 1000), head_commit = coalesce(
+    p_found ->> 'head_commit', head_commit), planned = (select coalesce(jsonb_object_agg(f.module_id, f.fingerprint),
+    '{}') from unnest(p_findings) as f where f.is_planned
+      or f.fingerprint = p_pull.planned ->> f.module_id::pg_catalog.text)
+  where connection_id = p_pull.connection_id and number = p_pull.number;
+  if v_modules = '{}' then
+    return null;
+  end if;
+  return private.plan_commit(p_connection, v_modules, jsonb_build_object('pull_request', p_pull.number, 'branch',
+    p_pull.base, 'head_commit', p_found ->> 'head_commit', 'base_commit', p_found ->> 'base_commit', 'title',
+    p_pull.title, 'author', p_pull.sender, 'merge', jsonb_build_object('base', p_found ->> 'base_commit', 'head',
+      p_found ->> 'head_commit', 'ref', p_found ->> 'ref')),
+    jsonb_build_object('reason', format('#%s: %s', p_pull.number, p_pull.title)),
+    format('git (#%s@%s)', p_pull.number, left(p_found ->> 'head_commit', 7)));
+end;
+$$;
+
+-- Answers the deliveries of a pull request; one that no delivery announced was found by the poll.
+create function private.answer_pull(
+  p_job public.provision_jobs, p_pull public.pull_requests, p_findings private.git_finding[], p_set uuid,
+  p_problem text
+) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if p_set is not null and not exists (select from public.git_deliveries as d where d.job_id = p_job.id
+    and d.verdict = 'PENDING' and d.pull_request = p_pull.number) then
+    insert into public.git_deliveries (org_id, connection_id, delivery_id, event, pull_request, job_id)
+    values (p_job.org_id, p_job.target_connection_id, format('poll:%s:#%s', p_job.id, p_pull.number), 'poll',
+      p_pull.number, p_job.id) on conflict do nothing;
+  end if;
+  update public.git_deliveries set decided_at = now(), verdict = case when p_set is null then 'NOTHING'
+      else 'PLANNED' end, set_ids = case when p_set is null then '{}' else array[p_set] end,
+    reason = case when p_problem is not null then left(p_problem, 1000) when p_set is null
+      then 'Nothing to plan: no module would have other content.'
+      else format('Planned %s of %s modules.', (select count(*) from unnest(p_findings) as f where f.is_planned),
+        cardinality(p_findings)) end,
+    modules = (select coalesce(jsonb_agg(jsonb_build_object('path', f.path, 'verdict', case when f.is_planned
+      then 'PLANNED' else 'NOTHING' end, 'reason', f.reason) order by f.path), '[]') from unnest(p_findings) as f)
+  where job_id = p_job.id and verdict = 'PENDING' and pull_request = p_pull.number;
+end;
+$$;
+
+-- What follows for pull requests from a reading of their repository.
+create function private.decide_pulls(p_job public.provision_jobs, p_connection public.git_connections) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_found pg_catalog.jsonb;
+  v_pull public.pull_requests;
+  v_findings private.git_finding[];
+begin
+  for v_found in select e.value from jsonb_array_elements(case when jsonb_typeof(
+    p_job.result #> '{git,pull_requests}') = 'array' then p_job.result #> '{git,pull_requests}' else '[]' end) as e loop
+    select * into v_pull from public.pull_requests where connection_id = p_connection.id and is_open
+      and number = (v_found ->> 'number')::integer for update;
+    continue when v_pull.number is null;
+    v_findings := array(select f from private.judge_pull(p_connection, v_pull, v_found) as f);
+    perform private.answer_pull(p_job, v_pull, v_findings, private.plan_pull(p_connection, v_pull, v_findings, v_found),
+      v_found ->> 'problem');
+  end loop;
+  update public.git_deliveries set verdict = 'NOTHING', decided_at = now(),
+    reason = 'Nothing has changed since the last reading.'
+  where job_id = p_job.id and verdict = 'PENDING' and pull_request is not null;
+end;
+$$;

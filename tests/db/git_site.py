@@ -1,0 +1,60 @@
+"""A connected repository, and a runner that reads it as the test says."""
+
+import uuid
+from typing import Any
+
+from tests.db.world import Organization, Runner, World
+
+SEALED = "s1." + "a" * 60
+URL = "https://git.example.com/infra/edge.git"
+Site = tuple[World, Organization, Runner, str]
+
+
+def commit(number: int) -> str:
+    return f"{number:040x}"
+
+
+def open_site(world: World, org: Organization) -> Site:
+    """A connected repository with two modules, both read once, and a runner."""
+    for name in ("dns", "vpc"):
+        org.module(f"net/{name}", source_kind="git", source={"url": URL, "ref": "main", "subfolder": name})
+    runner = org.runner("one", is_assigned_to_all_modules=True, capacity=20)
+    made = org.owner.call(
+        "connect_repository", p_org=org.id, p_spec={"provider": "gitea", "url": URL, "webhook_secret": SEALED}
+    )
+    return world, org, runner, made["id"]
+
+
+def push(world: World, connection: str, delivery: str = "", **more: Any) -> dict[str, Any]:
+    said = {"delivery_id": delivery or str(uuid.uuid4()), "event": "push", "ref": "refs/heads/main", "after": commit(9)}
+    answer: dict[str, Any] = world.service.call(
+        "receive_git_delivery", p_connection=connection, p_delivery={**said, **more}
+    )
+    return answer
+
+
+def read(site: Site, number: int, **contents: str | None) -> list[dict[str, Any]]:
+    """Let the runner claim the RESOLVE job and report these contents at a commit; returns the jobs that follow."""
+    _, org, runner, _ = site
+    job = runner.claim_one()
+    assert job["type"] == "RESOLVE"
+    work = runner.call("worker_resolve", p_job=job["id"], p_attempt=job["attempt"])
+    modules = [
+        {"id": org.modules[f"net/{name}"], "branch": "main", "commit": commit(number), "fingerprint": content}
+        for name, content in contents.items()
+    ]
+    found = {"digest": work["digest"], "heads": {"refs/heads/main": commit(number)}, "modules": modules}
+    runner.finish(job, p_result={"git": found})
+    return runner.claim(10)
+
+
+def last(site: Site) -> dict[str, Any]:
+    _, org, _, connection = site
+    rows: list[dict[str, Any]] = org.owner.call("list_git_deliveries", p_org=org.id, p_connection=connection)
+    return rows[0]
+
+
+def first_reading(site: Site) -> None:
+    _, org, _, connection = site
+    org.owner.call("poll_repository", p_connection=connection)
+    assert read(site, 1, dns="d1", vpc="v1") == []

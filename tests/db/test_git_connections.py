@@ -1,0 +1,150 @@
+"""Connections to repositories, and how modules follow them: what is accepted, and who sees it."""
+
+from typing import Any
+
+import pytest
+
+from tests.db.git_site import SEALED, URL, Site, open_site, push
+from tests.db.world import Organization, World, refused
+
+
+@pytest.fixture
+def site(world: World, org: Organization) -> Site:
+    return open_site(world, org)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        URL,
+        "https://git.example.com/infra/edge",
+        "https://somebody@GIT.example.com/Infra/edge.git/",
+        "git@git.example.com:infra/edge.git",
+        "ssh://git@git.example.com:2222/infra/edge.git",
+    ],
+)
+def test_a_module_belongs_to_a_connection_however_its_url_is_spelled(site: Site, url: str) -> None:
+    _, org, _, _ = site
+    org.module("net/other", source_kind="git", source={"url": url})
+    (connection,) = org.owner.call("list_git_connections", p_org=org.id)
+    assert [module["path"] for module in connection["modules"]] == ["net/dns", "net/other", "net/vpc"]
+
+
+@pytest.mark.parametrize(
+    "url", ["https://git.example.com:8443/infra/edge.git", "https://git.example.com/infra/edge2", "/infra/edge"]
+)
+def test_another_repository_is_none_of_a_connection(site: Site, url: str) -> None:
+    _, org, _, _ = site
+    org.module("net/other", source_kind="git", source={"url": url})
+    (connection,) = org.owner.call("list_git_connections", p_org=org.id)
+    assert [module["path"] for module in connection["modules"]] == ["net/dns", "net/vpc"]
+
+
+def test_a_reading_is_routed_as_jobs_of_its_first_module(world: World, org: Organization) -> None:
+    org.module("net/dns", source_kind="git", source={"url": URL}, labels=["zone=a"])
+    far = org.runner("far", is_assigned_to_all_modules=True)
+    near = org.runner("near", labels=["zone=a"])
+    org.owner.call("assign_worker", p_worker=near.worker_id, p_path="net")
+    made = org.owner.call(
+        "connect_repository", p_org=org.id, p_spec={"provider": "gitea", "url": URL, "webhook_secret": SEALED}
+    )
+    push(world, made["id"])
+    assert far.claim() == []
+    assert near.claim_one()["type"] == "RESOLVE"
+
+
+def test_secrets_are_sealed_and_members_never_see_them(site: Site) -> None:
+    world, org, _, connection = site
+    found = world.service.call("git_connection_secret", p_connection=connection)
+    assert found == {"org_id": org.id, "provider": "gitea", "webhook_secret": SEALED}
+    assert SEALED not in str(org.owner.call("list_git_connections", p_org=org.id))
+    with refused("42501"):
+        org.owner.call("git_connection_secret", p_connection=connection)
+    with refused("42501"):
+        org.owner.rows("select * from private.git_secrets")
+
+
+def test_a_disconnected_repository_is_unknown_to_deliveries(site: Site) -> None:
+    world, org, runner, connection = site
+    push(world, connection)
+    org.owner.call("disconnect_repository", p_connection=connection)
+    assert world.service.call("git_connection_secret", p_connection=connection) is None
+    with refused("RY404", "There is no such connection."):
+        push(world, connection)
+    job = runner.claim_one()
+    with refused("RY404", "The repository was disconnected."):
+        runner.call("worker_resolve", p_job=job["id"], p_attempt=job["attempt"])
+    runner.finish(job, p_result={"git": {"modules": []}})
+    org.owner.call(
+        "connect_repository", p_org=org.id, p_spec={"provider": "gitea", "url": URL, "webhook_secret": SEALED}
+    )
+
+
+def test_a_wrong_signature_is_noted(site: Site) -> None:
+    world, org, _, connection = site
+    world.service.call("refuse_git_delivery", p_connection=connection)
+    (row,) = org.owner.call("list_git_connections", p_org=org.id)
+    assert row["refused_at"] is not None
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"provider": "svn"},
+        {"webhook_secret": "plain"},
+        {"webhook_secret": None},
+        {"token": "plain"},
+        {"poll_seconds": 5},
+        {"url": None},
+        {"base_url": "ftp://x"},
+    ],
+)
+def test_a_connection_that_is_not_valid_is_refused(org: Organization, spec: dict[str, Any]) -> None:
+    whole = {"provider": "gitea", "url": URL, "webhook_secret": SEALED, **spec}
+    with refused("RY422", "The connection is not valid."):
+        org.owner.call("connect_repository", p_org=org.id, p_spec=whole)
+
+
+def test_a_url_with_a_password_is_refused(org: Organization) -> None:
+    spec = {"provider": "gitea", "url": "https://me:secret@git.example.com/a", "webhook_secret": SEALED}
+    with refused("RY422", "The address contains a password."):
+        org.owner.call("connect_repository", p_org=org.id, p_spec=spec)
+
+
+def test_a_repository_is_connected_once(site: Site) -> None:
+    _, org, _, _ = site
+    spec = {"provider": "gitea", "url": "git@git.example.com:infra/edge", "webhook_secret": SEALED}
+    with refused("RY409", "This repository is connected already."):
+        org.owner.call("connect_repository", p_org=org.id, p_spec=spec)
+
+
+@pytest.mark.parametrize("spec", [{"apply": "now"}, {"branch": "-x"}, {"paths": "x"}, {"is_on": None}])
+def test_settings_that_are_not_valid_are_refused(site: Site, spec: dict[str, Any]) -> None:
+    _, org, _, _ = site
+    with refused("RY422", "A setting is not valid."):
+        org.owner.call("set_module_git", p_module=org.modules["net/vpc"], p_spec=spec)
+
+
+@pytest.mark.parametrize("path", ["../x", "/etc", "a/../b", ""])
+def test_paths_outside_of_the_repository_are_refused(site: Site, path: str) -> None:
+    _, org, _, _ = site
+    with refused("RY422", "is not a path inside of a repository."):
+        org.owner.call("set_module_git", p_module=org.modules["net/vpc"], p_spec={"paths": [path]})
+
+
+def test_a_delivery_with_an_odd_field_and_a_page_too_long_are_refused(site: Site) -> None:
+    world, org, _, connection = site
+    with refused("RY422", "The delivery has a field that is not valid."):
+        push(world, connection, after="main")
+    with refused("RY422", "A page has 1 to 200 deliveries of a repository."):
+        org.owner.call("list_git_deliveries", p_org=org.id, p_limit=0)
+
+
+def test_an_organisation_has_a_limited_number_of_repositories(world: World, org: Organization) -> None:
+    many = (
+        "insert into public.git_connections (org_id, provider, url, repository, created_by_label) "
+        "select %s, 'generic', 'x', 'x/' || n, 'x' from generate_series(1, 1000) as n"
+    )
+    world.owner.connection.execute(many, [org.id])
+    with refused("RY429", "An organisation has at most 1,000 repositories."):
+        org.owner.call("connect_repository", p_org=org.id, p_spec={})

@@ -1,0 +1,181 @@
+"""Pull requests: the merge is planned and never applied, older plans make room, and forks start nothing."""
+
+from typing import Any
+
+import pytest
+
+from tests.db.git_site import Site, commit, first_reading, last, open_site, push
+from tests.db.world import Organization, World, refused
+
+
+@pytest.fixture
+def site(world: World, org: Organization) -> Site:
+    made = open_site(world, org)
+    first_reading(made)
+    return made
+
+
+def announce(site: Site, head: int, **more: Any) -> dict[str, Any]:
+    world, _, _, connection = site
+    pull = {
+        "number": 7, "title": "A change", "base": "main", "head_commit": commit(head), "is_fork": False,
+        "is_draft": False, "is_open": True, **more,
+    }  # fmt: skip
+    return push(world, connection, event="pull_request", action="opened", ref=None, after=None, pull=pull)
+
+
+def merged(site: Site, head: int, problem: str | None = None, **contents: str) -> list[dict[str, Any]]:
+    """Let the runner report the merge of the pull request; the base has the contents of the first reading."""
+    _, org, runner, _ = site
+    job = runner.claim_one()
+    assert job["type"] == "RESOLVE"
+    work = runner.call("worker_resolve", p_job=job["id"], p_attempt=job["attempt"])
+    assert [(pull["number"], pull["base"], pull["ref"]) for pull in work["pull_requests"]] == [
+        (7, "main", "refs/pull/7/head")
+    ]
+    bases = {"dns": "d1", "vpc": "v1"}
+    modules = [
+        {"id": org.modules[f"net/{name}"], "fingerprint": content, "base_fingerprint": bases[name]}
+        for name, content in contents.items()
+    ]
+    pull = {
+        "number": 7, "ref": "refs/pull/7/head", "base_commit": commit(1), "head_commit": commit(head),
+        "modules": modules, "problem": problem,
+    }  # fmt: skip
+    runner.finish(job, p_result={"git": {"digest": work["digest"], "modules": [], "pull_requests": [pull]}})
+    return [each for each in runner.claim(10) if each["type"] == "PLAN"]
+
+
+def test_the_merge_is_planned_for_the_modules_that_it_changes(site: Site) -> None:
+    world, org, runner, _ = site
+    assert announce(site, 5)["verdict"] == "PENDING"
+    (plan,) = merged(site, 5, dns="d1", vpc="v2")
+    source = plan["payload"]["module"]["source"]
+    assert source["merge"] == {"base": commit(1), "head": commit(5), "ref": "refs/pull/7/head"}
+    assert "commit" not in source
+    assert (plan["module_path"], plan["payload"]["options"]["git"]["pull_request"]) == ("net/vpc", 7)
+    row = last(site)
+    assert (row["verdict"], row["pull_request"]) == ("PLANNED", 7)
+    assert {module["path"]: module["reason"] for module in row["modules"]} == {
+        "net/dns": "Nothing under its folders changes.",
+        "net/vpc": "Its folders change.",
+    }
+    runner.finish(plan, p_plan_summary={"has_changes": True})
+    assert world.owner.rows("select id from public.provision_jobs where plan_job_id = %s", plan["id"]) == []
+    with refused("RY409", "planned a pull request, and is never applied."):
+        org.enqueue("net/vpc", "APPLY", plan_job_id=plan["id"])
+
+
+def test_a_plan_of_a_pull_request_is_not_applied_by_a_module_that_applies_by_itself(site: Site) -> None:
+    world, org, runner, _ = site
+    org.owner.call("update_module", p_module=org.modules["net/vpc"], p_spec={"auto_apply": True})
+    announce(site, 5)
+    (plan,) = merged(site, 5, vpc="v2")
+    runner.finish(plan, p_plan_summary={"has_changes": True})
+    assert world.owner.rows("select id from public.provision_jobs where plan_job_id = %s", plan["id"]) == []
+
+
+def test_a_pull_request_gets_no_identity(site: Site) -> None:
+    _, org, runner, _ = site
+    spec = {"kind": "custom", "name": "registry", "audience": "x"}
+    org.owner.call("attach_identity", p_org=org.id, p_path="net", p_spec=spec)
+    announce(site, 5)
+    (plan,) = merged(site, 5, vpc="v2")
+    asked = {"p_job": plan["id"], "p_attempt": plan["attempt"]}
+    assert runner.call("worker_identities", **asked)["identities"] == []
+    org.enqueue("net/dns")
+    (own,) = runner.claim(10)
+    asked = {"p_job": own["id"], "p_attempt": own["attempt"]}
+    assert len(runner.call("worker_identities", **asked)["identities"]) == 1
+
+
+def test_a_newer_head_ends_the_older_plan_and_equal_content_keeps_it(site: Site) -> None:
+    world, _, _, _ = site
+    announce(site, 5)
+    (older,) = merged(site, 5, dns="d1", vpc="v2")
+    announce(site, 6)
+    assert merged(site, 6, dns="d1", vpc="v2") == []
+    assert world.job(older["id"])["cancel_kind"] is None
+    assert last(site)["modules"][1]["reason"] == "The same content was planned for this pull request."
+    announce(site, 8)
+    merged(site, 8, dns="d1", vpc="v3")
+    assert world.job(older["id"])["cancel_kind"] == "GRACEFUL"
+
+
+def test_plans_of_a_push_and_of_a_pull_request_leave_each_other_alone(site: Site) -> None:
+    world, org, runner, connection = site
+    announce(site, 5)
+    (plan,) = merged(site, 5, dns="d1", vpc="v2")
+    push(world, connection)
+    job = runner.claim_one()
+    vpc = {"id": org.modules["net/vpc"], "branch": "main", "commit": commit(6), "fingerprint": "v9"}
+    runner.finish(job, p_result={"git": {"modules": [vpc]}})
+    assert world.job(plan["id"])["cancel_kind"] is None
+    assert last(site)["verdict"] == "PLANNED"
+
+
+def test_a_conflict_is_a_verdict(site: Site) -> None:
+    announce(site, 5)
+    assert merged(site, 5, "It conflicts with main.") == []
+    row = last(site)
+    assert (row["verdict"], row["reason"]) == ("NOTHING", "It conflicts with main.")
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"is_fork": True}, "It comes from a fork, so nothing is run for it."),
+        ({"is_draft": True}, "It is a draft."),
+        ({"is_open": False}, "The pull request is closed."),
+    ],
+)
+def test_forks_drafts_and_closed_ones_start_nothing(site: Site, more: dict[str, Any], reason: str) -> None:
+    _, _, runner, _ = site
+    answer = announce(site, 5, **more)
+    assert (answer["verdict"], answer["reason"]) == ("IGNORED", reason)
+    assert runner.claim(10) == []
+
+
+def test_an_event_without_a_pull_request_starts_nothing(site: Site) -> None:
+    world, _, _, connection = site
+    answer = push(world, connection, event="pull_request", action="labeled")
+    assert answer["reason"] == "The event has no pull request that can be read."
+
+
+def test_closing_ends_its_plans_and_it_is_read_no_more(site: Site) -> None:
+    world, org, runner, connection = site
+    announce(site, 5)
+    (plan,) = merged(site, 5, dns="d1", vpc="v2")
+    announce(site, 5, is_open=False)
+    assert world.job(plan["id"])["cancel_kind"] == "GRACEFUL"
+    org.owner.call("poll_repository", p_connection=connection)
+    job = runner.claim_one()
+    assert runner.call("worker_resolve", p_job=job["id"], p_attempt=job["attempt"])["pull_requests"] == []
+
+
+def test_the_poll_finds_a_new_head_of_a_known_pull_request(site: Site) -> None:
+    _, org, _, connection = site
+    announce(site, 5)
+    merged(site, 5, dns="d1", vpc="v1")
+    org.owner.call("poll_repository", p_connection=connection)
+    assert len(merged(site, 6, dns="d1", vpc="v2")) == 1
+    row = last(site)
+    assert (row["event"], row["verdict"], row["pull_request"]) == ("poll", "PLANNED", 7)
+
+
+def test_a_reading_that_finds_nothing_new_answers_a_pull_request(site: Site) -> None:
+    _, _, runner, _ = site
+    announce(site, 5)
+    runner.finish(runner.claim_one(), p_result={"git": {"heads": {}}})
+    row = last(site)
+    assert (row["verdict"], row["reason"]) == ("NOTHING", "Nothing has changed since the last reading.")
+
+
+def test_a_plan_of_a_pull_request_says_nothing_about_drift(site: Site) -> None:
+    world, org, runner, _ = site
+    drifted = "update public.modules set drift_since = now(), drift_resources = 1 where id = %s"
+    world.owner.connection.execute(drifted, [org.modules["net/vpc"]])
+    announce(site, 5)
+    (plan,) = merged(site, 5, vpc="v2")
+    runner.finish(plan, p_plan_summary={"has_changes": False})
+    assert world.owner.one("select drift_resources from public.modules where id = %s", org.modules["net/vpc"]) == 1

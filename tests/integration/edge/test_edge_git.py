@@ -1,0 +1,146 @@
+"""Deliveries of git providers: only a right signature is heard, each delivery counts once, and the answer is quick."""
+
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.integration.edge.conftest import Edge
+from tests.integration.edge.people import Person
+from tests.support import webhooks
+
+URL = "https://git.example.com/infra/edge.git"
+SECRET = "a secret of the test"
+BODY = webhooks.push_body("main", "a" * 40)
+Sign = Callable[..., dict[str, str]]
+
+
+def forgejo(secret: str, body: bytes, event: str = "push", delivery: str = "") -> dict[str, str]:
+    return webhooks.gitea(secret, body, event, delivery, name="forgejo")
+
+
+SENDERS: dict[str, tuple[str, Sign]] = {
+    "github": ("github", webhooks.github),
+    "gitea": ("gitea", webhooks.gitea),
+    "forgejo": ("gitea", forgejo),
+    "gitlab": ("gitlab", webhooks.gitlab),
+    "signed gitlab": ("gitlab", webhooks.standard),
+    "generic": ("generic", webhooks.standard),
+}
+
+
+class Connected:
+    """A connection, and what it takes to send to it."""
+
+    def __init__(self, edge: Edge, person: Person, provider: str, secret: str = SECRET) -> None:
+        self.edge, self.person, self.secret = edge, person, secret
+        sealed = edge.post("notify", {"org": person.org_id, "channel": "webhook", "secret": secret}, person.token)
+        spec = {"provider": provider, "url": URL, "webhook_secret": sealed.json()["secret"]}
+        self.id = person.rpc("connect_repository", p_org=person.org_id, p_spec=spec)["id"]
+
+    def send(self, body: bytes, headers: dict[str, str], to: str = "") -> httpx.Response:
+        return self.edge.http.post(f"{self.edge.url}/git/{to or self.id}", content=body, headers=headers)
+
+    def deliveries(self) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = self.person.rpc("list_git_deliveries", p_org=self.person.org_id)
+        return rows
+
+
+@pytest.mark.parametrize("sender", SENDERS)
+def test_a_signed_push_is_written_down_and_answered(edge: Edge, person: Person, sender: str) -> None:
+    provider, sign = SENDERS[sender]
+    there = Connected(edge, person, provider)
+    answer = there.send(BODY, sign(SECRET, BODY, delivery="once"))
+    assert (answer.status_code, answer.json()["verdict"]) == (202, "NOTHING"), answer.text
+    (row,) = there.deliveries()
+    expected = ("push", "refs/heads/main", "once")
+    assert (row["event"], row["ref"], row["delivery_id"]) == expected
+    if provider != "generic":
+        assert (row["after_commit"], row["sender"]) == ("a" * 40, "somebody")
+
+
+@pytest.mark.parametrize("sender", SENDERS)
+def test_a_wrong_signature_is_refused_and_leaves_no_delivery(edge: Edge, person: Person, sender: str) -> None:
+    provider, sign = SENDERS[sender]
+    there = Connected(edge, person, provider)
+    assert there.send(BODY, sign("another secret", BODY)).status_code == 401
+    assert there.send(BODY, {"content-type": "application/json"}).status_code == 401
+    if provider != "gitlab" or sender == "signed gitlab":
+        assert there.send(BODY + b" ", sign(SECRET, BODY)).status_code == 401
+    assert there.deliveries() == []
+    (connection,) = person.rpc("list_git_connections", p_org=person.org_id)
+    assert connection["refused_at"] is not None
+
+
+def test_the_weaker_headers_do_not_stand_in_for_the_stronger(edge: Edge, person: Person) -> None:
+    gitea = Connected(edge, person, "gitea")
+    wrong = {**webhooks.gitea(SECRET, BODY), "x-forgejo-signature": "0" * 64}
+    assert gitea.send(BODY, wrong).status_code == 401
+    other = Person(person.stack)
+    gitlab = Connected(edge, other, "gitlab")
+    unsigned = {**webhooks.gitlab(SECRET, BODY), "webhook-signature": "v1,AAAA"}
+    assert gitlab.send(BODY, unsigned).status_code == 401
+
+
+@pytest.mark.parametrize("age_seconds", [3600, -3600])
+def test_a_signed_time_that_is_far_away_is_refused(edge: Edge, person: Person, age_seconds: int) -> None:
+    there = Connected(edge, person, "generic")
+    assert there.send(BODY, webhooks.standard(SECRET, BODY, age_seconds=age_seconds)).status_code == 401
+
+
+def test_a_secret_of_standard_webhooks_is_read_as_base64(edge: Edge, person: Person) -> None:
+    secret = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+    there = Connected(edge, person, "generic", secret)
+    body = json.dumps({"source_url": URL, "ref": "main", "commit": "b" * 40}).encode()
+    assert there.send(body, webhooks.standard(secret, body)).status_code == 202
+    assert there.deliveries()[0]["ref"] == "refs/heads/main"
+
+
+def test_a_repeated_delivery_gets_the_first_verdict(edge: Edge, person: Person) -> None:
+    there = Connected(edge, person, "github")
+    headers = webhooks.github(SECRET, BODY, delivery="again")
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: there.send(BODY, headers), range(4)))
+    assert sorted(answer.status_code for answer in answers) == [200, 200, 200, 202]
+    assert {answer.json()["verdict"] for answer in answers} <= {"NOTHING", "PENDING"}
+    assert len(there.deliveries()) == 1
+
+
+@pytest.mark.parametrize("name", ["5b0a7a52-0000-4000-8000-000000000001", "nobody", ""])
+def test_an_unknown_connection_is_not_there(edge: Edge, person: Person, name: str) -> None:
+    there = Connected(edge, person, "github")
+    answer = there.edge.http.post(f"{edge.url}/git/{name}", content=BODY, headers=webhooks.github(SECRET, BODY))
+    assert answer.status_code == 404
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"7", b"not json", b"\xff\xfe", b'{"ref": "refs/heads/\\u0000"}'])
+def test_a_body_that_is_no_event_is_refused(edge: Edge, person: Person, body: bytes) -> None:
+    there = Connected(edge, person, "github")
+    assert there.send(body, webhooks.github(SECRET, body)).status_code == 400
+    assert there.deliveries() == []
+
+
+def test_a_body_that_is_too_large_is_refused(edge: Edge, person: Person) -> None:
+    there = Connected(edge, person, "github")
+    body = b'{"a": "' + b"x" * (6 * 1024 * 1024) + b'"}'
+    assert there.send(body, webhooks.github(SECRET, body)).status_code == 413
+
+
+def test_a_form_with_the_event_is_read(edge: Edge, person: Person) -> None:
+    there = Connected(edge, person, "github")
+    body = str(httpx.QueryParams({"payload": BODY.decode()})).encode()
+    headers = webhooks.github(SECRET, body) | {"content-type": "application/x-www-form-urlencoded"}
+    assert there.send(body, headers).status_code == 202
+    assert there.deliveries()[0]["ref"] == "refs/heads/main"
+
+
+def test_events_that_start_nothing_are_listed_with_the_reason(edge: Edge, person: Person) -> None:
+    there = Connected(edge, person, "github")
+    ping = b'{"zen": "Keep it simple."}'
+    answer = there.send(ping, webhooks.github(SECRET, ping, event="ping"))
+    assert (answer.status_code, answer.json()["verdict"]) == (202, "IGNORED")
+    gone = webhooks.push_body("main", webhooks.NO_COMMIT)
+    assert there.send(gone, webhooks.github(SECRET, gone)).json()["reason"] == "The branch was deleted."

@@ -1,0 +1,196 @@
+"""Reads a connected repository: where its branches are, and what each module's folders hold there."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from worker.attempt.workspace import Workspace
+from worker.errors import JobFailed
+from worker.steps.fingerprint import CODE_FILES, SOURCE_LINE, Tree, read_entries, read_uses
+from worker.steps.git import Git, merge_tree
+
+# Trees, and files as small as code is: what is larger changes hashes all the same.
+_FILTER = "--filter=blob:limit=64k"
+# Each is a fetch of its own; the next reading looks at others.
+_MOST_OLD_COMMITS = 20
+_REMOTE = "refs/runyard/"
+_BRANCH = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./@+-]{0,199}\Z")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class ModuleWork(_Part):
+    """One module that follows the repository."""
+
+    id: str
+    branch: str | None = None
+    folder: str = ""
+    paths: list[str] = Field(default_factory=list)
+    # Only where its fingerprint is not known.
+    applied_commit: str | None = None
+
+
+class PullWork(_Part):
+    """One pull request that is merged to see what it would change."""
+
+    number: int
+    base: str
+    ref: str
+
+
+class Work(_Part):
+    """What the server wants to know."""
+
+    url: str
+    digest: str
+    modules: list[ModuleWork]
+    pull_requests: list[PullWork] = Field(default_factory=list)
+    known_heads: dict[str, str] = Field(default_factory=dict)
+
+
+async def resolve(space: Workspace) -> None:
+    """Read the repository and put what was found into the job's result."""
+    arguments = {"p_job": space.job.id, "p_attempt": space.job.attempt}
+    try:
+        work = Work.model_validate(await space.context.server.call("worker_resolve", arguments))
+    except ValidationError as error:
+        raise JobFailed(
+            "The server's request cannot be read.", code="bad_payload", hint="Update the runner."
+        ) from error
+    async with Git.opened(space, work.url) as git:
+        reading = Reading(git, work)
+        space.result["git"] = {"digest": work.digest, **await reading.report()}
+    space.say(reading.summary)
+
+
+@dataclass
+class Reading:
+    """One look at the repository."""
+
+    git: Git
+    work: Work
+    default: str = ""
+    commits: dict[str, str] = field(default_factory=dict)
+    trees: dict[str, Tree] = field(default_factory=dict)
+    summary: str = ""
+
+    async def report(self) -> dict[str, Any]:
+        """Return the heads and, where they are new, the modules' fingerprints."""
+        heads = await self._advertised()
+        if heads and heads == self.work.known_heads:
+            self.summary = "No branch has moved since the last reading."
+            return {"heads": heads}
+        await self._fetch(heads)
+        modules = [await self._module(each) for each in self.work.modules]
+        pulls = [await self._pull(each) for each in self.work.pull_requests]
+        self.summary = f"Read {len(heads)} branches for {len(modules)} modules."
+        return {
+            "heads": self.commits,
+            "modules": modules,
+            "pull_requests": pulls,
+            "commits": {self.commits[ref]: await self._describe(self.commits[ref]) for ref in sorted(self.commits)},
+        }
+
+    def _branch(self, module: ModuleWork) -> str:
+        return (module.branch or self.default).removeprefix("refs/heads/")
+
+    async def _advertised(self) -> dict[str, str]:
+        """Where the branches are that modules follow, without fetching anything."""
+        pulls = {pull.ref for pull in self.work.pull_requests}
+        listing = await self.git.read("ls-remote", "--symref", "origin", "HEAD", "refs/heads/*", *sorted(pulls))
+        found: dict[str, str] = {}
+        for what, _, ref in (line.partition("\t") for line in listing.splitlines()):
+            if ref == "HEAD" and what.startswith("ref: refs/heads/"):
+                self.default = what.removeprefix("ref: refs/heads/")
+            elif ref.startswith("refs/heads/") or ref in pulls:
+                found[ref] = what
+        wanted = pulls | {f"refs/heads/{self._branch(module)}" for module in self.work.modules}
+        wanted |= {f"refs/heads/{pull.base}" for pull in self.work.pull_requests}
+        return {ref: found[ref] for ref in sorted(wanted & found.keys()) if _BRANCH.match(ref)}
+
+    async def _fetch(self, heads: Iterable[str]) -> None:
+        specs = [f"+{ref}:{_REMOTE}{ref}" for ref in heads]
+        if specs:
+            await self.git.run("fetch", "--quiet", "--depth=1", "--no-tags", _FILTER, "origin", *specs)
+        if self.work.pull_requests:
+            # A merge needs the history, but of it no files.
+            more = ("--unshallow", "--filter=blob:none") if await self._is_shallow() else ("--filter=blob:none",)
+            await self.git.run("fetch", "--quiet", "--no-tags", *more, "origin", *specs)
+        # A branch may have moved since it was listed.
+        listing = await self.git.read("for-each-ref", "--format=%(objectname) %(refname)", _REMOTE)
+        for line in listing.splitlines():
+            commit, _, ref = line.partition(" ")
+            self.commits[ref.removeprefix(_REMOTE)] = commit
+
+    async def _is_shallow(self) -> bool:
+        return (await self.git.read("rev-parse", "--is-shallow-repository")).strip() == "true"
+
+    async def _module(self, module: ModuleWork) -> dict[str, Any]:
+        branch = self._branch(module)
+        report: dict[str, Any] = {"id": module.id, "branch": branch}
+        if (commit := self.commits.get(f"refs/heads/{branch}")) is None:
+            return {**report, "problem": f'The repository has no branch "{branch}".'}
+        tree = await self._tree(commit)
+        if not tree.has(module.folder):
+            return {**report, "commit": commit, "problem": f'{branch} has no folder "{module.folder}".'}
+        watched = tree.watched(module.folder, module.paths)
+        applied = await self._applied_fingerprint(module)
+        return {
+            **report, "commit": commit, "watched": watched, "fingerprint": tree.fingerprint(watched),
+            "applied_fingerprint": applied,
+        }  # fmt: skip
+
+    async def _pull(self, pull: PullWork) -> dict[str, Any]:
+        base, head = self.commits.get(f"refs/heads/{pull.base}"), self.commits.get(pull.ref)
+        report: dict[str, Any] = {
+            "number": pull.number, "ref": pull.ref, "base_commit": base, "head_commit": head, "modules": [],
+        }  # fmt: skip
+        if base is None or head is None:
+            return {**report, "problem": f"The repository has no {pull.ref if head is None else pull.base}."}
+        try:
+            merged = await merge_tree(self.git, base, head)
+        except JobFailed as error:
+            return {**report, "problem": f"It cannot be merged: {error.message}"}
+        if merged is None:
+            return {**report, "problem": f"It conflicts with {pull.base}. Merge {pull.base} into it first."}
+        before, after = await self._tree(base), await self._tree(merged)
+        for module in self.work.modules:
+            if self._branch(module) == pull.base and after.has(module.folder):
+                old = before.fingerprint(before.watched(module.folder, module.paths))
+                new = after.fingerprint(after.watched(module.folder, module.paths))
+                report["modules"].append({"id": module.id, "fingerprint": new, "base_fingerprint": old})
+        return report
+
+    async def _applied_fingerprint(self, module: ModuleWork) -> str | None:
+        """Look at the commit that was applied; one that the repository has no more is compared with nothing."""
+        if module.applied_commit is None or (tree := await self._old_tree(module.applied_commit)) is None:
+            return None
+        return tree.fingerprint(tree.watched(module.folder, module.paths))
+
+    async def _old_tree(self, commit: str) -> Tree | None:
+        if commit not in self.trees and len(self.trees) - len(set(self.commits.values())) >= _MOST_OLD_COMMITS:
+            return None
+        try:
+            if commit not in self.trees:
+                await self.git.run("fetch", "--quiet", "--depth=1", "--no-tags", _FILTER, "origin", commit)
+            return await self._tree(commit)
+        except JobFailed:
+            return None
+
+    async def _tree(self, commit: str) -> Tree:
+        if commit not in self.trees:
+            root = (await self.git.read("rev-parse", f"{commit}^{{tree}}")).strip()
+            entries = read_entries(root, await self.git.read("ls-tree", "-r", "-t", "-z", "--full-tree", commit))
+            # Exit code 1: no line has one.
+            lines = await self.git.read("grep", "-I", "-z", "-E", SOURCE_LINE, commit, "--", *CODE_FILES, ok=(0, 1))
+            self.trees[commit] = Tree(entries, read_uses(lines))
+        return self.trees[commit]
+
+    async def _describe(self, commit: str) -> dict[str, str]:
+        author, _, subject = (await self.git.read("log", "-1", "--format=%an%x00%s", commit)).strip().partition("\0")
+        return {"author": author[:200], "subject": subject[:500]}

@@ -40,7 +40,10 @@ def test_changed_output_plans_its_consumers_and_names_the_apply(
     [made] = sets(org)
     assert (made["cause_job_id"], made["type"], made["total"]) == (cause, "PLAN", 1)
     plan = runner.claim_one()
-    assert (plan["module_path"], world.job(plan["id"])["message"]) == ("apps/site", f"After job {world.job(cause)['number']} of net/vpc.")
+    assert (plan["module_path"], world.job(plan["id"])["message"]) == (
+        "apps/site",
+        f"After job {world.job(cause)['number']} of net/vpc.",
+    )
     runner.call("worker_bound_values", **this(plan))
     runner.finish(plan, p_plan_summary={"has_changes": True})
     [waiting] = world.owner.rows(

@@ -387,8 +387,8 @@ begin
 end
 $$;
 comment on function public.finish_delivery is
-  'Says how a message that was leased went {status, http_status, note, took_ms}; a failure is tried again '
-  'after a pause.';
+  'Notes how a message that was leased went {status, http_status, note, took_ms, retry_seconds, '
+  'comment_id}; a failure is tried again after a pause.';
 grant execute on function public.finish_delivery to service_role;
 
 create function public.fleet_figures(p_org uuid, p_hours integer default 24) returns jsonb
@@ -539,8 +539,8 @@ begin
 end
 $$;
 comment on function public.lease_deliveries is
-  'Takes messages that are due, for the sender: the oldest of each rule and subject, with sealed '
-  'addresses.';
+  'Takes messages that are due, for the sender: the oldest of each rule and subject, with sealed addresses, '
+  'and reports of git results as they are now.';
 grant execute on function public.lease_deliveries to service_role;
 
 create function public.list_deliveries(p_org uuid, p_status text default null::text, p_before bigint

@@ -7,6 +7,7 @@ from typing import Any, TypedDict, cast
 
 from app.jobs.view import timeline, words
 from app.jobs.view.events import DECISIONS, JOB_EVENTS
+from app.jobs.view.git import GitFacts, git_facts
 from app.jobs.view.rows import span, target
 from app.ui.words import TYPE_WORDS, as_sentence
 
@@ -65,6 +66,7 @@ class JobView(TypedDict):
     is_kill: bool
     is_waiting: bool
     is_before_run: bool
+    git: GitFacts
 
 
 class OutputView(TypedDict):
@@ -97,7 +99,9 @@ def build_view(
     if any(event.get("event") == "marked_failed" or event.get("reason") == "mark_failed" for event in events):
         # It tells what to decide, and that is done.
         built["problem_hint"] = ""
-    return cast("JobView", {**built, "engine": engine(job, engines or {}), "source": source(job)})
+    return cast(
+        "JobView", {**built, "engine": engine(job, engines or {}), "source": source(job), "git": git_facts(job)}
+    )
 
 
 def _what(job: Row, names: Mapping[str, str]) -> dict[str, Any]:

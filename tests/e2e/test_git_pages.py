@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
-from tests.e2e.test_accessibility import sideways
+from tests.e2e.test_accessibility import WIDTHS, sideways
 from tests.e2e.test_triggers_pages import findings_anywhere
 from tests.e2e.test_work_pages import make_module
 from tests.support.webhooks import gitea, push_body
@@ -40,9 +40,9 @@ class Site:
     modules: dict[str, str]
 
     def push(self, number: int) -> None:
-        said = {"delivery_id": str(uuid.uuid4()), "event": "push", "ref": "refs/heads/main", "sender": "ada"}
-        said["after"] = commit(number)
-        self.product.sql("select public.receive_git_delivery(%s, %s::jsonb)", self.connection, json.dumps(said))
+        event = {"delivery_id": str(uuid.uuid4()), "event": "push", "ref": "refs/heads/main", "sender": "ada"}
+        event["after"] = commit(number)
+        self.product.sql("select public.receive_git_delivery(%s, %s::jsonb)", self.connection, json.dumps(event))
 
     def read(self, number: int, **contents: str) -> None:
         """Let the runner report these contents of the branch at a commit."""
@@ -51,10 +51,10 @@ class Site:
             | {"watched": [name, "shared"]}
             for name, content in contents.items()
         ]
-        told = {commit(number): {"author": "Ada", "subject": "Widen the subnets"}}
+        commits = {commit(number): {"author": "Ada", "subject": "Widen the subnets"}}
         job = self.runner.claim()
         assert job["type"] == "RESOLVE"
-        self.runner.finish(job, "SUCCEEDED", result={"git": {"modules": modules, "commits": told}})
+        self.runner.finish(job, "SUCCEEDED", result={"git": {"modules": modules, "commits": commits}})
 
 
 def make_modules(product: Product, person: Person) -> dict[str, str]:
@@ -157,12 +157,15 @@ def test_deliveries_arrive_while_the_page_is_open_and_explain_each_module(site: 
     why = page.get_by_test_id("delivery-why")
     expect(why).to_contain_text("Planned 1 of 2 modules.")
     expect(why).to_contain_text("Caused by ada")
+    expect(why.get_by_role("link", name="job #2")).to_be_visible()
     planned, same = why.locator("li[data-verdict=PLANNED]"), why.locator("li[data-verdict=NOTHING]")
     expect(planned).to_contain_text(f"Its folders changed at {commit(2)[:7]}.")
     expect(same).to_contain_text(f"Same content as {commit(1)[:7]}.")
     expect(same.get_by_role("link", name="net/dns")).to_be_visible()
     assert findings_anywhere(page, "git-deliveries") == []
-    assert sideways(page) == []
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        assert sideways(page) == [], width
 
 
 def test_a_module_shows_its_repository_and_a_job_its_commit(site: Site, open_as: Any) -> None:

@@ -32,14 +32,14 @@ def _module(module: rx.Var[ModuleVerdict]) -> rx.Component:
 def _why(row: rx.Var[DeliveryView]) -> rx.Component:
     modules = row["modules"].to(list[ModuleVerdict])
     number = row["job"].to_string()
-    job = rx.link("Job #" + number, href="/dashboard/jobs/" + number, class_name="ry-a num")
+    job = rx.link("job #" + number, href="/dashboard/jobs/" + number, class_name="ry-a num")
     sender = rx.cond(row["sender"] != "", rx.el.span("Caused by ", row["sender"], ". "), rx.fragment())
     body = rx.el.div(
         rx.el.p(rx.el.b(row["reason"], class_name="ry-medium")),
         rx.cond(modules.length() > 0, rx.el.ul(rx.foreach(modules, _module), class_name="ry-wl"), rx.fragment()),
         rx.el.p(
             sender,
-            rx.cond(row["job"].to(int) > 0, rx.fragment(job, " reads the repository."), rx.fragment()),
+            rx.cond(row["job"].to(int) > 0, rx.fragment("Decided by ", job, "."), rx.fragment()),
             class_name="ry-hint",
         ),
         class_name="ry-wb",

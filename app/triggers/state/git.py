@@ -104,7 +104,7 @@ class GitState(Items, rx.State):
 
     @rx.event
     def set_provider(self, value: str) -> None:
-        """Choose who keeps the repository."""
+        """Choose the provider."""
         if value in PROVIDERS:
             self.provider = value
 

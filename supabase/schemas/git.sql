@@ -618,19 +618,24 @@ $$;
 
 -- ## what people do
 
+-- How a module follows its repository, as pages and commands show it.
+create function private.module_git_json(p_module public.modules) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('id', m.id, 'path', m.path, 'is_on', coalesce(g.is_on, true), 'branch', coalesce(g.branch,
+    m.source ->> 'ref'), 'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths), '[]'),
+    'apply', coalesce(g.apply, 'after_merge'), 'watched', coalesce(to_jsonb(g.watched), '[]'), 'seen_commit',
+    g.seen_commit, 'seen_at', g.seen_at, 'applied_commit', g.applied_commit, 'applied_at', g.applied_at)
+  from (select (p_module).*) as m left join public.module_git as g on g.module_id = m.id
+$$;
+
 -- A connection as pages and commands show it, with its modules.
 create function private.connection_json(p_connection public.git_connections) returns jsonb
 language sql stable set search_path = '' as $$
-  select to_jsonb(p_connection) - array['heads', 'work_digest'] || jsonb_build_object('modules', coalesce(jsonb_agg(
-    jsonb_build_object('id', m.id, 'path', m.path, 'is_on', coalesce(g.is_on, true), 'branch', coalesce(g.branch,
-      m.source ->> 'ref'), 'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths),
-      '[]'), 'apply', coalesce(g.apply, 'after_merge'), 'watched', coalesce(to_jsonb(g.watched), '[]'),
-      'seen_commit', g.seen_commit, 'seen_at', g.seen_at, 'applied_commit', g.applied_commit, 'applied_at',
-      g.applied_at) order by m.path) filter (where m.id is not null), '[]'), 'last_report', (
+  select to_jsonb(p_connection) - array['heads', 'work_digest'] || jsonb_build_object('modules', (
+    select coalesce(jsonb_agg(private.module_git_json(m) order by m.path), '[]')
+    from private.modules_of_connection(p_connection) as m), 'last_report', (
     select jsonb_build_object('status', d.status, 'note', d.note, 'at', coalesce(d.finished_at, d.created_at))
     from public.deliveries as d where d.rule_id = p_connection.id order by d.id desc limit 1))
-  from (select) as one left join private.modules_of_connection(p_connection) as m on true
-  left join public.module_git as g on g.module_id = m.id
 $$;
 
 -- A connection that the caller may use so, locked as the end of a reading locks it: first its state, then its row.
@@ -825,3 +830,18 @@ $$;
 comment on function private.set_module_git is
   'Changes how a module follows its repository {is_on, branch, paths, apply}. Operators.';
 grant execute on function private.set_module_git to authenticated;
+
+create function private.module_repository(p_module uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'git.read');
+begin
+  return (select private.module_git_json(v_module) || jsonb_build_object('repository', c.repository, 'error', c.error)
+    from public.git_connections as c where c.org_id = v_module.org_id and c.removed_at is null
+      and v_module.source_kind = 'git' and c.repository = private.repository_key(v_module.source ->> 'url'));
+end;
+$$;
+comment on function private.module_repository is
+  'How a module follows its connected repository: branch, watched paths, the commits seen and applied; null where its '
+  'repository is not connected. Members.';
+grant execute on function private.module_repository to authenticated;

@@ -374,7 +374,7 @@ declare
   v_row pg_catalog.jsonb := to_jsonb(case when tg_op = 'DELETE' then old else new end);
 begin
   perform private.wake_org((v_row ->> 'org_id')::pg_catalog.uuid, tg_table_name,
-    coalesce(v_row ->> 'id', v_row ->> 'user_id'));
+    coalesce(v_row ->> 'id', v_row ->> 'user_id', v_row ->> 'module_id'));
   return null;
 end;
 $$;
@@ -3602,7 +3602,7 @@ create trigger make_job_counter after insert on public.organizations
 create function private.number_job() returns trigger
 language plpgsql set search_path = '' as $$
 begin
-  if new.number is null and new.plan_job_id is not null and new.retry_of is null then
+  if new.plan_job_id is not null and new.retry_of is null then
     update public.provision_jobs as p set is_followed = true
     where p.id = new.plan_job_id and p.org_id = new.org_id and not p.is_followed returning p.number into new.number;
   end if;
@@ -3610,7 +3610,9 @@ begin
   return new;
 end;
 $$;
-create trigger number before insert on public.provision_jobs for each row execute function private.number_job();
+-- A thousand jobs at once bring their numbers: a call for each would be a fifth of their cost.
+create trigger number before insert on public.provision_jobs
+  for each row when (new.number is null) execute function private.number_job();
 
 -- The number of a job, for texts that people read.
 create function private.job_number(p_job bigint) returns bigint
@@ -8340,17 +8342,20 @@ declare
   v_pin pg_catalog.jsonb := jsonb_strip_nulls(jsonb_build_object('commit', p_options #> '{git,commit}', 'merge',
     p_options #> '{git,merge}'));
   v_groups pg_catalog.jsonb := private.group_chains(p_org, p_modules);
+  -- An apply of a plan may have the plan's number.
+  v_counter pg_catalog.regclass := case when p_options ->> 'plan_job_id' is null then private.job_counter(p_org) end;
   v_jobs bigint[];
   v_pins pg_catalog.uuid[];
 begin
   with made as (
     insert into public.provision_jobs as j (
-      org_id, type, status, module_id, module_path, group_path, payload, pinned_worker_id, pinned_instance_name,
-        labels, priority,
+      org_id, number, type, status, module_id, module_path, group_path, payload, pinned_worker_id,
+        pinned_instance_name, labels, priority,
       max_attempts, approvals_required, approval_deadline_at, plan_job_id, plan_sha256, message, idempotency_key,
       created_by, created_by_label, queued_at
     )
-    select p_org, p_type, case when n.approvals > 0 then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status,
+    select p_org, nextval(v_counter), p_type,
+      case when n.approvals > 0 then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status,
       m.id, m.path,
       m.group_path,
       case when p_options ->> 'plan_job_id' is not null
@@ -12471,7 +12476,7 @@ comment on table public.git_connections is
   'Repositories whose pushes plan modules. Modules belong to one by the URL of their source.';
 comment on column public.git_connections.url is 'The repository as the member who connected it wrote it.';
 comment on column public.git_connections.repository is 'Host and path: the same for every spelling of the URL.';
-comment on column public.git_connections.base_url is 'Where the provider''s API is; null: nothing is reported there.';
+comment on column public.git_connections.base_url is 'Where the provider''s API is; null: at the host of the URL.';
 comment on column public.git_connections.has_token is 'Whether an API token is kept for reports.';
 comment on column public.git_connections.next_poll_at is 'When it is read next without an event.';
 comment on column public.git_connections.last_delivery_at is 'When an event last came.';
@@ -12497,13 +12502,16 @@ create index provision_jobs_target_connection_id_idx on public.provision_jobs (t
 create table private.git_secrets (
   connection_id uuid primary key references public.git_connections (id) on delete cascade,
   webhook_secret text not null check (webhook_secret ~ '^s1\.[A-Za-z0-9_-]{40,}$' and length(webhook_secret) <= 8000),
-  token text check (token ~ '^s1\.[A-Za-z0-9_-]{40,}$' and length(token) <= 8000)
+  token text check (token ~ '^s1\.[A-Za-z0-9_-]{40,}$' and length(token) <= 8000),
+  next_report_at timestamptz not null default now()
 );
 alter table private.git_secrets enable row level security;
 comment on table private.git_secrets is 'Webhook secrets and API tokens, sealed by an edge function with its own key.';
 comment on column private.git_secrets.connection_id is 'Whose they are.';
 comment on column private.git_secrets.webhook_secret is 'What deliveries are signed with; sealed.';
 comment on column private.git_secrets.token is 'What reports are written with; sealed.';
+comment on column private.git_secrets.next_report_at is
+  'When the next report may be written: a second after the last one, or when the provider said.';
 
 create table public.git_deliveries (
   id bigint generated always as identity primary key,
@@ -12593,7 +12601,7 @@ comment on column public.module_git.seen_fingerprint is 'Digest of its watched f
 comment on column public.module_git.seen_set_id is 'The set that plans it; null: it was not planned.';
 comment on column public.module_git.applied_fingerprint is
   'Digest of its watched folders at that commit; null: not known yet.';
-comment on column public.module_git.seen_at is 'When the repository was last read for it.';
+comment on column public.module_git.seen_at is 'When that content was first seen.';
 comment on column public.module_git.applied_at is 'When that apply or destroy ended.';
 comment on column public.module_git.watched is 'The folders that counted then: its own, and its local modules''.';
 comment on column public.module_git.applied_commit is 'The commit of the last apply; null after a destroy.';
@@ -12813,6 +12821,10 @@ language sql set search_path = '' as $$
     seen_set_id = case when g.seen_fingerprint = excluded.seen_fingerprint then g.seen_set_id end,
     seen_branch = excluded.seen_branch, seen_at = now(), watched = excluded.watched,
     applied_fingerprint = coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
+  -- Each row that is written wakes the pages that show it, and a poll finds most as they were.
+  where (g.seen_branch, g.seen_fingerprint, g.watched) is distinct from (excluded.seen_branch,
+      excluded.seen_fingerprint, excluded.watched)
+    or g.applied_fingerprint is distinct from coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
 $$;
 
 -- Answers the deliveries that waited for this reading: for each module why it was planned or not. What no delivery
@@ -13030,17 +13042,24 @@ $$;
 
 -- ## what people do
 
+-- How a module follows its repository, as pages and commands show it.
+create function private.module_git_json(p_module public.modules) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('id', m.id, 'path', m.path, 'is_on', coalesce(g.is_on, true), 'branch', coalesce(g.branch,
+    m.source ->> 'ref'), 'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths), '[]'),
+    'apply', coalesce(g.apply, 'after_merge'), 'watched', coalesce(to_jsonb(g.watched), '[]'), 'seen_commit',
+    g.seen_commit, 'seen_at', g.seen_at, 'applied_commit', g.applied_commit, 'applied_at', g.applied_at)
+  from (select (p_module).*) as m left join public.module_git as g on g.module_id = m.id
+$$;
+
 -- A connection as pages and commands show it, with its modules.
 create function private.connection_json(p_connection public.git_connections) returns jsonb
 language sql stable set search_path = '' as $$
-  select to_jsonb(p_connection) - array['heads', 'work_digest'] || jsonb_build_object('modules', coalesce(jsonb_agg(
-    jsonb_build_object('id', m.id, 'path', m.path, 'is_on', coalesce(g.is_on, true), 'branch', coalesce(g.branch,
-      m.source ->> 'ref'), 'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths),
-      '[]'), 'apply', coalesce(g.apply, 'after_merge'), 'watched', coalesce(to_jsonb(g.watched), '[]'),
-      'seen_commit', g.seen_commit, 'seen_at', g.seen_at, 'applied_commit', g.applied_commit, 'applied_at',
-      g.applied_at) order by m.path) filter (where m.id is not null), '[]'))
-  from (select) as one left join private.modules_of_connection(p_connection) as m on true
-  left join public.module_git as g on g.module_id = m.id
+  select to_jsonb(p_connection) - array['heads', 'work_digest'] || jsonb_build_object('modules', (
+    select coalesce(jsonb_agg(private.module_git_json(m) order by m.path), '[]')
+    from private.modules_of_connection(p_connection) as m), 'last_report', (
+    select jsonb_build_object('status', d.status, 'note', d.note, 'at', coalesce(d.finished_at, d.created_at))
+    from public.deliveries as d where d.rule_id = p_connection.id order by d.id desc limit 1))
 $$;
 
 -- A connection that the caller may use so, locked as the end of a reading locks it: first its state, then its row.
@@ -13076,7 +13095,10 @@ begin
     next_poll_at, created_by, created_by_label)
   values (coalesce(p_connection.id, gen_random_uuid()), v_new.org_id, v_new.provider, trim(v_new.url),
     private.repository_key(v_new.url), v_new.base_url, case when p_spec ? 'token'
-      then p_spec ->> 'token' is not null else coalesce(p_connection.has_token, false) end, v_new.poll_seconds, now(),
+      then p_spec ->> 'token' is not null
+      -- A token is for the place that it was written for.
+      else coalesce(p_connection.has_token, false) and (p_connection.provider, p_connection.url, p_connection.base_url)
+        is not distinct from (v_new.provider, v_new.url, v_new.base_url) end, v_new.poll_seconds, now(),
     private.caller_id(), private.caller_label(v_new.org_id))
   on conflict (id) do update set provider = excluded.provider, url = excluded.url, repository = excluded.repository,
     base_url = excluded.base_url, has_token = excluded.has_token, poll_seconds = excluded.poll_seconds,
@@ -13085,7 +13107,7 @@ begin
     p_spec ->> 'webhook_secret', (select o.webhook_secret from private.git_secrets as o
       where o.connection_id = v_new.id)), p_spec ->> 'token')
   on conflict (connection_id) do update set webhook_secret = excluded.webhook_secret,
-    token = case when p_spec ? 'token' then excluded.token else s.token end;
+    token = case when p_spec ? 'token' then excluded.token when v_new.has_token then s.token end;
   return v_new;
 exception
   when unique_violation then
@@ -13233,6 +13255,21 @@ comment on function private.set_module_git is
   'Changes how a module follows its repository {is_on, branch, paths, apply}. Operators.';
 grant execute on function private.set_module_git to authenticated;
 
+create function private.module_repository(p_module uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'git.read');
+begin
+  return (select private.module_git_json(v_module) || jsonb_build_object('repository', c.repository, 'error', c.error)
+    from public.git_connections as c where c.org_id = v_module.org_id and c.removed_at is null
+      and v_module.source_kind = 'git' and c.repository = private.repository_key(v_module.source ->> 'url'));
+end;
+$$;
+comment on function private.module_repository is
+  'How a module follows its connected repository: branch, watched paths, the commits seen and applied; null where its '
+  'repository is not connected. Members.';
+grant execute on function private.module_repository to authenticated;
+
 -- ==================== schemas/pull_requests.sql
 
 -- Pull requests: what a module would be if the request were merged now. The runner that reads the repository merges
@@ -13251,6 +13288,8 @@ create table public.pull_requests (
   is_open boolean not null default true,
   problem text check (length(problem) <= 1000),
   planned jsonb not null default '{}',
+  merge_commit text check (merge_commit ~ '^[0-9a-f]{40,64}$'),
+  comment_id bigint,
   updated_at timestamptz not null default now(),
   primary key (connection_id, number)
 );
@@ -13269,6 +13308,8 @@ comment on column public.pull_requests.title is 'Its title at the provider.';
 comment on column public.pull_requests.is_open is 'Whether it is planned: open, and no draft.';
 comment on column public.pull_requests.problem is 'Why it cannot be planned, such as a conflict; null: it can.';
 comment on column public.pull_requests.planned is 'The fingerprint of each module that was planned for it.';
+comment on column public.pull_requests.merge_commit is 'The commit that merged it, as the provider says.';
+comment on column public.pull_requests.comment_id is 'The provider''s id of the comment with its results.';
 create trigger touch before update on public.pull_requests for each row execute function private.touch_updated_at();
 create trigger wake after insert or update on public.pull_requests
   for each row execute function private.wake_for_row();
@@ -13281,11 +13322,14 @@ declare
   v_number integer := v_pull ->> 'number';
   v_is_open boolean := v_pull -> 'is_open' = 'true' and v_pull -> 'is_draft' <> 'true';
 begin
-  insert into public.pull_requests as r (connection_id, number, org_id, title, sender, base, head_commit, is_open)
+  insert into public.pull_requests as r (connection_id, number, org_id, title, sender, base, head_commit, is_open,
+    merge_commit)
   values (p_connection.id, v_number, p_connection.org_id, left(coalesce(v_pull ->> 'title', ''), 500),
-    left(p_delivery ->> 'sender', 200), v_pull ->> 'base', v_pull ->> 'head_commit', v_is_open)
+    left(p_delivery ->> 'sender', 200), v_pull ->> 'base', v_pull ->> 'head_commit', v_is_open,
+    v_pull ->> 'merge_commit')
   on conflict (connection_id, number) do update set title = excluded.title, sender = excluded.sender,
     base = excluded.base, head_commit = excluded.head_commit, is_open = excluded.is_open,
+    merge_commit = excluded.merge_commit,
     planned = case when excluded.is_open then r.planned else '{}' end;
   if not v_is_open then
     perform private.supersede_plans(p_connection.org_id, array(select m.id
@@ -14172,21 +14216,39 @@ comment on column private.notifier.retry_seconds is
 comment on column private.notifier.lease_seconds is 'How long a sender has.';
 insert into private.notifier default values;
 
+create view private.sendable_deliveries as
+select
+  d.id,
+  d.org_id,
+  d.rule_id,
+  d.subject,
+  d.next_at,
+  case when g.connection_id is null then 5 else 1 end as at_once
+from public.deliveries as d
+left join private.git_secrets as g on g.connection_id = d.rule_id
+where d.status = 'PENDING' and d.next_at <= now() and (d.lease_until is null or d.lease_until <= now())
+  and (g.connection_id is null or g.next_report_at <= now());
+comment on view private.sendable_deliveries is
+  'Messages that are due; reports of a connection only one at a time, when its provider accepts the next one.';
+comment on column private.sendable_deliveries.subject is 'What it is about; messages about it arrive in order.';
+comment on column private.sendable_deliveries.at_once is 'How many messages of its rule are sent at the same time.';
+
 -- Whether there is something to send.
 create function private.has_due_deliveries() returns boolean
 language sql stable set search_path = '' as $$
-  select exists (select from public.deliveries as d where d.status = 'PENDING' and d.next_at <= now()
-    and (d.lease_until is null or d.lease_until <= now()))
+  select exists (select from private.sendable_deliveries)
 $$;
 
--- Gives up messages whose rule, and with it the address, was removed.
+-- Gives up messages whose rule, and with it the address, or whose token was removed.
 create function private.end_orphans() returns void
 language plpgsql set search_path = '' as $$
 begin
   -- Written by an event at the moment when the rule was removed.
-  update public.deliveries as d set status = 'FAILED', note = 'The rule was removed.', finished_at = now()
+  update public.deliveries as d set status = 'FAILED', finished_at = now(), note = case d.event
+    when 'git.report' then 'The token was removed.' else 'The rule was removed.' end
   where d.status = 'PENDING' and d.next_at <= now()
-    and not exists (select from private.notification_secrets as s where s.rule_id = d.rule_id);
+    and not exists (select from private.notification_secrets as s where s.rule_id = d.rule_id)
+    and not exists (select from private.git_secrets as g where g.connection_id = d.rule_id and g.token is not null);
 end;
 $$;
 
@@ -14196,15 +14258,14 @@ language sql stable set search_path = '' as $$
   -- Five for each rule: a slow receiver must not keep all senders busy. Nor must somebody with much to send: each
   -- organisation has its turn, and within it each rule.
   with due as (
-    select d.id, d.org_id, d.next_at, row_number() over (partition by d.rule_id order by d.next_at, d.id) as place
-    from public.deliveries as d
-    where d.status = 'PENDING' and d.next_at <= now() and (d.lease_until is null or d.lease_until <= now())
-      and not exists (select from public.deliveries as e where e.status = 'PENDING' and e.rule_id = d.rule_id
-        and e.subject = d.subject
-        and e.id < d.id)
+    select d.id, d.org_id, d.next_at, d.at_once,
+      row_number() over (partition by d.rule_id order by d.next_at, d.id) as place
+    from private.sendable_deliveries as d
+    where not exists (select from public.deliveries as e where e.status = 'PENDING' and e.rule_id = d.rule_id
+      and e.subject = d.subject and e.id < d.id)
   )
   select u.id, row_number() over (partition by u.org_id order by u.place, u.next_at, u.id)
-  from due as u where u.place <= 5
+  from due as u where u.place <= u.at_once
 $$;
 
 create function private.lease_deliveries(p_limit integer default 20) returns jsonb
@@ -14225,21 +14286,24 @@ begin
       lease_until = now() + make_interval(secs => (select n.lease_seconds from private.notifier as n))
     from mine as m where d.id = m.id returning d.id
   )
-  select array_agg(t.id) into v_leased from taken as t;
+  select coalesce(array_agg(t.id), '{}') into v_leased from taken as t;
+  perform private.begin_reports(v_leased);
   return (
     select coalesce(jsonb_agg(jsonb_build_object('id', d.id, 'lease', d.lease_id, 'org', d.org_id, 'event', d.event,
       'event_id', d.event_id,
-      'title', d.title, 'body', d.body, 'at', d.created_at, 'attempt', d.attempt, 'channel', r.channel, 'address',
-        s.address, 'secret', s.secret,
-      'organization', o.name) order by d.id), '[]')
-    from public.deliveries as d join public.notification_rules as r on r.id = d.rule_id
-      join private.notification_secrets as s on s.rule_id = r.id
-    join public.organizations as o on o.id = d.org_id
-    where d.id = any (v_leased));
+      'title', d.title, 'body', case when g.token is null then d.body else private.report_body(d) end,
+      'at', d.created_at, 'attempt', d.attempt, 'channel', coalesce(r.channel, 'git'), 'address', s.address,
+      'secret', coalesce(g.token, s.secret), 'organization', o.name) order by d.id), '[]')
+    from public.deliveries as d join public.organizations as o on o.id = d.org_id
+    left join public.notification_rules as r on r.id = d.rule_id
+    left join private.notification_secrets as s on s.rule_id = d.rule_id
+    left join private.git_secrets as g on g.connection_id = d.rule_id
+    where d.id = any (v_leased) and (s.address is not null or g.token is not null));
 end;
 $$;
 comment on function private.lease_deliveries is
-  'Takes messages that are due, for the sender: the oldest of each rule and subject, with sealed addresses.';
+  'Takes messages that are due, for the sender: the oldest of each rule and subject, with sealed addresses, and '
+  'reports of git results as they are now.';
 grant execute on function private.lease_deliveries to service_role;
 
 -- Makes a rule's messages due that wait out a pause: their receiver answers again. A message that the receiver refused
@@ -14261,10 +14325,12 @@ declare
   v_retry integer[] := (select n.retry_seconds from private.notifier as n);
   v_status pg_catalog.text := p_result ->> 'status';
 begin
-  perform private.refuse_unknown_keys(p_result, array['status', 'http_status', 'note', 'took_ms']);
+  perform private.refuse_unknown_keys(p_result, array['status', 'http_status', 'note', 'took_ms', 'retry_seconds',
+    'comment_id']);
   if v_status is null or v_status not in ('DELIVERED', 'KEPT', 'FAILED')
     or coalesce(p_result ->> 'http_status', '0') !~ '^\d{1,3}$' or coalesce(p_result ->> 'took_ms', '0') !~ '^\d{1,9}$'
-      then
+    or coalesce(p_result ->> 'retry_seconds', '0') !~ '^\d{1,5}$'
+    or coalesce(p_result ->> 'comment_id', '0') !~ '^\d{1,18}$' then
     perform private.fail('RY422',
       'A delivery ends as DELIVERED, KEPT or FAILED, with the receiver''s status and the milliseconds.');
   end if;
@@ -14281,18 +14347,20 @@ begin
     note = left(p_result ->> 'note', 500), lease_id = null, lease_until = null, finished_at = case
       when v_status <> 'PENDING' then now() end,
     next_at = case when v_status = 'PENDING'
-      then now() + make_interval(secs => v_retry[v_delivery.attempt] * (0.9 + random() * 0.2)) else next_at end
+      then now() + make_interval(secs => coalesce((p_result ->> 'retry_seconds')::integer,
+        v_retry[v_delivery.attempt] * (0.9 + random() * 0.2))) else next_at end
   where id = p_delivery returning * into v_delivery;
   if v_status = 'DELIVERED' then
     perform private.end_pauses(v_delivery.rule_id);
   end if;
+  perform private.note_report(v_delivery, p_result);
   perform private.wake_org(v_delivery.org_id, 'deliveries', p_delivery::pg_catalog.text);
   return jsonb_build_object('status', v_delivery.status, 'next_at', v_delivery.next_at);
 end;
 $$;
 comment on function private.finish_delivery is
-  'Says how a message that was leased went {status, http_status, note, took_ms}; a failure is tried again after a '
-  'pause.';
+  'Notes how a message that was leased went {status, http_status, note, took_ms, retry_seconds, comment_id}; a failure '
+  'is tried again after a pause.';
 grant execute on function private.finish_delivery to service_role;
 
 -- Asks the function that sends to look, where its address is known and pg_net can reach it.
@@ -14501,12 +14569,13 @@ begin
   return jsonb_build_object('total', (select count(*) from public.deliveries as d where d.org_id = p_org and (p_status
     is null or d.status = p_status)),
     'attempts', (select cardinality(n.retry_seconds) + 1 from private.notifier as n),
-    'rows', (select coalesce(jsonb_agg(to_jsonb(d) - array['lease_id'] || jsonb_build_object('channel', r.channel,
-      'address_hint', r.address_hint)
+    'rows', (select coalesce(jsonb_agg(to_jsonb(d) - array['lease_id'] || jsonb_build_object('channel',
+      coalesce(r.channel, 'git'), 'address_hint', coalesce(r.address_hint, c.repository))
         order by d.id desc), '[]')
       from (select * from public.deliveries as d where d.org_id = p_org and (p_status is null or d.status = p_status)
         and d.id < coalesce(p_before, 9223372036854775807) order by d.id desc limit p_limit) as d
-      join public.notification_rules as r on r.id = d.rule_id));
+      left join public.notification_rules as r on r.id = d.rule_id
+      left join public.git_connections as c on c.id = d.rule_id));
 end;
 $$;
 comment on function private.list_deliveries is
@@ -14524,7 +14593,8 @@ begin
     perform private.fail('RY404', format('There is no delivery %s.', p_delivery));
   end if;
   perform private.need('notification.manage', v_delivery.org_id);
-  if not exists (select from private.notification_secrets as s where s.rule_id = v_delivery.rule_id) then
+  if not exists (select from private.notification_secrets as s where s.rule_id = v_delivery.rule_id)
+    and not exists (select from public.git_connections as c where c.id = v_delivery.rule_id and c.has_token) then
     perform private.fail('RY409', 'Its rule was removed, and with it the address.',
       'Create the rule anew; it sends what happens from then on.');
   end if;
@@ -14538,6 +14608,278 @@ end;
 $$;
 comment on function private.redeliver is 'Sends a message again, now, with the same event id. Admins.';
 grant execute on function private.redeliver to authenticated;
+
+-- ==================== schemas/git_reports.sql
+
+-- Reports of git results: one status for each commit and one comment for each pull request, at the provider. They are
+-- deliveries of the outbox whose rule is the connection. A delivery only names its commit or pull request; the content
+-- is read when a sender leases it, so the newest state wins and waiting reports of the same thing become one. Reports
+-- contain paths, counts and results, never a value. A failed report changes no job.
+
+-- squawk-ignore require-concurrent-index-creation
+create index job_sets_git_idx on public.job_sets ((options #>> '{git,connection_id}'),
+  (coalesce(options #>> '{git,commit}', '#' || (options #>> '{git,pull_request}')))) where options ? 'git';
+
+create type private.report_row as (
+  path text, job bigint, result text, state text, to_add integer, to_change integer, to_destroy integer
+);
+comment on type private.report_row is 'The result of one module in a report.';
+
+-- ## writing reports
+
+-- Queues a report of a commit, and of the pull requests that it belongs to.
+create function private.request_report(p_org uuid, p_connection uuid, p_commit text, p_pull integer) returns void
+language plpgsql set search_path = '' as $$
+begin
+  insert into public.deliveries (org_id, rule_id, event, event_id, subject, title)
+  select c.org_id, c.id, 'git.report', gen_random_uuid()::pg_catalog.text, w.subject, w.title
+  from public.git_connections as c cross join lateral (
+    select 'commit:' || p_commit as subject, 'Status of ' || left(p_commit, 7) as title where p_commit is not null
+    union
+    select 'commit:' || r.head_commit, 'Status of ' || left(r.head_commit, 7) from public.pull_requests as r
+    where r.connection_id = c.id and r.number = p_pull
+    union
+    select 'pull:' || r.number, 'Comment on #' || r.number from public.pull_requests as r
+    where r.connection_id = c.id and (r.number = p_pull or r.merge_commit = p_commit)) as w
+  where c.id = p_connection and c.org_id = p_org and c.has_token and c.removed_at is null
+    and c.provider <> 'generic'
+  order by w.subject;
+exception
+  -- A report is never a reason for a job or a delivery to fail.
+  when others then raise warning 'report of %: %', p_connection, sqlerrm;
+end;
+$$;
+
+-- Reports a job of a commit or a pull request that got to a status which people wait for.
+create function private.report_job() returns trigger
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_git pg_catalog.jsonb := (select j.payload #> '{options,git}' from public.provision_jobs as j where j.id = new.job_id);
+begin
+  if v_git is not null then
+    perform private.request_report(new.org_id, (v_git ->> 'connection_id')::pg_catalog.uuid, v_git ->> 'commit',
+      (v_git ->> 'pull_request')::integer);
+  end if;
+  return null;
+end;
+$$;
+create trigger report after insert on public.job_events for each row
+  when (new.to_status not in ('CLAIMED', 'PROCESSING')) execute function private.report_job();
+
+-- Reports what an event led to: pull requests from their announcement on, pushes that were decided about.
+create function private.report_decision() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  if new.pull_request is not null then
+    perform private.request_report(new.org_id, new.connection_id, null, new.pull_request);
+  else
+    perform private.request_report(new.org_id, new.connection_id, w.commit, null) from (
+      select s.options #>> '{git,commit}' as commit from public.job_sets as s where s.id = any (new.set_ids)
+      union
+      select c.heads ->> new.ref from public.git_connections as c where c.id = new.connection_id
+        and new.verdict = 'NOTHING' and exists (select from public.module_git as g where g.org_id = new.org_id
+          and 'refs/heads/' || g.seen_branch = new.ref)) as w
+    where w.commit is not null;
+  end if;
+  return null;
+end;
+$$;
+create trigger report after update of verdict on public.git_deliveries for each row
+  when (old.verdict = 'PENDING' and new.verdict <> 'PENDING') execute function private.report_decision();
+
+-- Reports a pull request that was announced or has another head, problem or merge; its older head gets an end, too.
+create function private.report_pull() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.request_report(new.org_id, new.connection_id, case when tg_op = 'UPDATE' then case
+    when old.head_commit <> new.head_commit then old.head_commit end end, new.number);
+  return null;
+end;
+$$;
+create trigger report_new after insert on public.pull_requests for each row
+  when (new.is_open) execute function private.report_pull();
+create trigger report after update on public.pull_requests for each row
+  when ((old.head_commit, old.problem, old.is_open, old.merge_commit)
+    is distinct from (new.head_commit, new.problem, new.is_open, new.merge_commit))
+  execute function private.report_pull();
+
+-- Reports what is open of a repository that can be read again, or that can be reported to from now on.
+create function private.report_again() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.request_report(new.org_id, new.id, null, r.number) from public.pull_requests as r
+  where r.connection_id = new.id and r.is_open;
+  return null;
+end;
+$$;
+create trigger report after update on public.git_connections for each row
+  when (new.has_token and (old.error is not null and new.error is null or not old.has_token))
+  execute function private.report_again();
+
+-- ## what a report contains
+
+-- A count of a plan's summary; a runner reports it, so anything but a number is none.
+create function private.plan_count(p_summary jsonb, p_names text[]) returns integer
+language sql immutable set search_path = '' as $$
+  select coalesce(sum(least((p_summary ->> n)::numeric, 1000000)), 0)::integer from unnest(p_names) as n
+  where jsonb_typeof(p_summary -> n) = 'number'
+$$;
+
+-- How a module's plan or apply went: words for people, and the state of a status.
+create function private.report_words(p_is_apply boolean, p_status public.job_status, p_has_changes boolean)
+returns table (result text, state text)
+language sql immutable set search_path = '' as $$
+  select case
+      when p_is_apply then case p_status when 'SUCCEEDED' then 'applied' when 'AWAITING_APPROVAL'
+        then 'waits for approval' when 'CANCELLED' then 'not applied' when 'FAILED' then 'apply failed'
+        when 'NEEDS_ATTENTION' then 'apply needs attention' else 'applying' end
+      else case p_status when 'SUCCEEDED' then case when p_has_changes then 'planned' else 'no changes' end
+        when 'CANCELLED' then 'plan cancelled' when 'FAILED' then 'plan failed'
+        when 'NEEDS_ATTENTION' then 'plan needs attention' else 'planning' end end,
+    case when p_status = 'SUCCEEDED' or p_is_apply and p_status in ('AWAITING_APPROVAL', 'CANCELLED') then 'success'
+      when p_status in ('FAILED', 'CANCELLED', 'NEEDS_ATTENTION') then 'failure' else 'pending' end
+$$;
+
+-- The results of the modules that were planned for a commit, or for a pull request (#7): of each the newest.
+create function private.report_rows(p_connection uuid, p_key text) returns setof private.report_row
+language sql stable set search_path = '' as $$
+  select o.path, coalesce(a.number, j.number), case when j.id is null and m.left_out is not null then 'left out'
+      else w.result end, case when j.id is null and m.left_out is not null then 'failure' else w.state end,
+    private.plan_count(j.plan_summary, '{create,replace}'), private.plan_count(j.plan_summary, '{update}'),
+    private.plan_count(j.plan_summary, '{delete,replace}')
+  from (
+    select distinct on (m.module_id) m.* from public.job_sets as s join private.set_members as m on m.set_id = s.id
+    where s.options ? 'git' and s.options #>> '{git,connection_id}' = p_connection::pg_catalog.text
+      and coalesce(s.options #>> '{git,commit}', '#' || (s.options #>> '{git,pull_request}')) = p_key
+    order by m.module_id, s.created_at desc, s.id) as m
+  join public.modules as o on o.id = m.module_id
+  left join public.provision_jobs as j on j.id = m.job_id
+  left join lateral (select * from public.provision_jobs as a where a.plan_job_id = j.id order by a.id desc limit 1)
+    as a on true
+  cross join lateral private.report_words(a.id is not null, coalesce(a.status, j.status),
+    j.plan_summary -> 'has_changes' = 'true') as w
+  -- An open pull request may have stopped to change a module.
+  where p_key not like '#%' or exists (select from public.pull_requests as r where r.connection_id = p_connection
+    and '#' || r.number = p_key and (not r.is_open or r.planned ? m.module_id::pg_catalog.text))
+  order by o.path
+$$;
+
+-- Why there is no result of a pull request yet, or cannot be one; null where its plans are the result.
+create function private.pull_trouble(p_connection public.git_connections, p_pull public.pull_requests)
+returns table (state text, words text)
+language sql stable set search_path = '' as $$
+  select t.state, t.words from (
+    select d.verdict from public.git_deliveries as d where d.connection_id = p_connection.id
+      and d.pull_request = p_pull.number order by d.id desc limit 1) as d
+  cross join lateral (values
+    (p_pull.is_open and d.verdict = 'PENDING', 'pending', 'A runner reads the repository first.'),
+    (p_pull.is_open and d.verdict = 'FAILED' and p_connection.error is not null, 'failure',
+      'The repository could not be read.'),
+    (p_pull.problem is not null, 'failure', p_pull.problem)) as t (is_so, state, words)
+  where t.is_so limit 1
+$$;
+
+-- The aggregate of results.
+create function private.sum_report(p_rows private.report_row[]) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('state', case when s.pending > 0 then 'pending' when s.failed > 0 then 'failure'
+      else 'success' end,
+    'description', case when s.n = 0 then 'Nothing to plan.'
+      when s.pending > 0 then format('%s of %s modules done', s.n - s.pending, s.n)
+      else format('%s module%s: %s to add, %s to change, %s to destroy', s.n, case when s.n > 1 then 's' else '' end,
+        s.to_add, s.to_change, s.to_destroy) || case when s.applied > 0 then format(', %s applied', s.applied) else ''
+        end || case when s.failed > 0 then format(', %s failed', s.failed) else '' end end,
+    'job', jsonb_build_object('number', s.job), 'rows', to_jsonb(p_rows))
+  from (
+    select count(*) as n, count(*) filter (where r.state = 'pending') as pending,
+      count(*) filter (where r.state = 'failure') as failed, count(*) filter (where r.result = 'applied') as applied,
+      coalesce(sum(r.to_add), 0) as to_add, coalesce(sum(r.to_change), 0) as to_change,
+      coalesce(sum(r.to_destroy), 0) as to_destroy,
+      (array_agg(r.job order by r.state = 'failure' desc, r.state = 'pending' desc, r.path)
+        filter (where r.job is not null))[1] as job
+    from unnest(p_rows) as r) as s
+$$;
+
+-- The result of a commit {commit, state, description, job, rows}: of its own plans, or of the pull request whose head
+-- it is.
+create function private.commit_report(p_connection public.git_connections, p_commit text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+declare
+  v_rows private.report_row[] := array(select r from private.report_rows(p_connection.id, p_commit) as r);
+  v_pull public.pull_requests;
+  v_report pg_catalog.jsonb;
+begin
+  if v_rows = '{}' then
+    select * into v_pull from public.pull_requests where connection_id = p_connection.id and head_commit = p_commit
+    order by is_open desc, updated_at desc limit 1;
+    v_rows := array(select r from private.report_rows(p_connection.id, '#' || v_pull.number) as r);
+  end if;
+  v_report := private.sum_report(v_rows) || jsonb_build_object('commit', p_commit);
+  if v_pull.number is not null then
+    return v_report || coalesce((select jsonb_build_object('state', t.state, 'description', t.words)
+      from private.pull_trouble(p_connection, v_pull) as t), '{}');
+  end if;
+  if v_rows = '{}' and exists (select from public.job_sets as s where s.options ? 'git'
+    and s.options #>> '{git,connection_id}' = p_connection.id::pg_catalog.text
+    and s.options #>> '{git,head_commit}' = p_commit) then
+    return v_report || '{"state": "failure", "description": "A newer commit took its place."}';
+  end if;
+  return v_report;
+end;
+$$;
+
+-- What a sender writes at the provider {provider, url, base_url, kind, …}.
+create function private.report_body(p_delivery public.deliveries) returns jsonb
+language plpgsql stable set search_path = '' as $$
+declare
+  v_connection public.git_connections;
+  v_pull public.pull_requests;
+  v_where pg_catalog.jsonb;
+begin
+  select * into v_connection from public.git_connections where id = p_delivery.rule_id;
+  v_where := jsonb_build_object('connection', v_connection.id, 'provider', v_connection.provider, 'url',
+    v_connection.url, 'base_url', v_connection.base_url);
+  if p_delivery.subject like 'commit:%' then
+    return v_where || jsonb_build_object('kind', 'status')
+      || (private.commit_report(v_connection, substr(p_delivery.subject, 8)) - 'rows');
+  end if;
+  select * into v_pull from public.pull_requests where connection_id = v_connection.id
+    and 'pull:' || number = p_delivery.subject;
+  return v_where || jsonb_build_object('kind', 'comment', 'number', v_pull.number, 'comment_id', v_pull.comment_id)
+    || private.commit_report(v_connection, case when exists (select from private.report_rows(v_connection.id,
+      v_pull.merge_commit)) then v_pull.merge_commit else v_pull.head_commit end);
+end;
+$$;
+
+-- ## sending
+
+-- Reserves the connections of leased reports, and leaves out what waits beside them: their content is in them.
+create function private.begin_reports(p_leased bigint[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  update private.git_secrets as g set next_report_at = d.lease_until
+  from public.deliveries as d where d.id = any (p_leased) and g.connection_id = d.rule_id;
+  delete from public.deliveries as o where o.id in (
+    select w.id from public.deliveries as w join public.deliveries as d on d.rule_id = w.rule_id
+      and d.subject = w.subject and d.event = 'git.report'
+    where d.id = any (p_leased) and w.status = 'PENDING' and w.id <> all (p_leased)
+    for update of w skip locked);
+end;
+$$;
+
+-- Notes how a report went: the id of a comment, and when the provider accepts the next one.
+create function private.note_report(p_delivery public.deliveries, p_result jsonb) returns void
+language plpgsql set search_path = '' as $$
+begin
+  update private.git_secrets set next_report_at = clock_timestamp()
+    + make_interval(secs => greatest(1, (p_result ->> 'retry_seconds')::integer))
+  where connection_id = p_delivery.rule_id;
+  if p_result ? 'comment_id' then
+    update public.pull_requests set comment_id = (p_result ->> 'comment_id')::bigint
+    where connection_id = p_delivery.rule_id and 'pull:' || number = p_delivery.subject;
+  end if;
+end;
+$$;
 
 -- ==================== schemas/explanations.sql
 
@@ -16008,13 +16350,14 @@ language sql stable security definer set search_path = '' as $$
     'swept_seconds_ago', private.swept_seconds_ago(),
     'published', coalesce((select jsonb_agg(t.tablename order by t.tablename) from pg_catalog.pg_publication_tables as t
       where t.pubname = 'supabase_realtime' and t.schemaname = 'public'), '[]'),
+    'extensions', (select jsonb_agg(e.extname order by e.extname) from pg_catalog.pg_extension as e),
     'organizations', (select count(*) from public.organizations),
     'unfinished_jobs', (select count(*) from private.live_jobs),
     'runners_online', (select count(*) from public.workers as w where w.removed_at is null and w.status = 'ONLINE'))
 $$;
 comment on function private.installation_health is
-  'What the database says of itself: connections, the oldest transaction, the last sweep, what is published. Service '
-  'key only.';
+  'What the database says of itself: connections, the oldest transaction, the last sweep, what is published and '
+  'installed. Service key only.';
 grant execute on function private.installation_health to service_role;
 
 -- ==================== schemas/sweep.sql
@@ -17076,8 +17419,8 @@ begin
 end
 $$;
 comment on function public.finish_delivery is
-  'Says how a message that was leased went {status, http_status, note, took_ms}; a failure is tried again '
-  'after a pause.';
+  'Notes how a message that was leased went {status, http_status, note, took_ms, retry_seconds, '
+  'comment_id}; a failure is tried again after a pause.';
 grant execute on function public.finish_delivery to service_role;
 
 create function public.fleet_figures(p_org uuid, p_hours integer default 24) returns jsonb
@@ -17152,8 +17495,8 @@ begin
 end
 $$;
 comment on function public.installation_health is
-  'What the database says of itself: connections, the oldest transaction, the last sweep, what is '
-  'published. Service key only.';
+  'What the database says of itself: connections, the oldest transaction, the last sweep, what is published '
+  'and installed. Service key only.';
 grant execute on function public.installation_health to service_role;
 
 create function public.installation_metrics() returns jsonb
@@ -17228,8 +17571,8 @@ begin
 end
 $$;
 comment on function public.lease_deliveries is
-  'Takes messages that are due, for the sender: the oldest of each rule and subject, with sealed '
-  'addresses.';
+  'Takes messages that are due, for the sender: the oldest of each rule and subject, with sealed addresses, '
+  'and reports of git results as they are now.';
 grant execute on function public.lease_deliveries to service_role;
 
 create function public.list_deliveries(p_org uuid, p_status text default null::text, p_before bigint
@@ -17426,6 +17769,17 @@ $$;
 comment on function public.member_sign_ins is
   'Which members have two-step sign-in, and when each last signed in. Admins.';
 grant execute on function public.member_sign_ins to authenticated;
+
+create function public.module_repository(p_module uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.module_repository(p_module);
+end
+$$;
+comment on function public.module_repository is
+  'How a module follows its connected repository: branch, watched paths, the commits seen and applied; null '
+  'where its repository is not connected. Members.';
+grant execute on function public.module_repository to authenticated;
 
 create function public.my_organizations() returns jsonb
 language plpgsql stable set search_path = '' as $$

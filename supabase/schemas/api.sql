@@ -387,8 +387,8 @@ begin
 end
 $$;
 comment on function public.finish_delivery is
-  'Says how a message that was leased went {status, http_status, note, took_ms}; a failure is tried again '
-  'after a pause.';
+  'Notes how a message that was leased went {status, http_status, note, took_ms, retry_seconds, '
+  'comment_id}; a failure is tried again after a pause.';
 grant execute on function public.finish_delivery to service_role;
 
 create function public.fleet_figures(p_org uuid, p_hours integer default 24) returns jsonb
@@ -463,8 +463,8 @@ begin
 end
 $$;
 comment on function public.installation_health is
-  'What the database says of itself: connections, the oldest transaction, the last sweep, what is '
-  'published. Service key only.';
+  'What the database says of itself: connections, the oldest transaction, the last sweep, what is published '
+  'and installed. Service key only.';
 grant execute on function public.installation_health to service_role;
 
 create function public.installation_metrics() returns jsonb
@@ -539,8 +539,8 @@ begin
 end
 $$;
 comment on function public.lease_deliveries is
-  'Takes messages that are due, for the sender: the oldest of each rule and subject, with sealed '
-  'addresses.';
+  'Takes messages that are due, for the sender: the oldest of each rule and subject, with sealed addresses, '
+  'and reports of git results as they are now.';
 grant execute on function public.lease_deliveries to service_role;
 
 create function public.list_deliveries(p_org uuid, p_status text default null::text, p_before bigint
@@ -737,6 +737,17 @@ $$;
 comment on function public.member_sign_ins is
   'Which members have two-step sign-in, and when each last signed in. Admins.';
 grant execute on function public.member_sign_ins to authenticated;
+
+create function public.module_repository(p_module uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.module_repository(p_module);
+end
+$$;
+comment on function public.module_repository is
+  'How a module follows its connected repository: branch, watched paths, the commits seen and applied; null '
+  'where its repository is not connected. Members.';
+grant execute on function public.module_repository to authenticated;
 
 create function public.my_organizations() returns jsonb
 language plpgsql stable set search_path = '' as $$

@@ -286,6 +286,16 @@ def test_deliveries_polls_and_the_end_of_a_reading_never_wait_for_each_other_for
     assert world.owner.one(pending, connection) == 0
 
 
+def test_a_reading_that_finds_nothing_new_wakes_no_page(site: Site) -> None:
+    world, org, _, connection = site
+    first_reading(site)
+    seen = "select array_agg(xmin::text order by module_id) from public.module_git where org_id = %s"
+    before = world.owner.one(seen, org.id)
+    push(world, connection)
+    assert read(site, 2, dns="d1", vpc="v1") == []
+    assert world.owner.one(seen, org.id) == before
+
+
 def test_a_set_of_all_modules_starts_beside_one_of_a_push(site: Site) -> None:
     world, org, _, connection = site
     first_reading(site)

@@ -66,6 +66,7 @@ MORE: tuple[tuple[str, str, str, str, str, str], ...] = (
             ("variables", "variables"),
             ("cloud-identities", "cloud identities"),
             ("service-accounts", "service accounts"),
+            ("git", "git repositories, webhooks, deliveries"),
             ("schedules", "schedules"),
             ("notifications", "notifications"),
             ("updates", "updates of runners"),

@@ -220,6 +220,14 @@ def _checked_by() -> rx.Component:
     )
 
 
+def _git_facts() -> rx.Component:
+    git = View["git"].to(dict[str, str])
+    author = rx.cond(git["author"] != "", rx.el.span(" by ", git["author"], class_name="mut"), rx.fragment())
+    commit = _fact("Commit", rx.el.span(git["commit"], class_name="ry-mono"), author)
+    pull = _fact("Pull request", rx.el.span(git["pull_request"], class_name="num"))
+    return rx.fragment(_maybe(git["commit"] != "", commit), _maybe(git["pull_request"] != "", pull))
+
+
 def job_facts() -> rx.Component:
     """Duration, runner and attempt first."""
     duration = rx.el.b(since(View["since"].to(str), View["until"].to(str)), class_name="num ry-strong")
@@ -237,6 +245,7 @@ def job_facts() -> rx.Component:
         _maybe(View["labels"].to(list[str]).length() > 0, _fact("Needs", needs)),
         _maybe(View["engine"] != "", _fact("Engine", View["engine"])),
         _maybe(View["source"] != "", _fact("Source", rx.el.span(View["source"], class_name="ry-mono"))),
+        _git_facts(),
         _job_fact("Applies plan", "planned_by"),
         _job_fact("Repeats", "retry_of"),
         _job_fact("Checks", "inspects"),

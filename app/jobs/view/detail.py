@@ -7,6 +7,7 @@ from typing import Any, TypedDict, cast
 
 from app.jobs.view import timeline, words
 from app.jobs.view.events import DECISIONS, JOB_EVENTS
+from app.jobs.view.git import GitFacts, git_facts
 from app.jobs.view.rows import span, target
 from app.ui.words import TYPE_WORDS, as_sentence
 
@@ -69,6 +70,7 @@ class JobView(TypedDict):
     is_kill: bool
     is_waiting: bool
     is_before_run: bool
+    git: GitFacts
 
 
 class OutputView(TypedDict):
@@ -103,7 +105,8 @@ def build_view(
         # It tells what to decide, and that is done.
         built["problem_hint"] = ""
     built["is_open"] = at_work.get("isolation") in NOT_ISOLATED
-    return cast("JobView", {**built, "engine": engine(job, at_work.get("engines") or {}), "source": source(job)})
+    more = {"engine": engine(job, at_work.get("engines") or {}), "source": source(job), "git": git_facts(job)}
+    return cast("JobView", {**built, **more})
 
 
 def _what(job: Row, names: Mapping[str, str]) -> dict[str, Any]:

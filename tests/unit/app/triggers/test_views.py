@@ -51,6 +51,8 @@ def test_a_delivery_says_status_attempt_and_what_can_be_done() -> None:
     given_up = notifications.build_delivery({**row, "status": "FAILED", "attempt": 10}, 10)
     assert (given_up["why"], given_up["act"]) == ("503, given up after 10 attempts", "Send again")
     assert notifications.build_delivery({"id": 2, "status": "PENDING"}, 10)["status"] == "PENDING"
+    report = notifications.build_delivery({"id": 3, "status": "DELIVERED", "channel": "git"}, 10)
+    assert report["channel"] == "Repository"
 
 
 def test_a_rules_form_keeps_address_and_secret_out_of_what_the_database_gets() -> None:

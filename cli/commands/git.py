@@ -18,7 +18,13 @@ Repository = Annotated[
 Poll = Annotated[
     int | None, typer.Option("--poll-seconds", help="How often it is read without an event: 60 to 86400, 0 is never.")
 ]
-Token = Annotated[bool, typer.Option("--token", help="Read an API token for reports from standard input.")]
+Token = Annotated[
+    bool, typer.Option("--token", help="Read an API token from standard input: results are reported to the provider.")
+]
+BaseUrl = Annotated[
+    str | None,
+    typer.Option("--base-url", help="Where the provider's API is, if not at the host of the URL: https://…/api/v1."),
+]
 PROVIDERS = ("github", "gitlab", "gitea", "generic")
 KNOWN_HOSTS = {"github.com": "github", "gitlab.com": "gitlab", "codeberg.org": "gitea"}
 NOTIFY = "/functions/v1/notify"
@@ -31,9 +37,7 @@ def connect(
     provider: Annotated[
         str | None, typer.Option("--provider", help="github, gitlab, gitea (also Forgejo) or generic.")
     ] = None,
-    base_url: Annotated[
-        str | None, typer.Option("--base-url", help="Where the provider is, if not at the host of the URL.")
-    ] = None,
+    base_url: BaseUrl = None,
     poll_seconds: Poll = None,
     token: Token = False,
 ) -> None:
@@ -61,16 +65,20 @@ def set_connection(
     here: Here,
     repository: Repository,
     poll_seconds: Poll = None,
+    base_url: BaseUrl = None,
     token: Token = False,
+    no_token: Annotated[bool, typer.Option("--no-token", help="Remove the API token: nothing is reported.")] = False,
     new_secret: Annotated[
         bool, typer.Option("--new-secret", help="Replace the webhook's secret, and print the new one once.")
     ] = False,
 ) -> None:
-    """Change what is named."""
+    """Change what is named. Another API address removes the token: send it again with --token."""
+    if token and no_token:
+        raise Usage("A token is set or removed.", "Leave out --token or --no-token.")
     found = _find(here, repository)
     secret = _new_secret(found["provider"]) if new_secret else ""
-    spec: dict[str, Any] = _polls(poll_seconds)
-    spec |= {"token": _seal(here, _read_token())} if token else {}
+    spec: dict[str, Any] = _polls(poll_seconds) | ({} if base_url is None else {"base_url": base_url or None})
+    spec |= {"token": _seal(here, _read_token()) if token else None} if token or no_token else {}
     spec |= {"webhook_secret": _seal(here, secret)} if new_secret else {}
     after = here.api.call("update_git_connection", connection=found["id"], spec=spec)
     if new_secret:
@@ -91,8 +99,8 @@ def status(
         here.printer.rows(modules, columns, "No module uses this repository.")
         return
     rows = here.api.call("list_git_connections", org=here.org.id)
-    heading = ("id", "provider", "repository", "modules", "state", "last_delivery_at", "resolved_at")
-    shown = [row | {"modules": len(row["modules"]), "state": _state(row)} for row in rows]
+    heading = ("id", "provider", "repository", "modules", "state", "reports", "last_delivery_at", "resolved_at")
+    shown = [row | {"modules": len(row["modules"]), "state": _state(row), "reports": _reports(row)} for row in rows]
     here.printer.rows(shown if not here.printer.as_json else rows, heading, "No repositories.")
 
 
@@ -206,6 +214,17 @@ def _state(row: dict[str, Any]) -> str:
     if not row["resolved_at"]:
         return "Not read yet"
     return "Connected" if row["last_delivery_at"] else "Found by poll only"
+
+
+def _reports(row: dict[str, Any]) -> str:
+    if row["provider"] == "generic":
+        return "Off: the provider has no API"
+    if not row["has_token"]:
+        return "Off: no API token"
+    last = row["last_report"] or {"status": "", "note": None}
+    if last["status"] == "FAILED" or (last["status"] == "PENDING" and last["note"]):
+        return f"Failed: {last['note']}"
+    return "On"
 
 
 def _short(module: dict[str, Any]) -> dict[str, Any]:

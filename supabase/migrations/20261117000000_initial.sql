@@ -3602,7 +3602,7 @@ create trigger make_job_counter after insert on public.organizations
 create function private.number_job() returns trigger
 language plpgsql set search_path = '' as $$
 begin
-  if new.number is null and new.plan_job_id is not null and new.retry_of is null then
+  if new.plan_job_id is not null and new.retry_of is null then
     update public.provision_jobs as p set is_followed = true
     where p.id = new.plan_job_id and p.org_id = new.org_id and not p.is_followed returning p.number into new.number;
   end if;
@@ -3610,7 +3610,9 @@ begin
   return new;
 end;
 $$;
-create trigger number before insert on public.provision_jobs for each row execute function private.number_job();
+-- A thousand jobs at once bring their numbers: a call for each would be a fifth of their cost.
+create trigger number before insert on public.provision_jobs
+  for each row when (new.number is null) execute function private.number_job();
 
 -- The number of a job, for texts that people read.
 create function private.job_number(p_job bigint) returns bigint
@@ -5340,8 +5342,8 @@ begin
   perform private.lock_dependencies(v_consumer.org_id);
   perform private.write_dependency(p_consumer, p_producer, p_options);
   perform private.refuse_cycle(v_consumer.org_id);
-  perform private.audit(v_consumer.org_id, 'module.depends', 'module', p_consumer::pg_catalog.text, v_consumer.path,
-    jsonb_build_object('on', v_producer.path) || coalesce(p_options, '{}'));
+  perform private.audit(v_consumer.org_id, 'module.dependency_set', 'module', p_consumer::pg_catalog.text,
+    v_consumer.path, jsonb_build_object('on', v_producer.path) || coalesce(p_options, '{}'));
   perform private.wake_dependency(v_consumer.org_id, p_consumer, p_producer);
   return jsonb_build_object('consumer', v_consumer.path, 'producer', v_producer.path, 'cascades', (
       select d.cascades from public.module_dependencies as d
@@ -5367,7 +5369,7 @@ begin
   if not found then
     perform private.fail('RY404', 'There is no such dependency.', 'Look at the module''s dependencies again.');
   end if;
-  perform private.audit(v_consumer.org_id, 'module.independent', 'module', p_consumer::pg_catalog.text,
+  perform private.audit(v_consumer.org_id, 'module.dependency_removed', 'module', p_consumer::pg_catalog.text,
     v_consumer.path, jsonb_build_object('of', v_producer));
   perform private.wake_dependency(v_consumer.org_id, p_consumer, p_producer);
   return jsonb_build_object('consumer', v_consumer.path, 'producer', v_producer);
@@ -7505,8 +7507,32 @@ grant execute on function private.set_shared_worker to service_role;
 -- Variables: the inputs, environment and files of jobs. A variable belongs to a path: a module, a group, or "" for the
 -- whole organisation. Each row is one version and never changes its value; a new value ends the old row. A job keeps
 -- the numbers of the rows that it was given, so an apply has what its plan had, and no payload, event or audit row
--- contains a value. One function ranks them for the job, the page and the command alike. No secrets: those stay on the
--- runner.
+-- contains a value. One function ranks them for the job, the page and the command alike.
+-- A secret is sealed before it comes here: a libsodium sealed box to the organisation's public key, whose other half
+-- only runners have, as a file. A job with sealed variables needs a runner with the key's label.
+
+create table public.sealing_keys (
+  id text primary key check (id ~ '^[0-9a-f]{16}$'),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  public_key text not null check (public_key ~ '^[A-Za-z0-9+/]{43}=$'),
+  created_by uuid,
+  created_by_label text not null,
+  created_at timestamptz not null default now(),
+  retired_at timestamptz
+);
+create unique index sealing_keys_current_idx on public.sealing_keys (org_id) where retired_at is null;
+create index sealing_keys_org_id_idx on public.sealing_keys (org_id);
+alter table public.sealing_keys enable row level security;
+grant select on public.sealing_keys to authenticated, service_role;
+create policy "Members see their organisation's sealing keys" on public.sealing_keys
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.sealing_keys is
+  'Public keys that secrets are sealed to. The private halves are files on runners and were never here.';
+comment on column public.sealing_keys.id is 'The beginning of the public key''s SHA-256; runners with it have a label.';
+comment on column public.sealing_keys.public_key is 'An X25519 public key, in base64.';
+comment on column public.sealing_keys.created_by_label is 'The member''s name at that time.';
+comment on column public.sealing_keys.retired_at is
+  'When a newer one took its place; what was sealed to it still opens.';
 
 create table public.variables (
   id bigint generated always as identity primary key,
@@ -7520,23 +7546,27 @@ create table public.variables (
   value jsonb check (octet_length(value::text) <= case kind when 'env' then 65536 else 1048576 end),
   is_hcl boolean not null default false,
   is_enforced boolean not null default false,
+  key_id text references public.sealing_keys (id) on delete cascade,
   version integer not null default 1,
   created_by uuid,
   created_by_label text not null,
   created_at timestamptz not null default now(),
   ended_at timestamptz,
   unique (org_id, path, kind, name, version),
-  constraint variables_text_check check (kind = 'input' and not is_hcl or jsonb_typeof(value) = 'string'),
+  constraint variables_text_check check (
+    kind = 'input' and not is_hcl and key_id is null or jsonb_typeof(value) = 'string'),
+  constraint variables_sealed_check check (key_id is null or value #>> '{}' ~ '^[A-Za-z0-9+/]{64,}={0,2}$'),
   constraint variables_hcl_check check (kind = 'input' or not is_hcl),
   constraint variables_run_check check (path is not null or ended_at is not null and not is_enforced)
 );
 create unique index variables_current_idx on public.variables (org_id, path, kind, name) where ended_at is null;
+create index variables_key_id_idx on public.variables (key_id) where key_id is not null;
 create index variables_ended_idx on public.variables (ended_at) where ended_at is not null;
 alter table public.variables enable row level security;
 grant select on public.variables to authenticated, service_role;
 create policy "Members see their organisation's variables" on public.variables
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
-comment on table public.variables is 'Versions of variables. Those without ended_at count for new jobs. No secrets.';
+comment on table public.variables is 'Versions of variables. Those without ended_at count for new jobs.';
 comment on column public.variables.path is
   'The module or group whose jobs have it; "" is the whole organisation. Null: given with the request of a job.';
 comment on column public.variables.kind is 'input of the module, env (environment variable), or file.';
@@ -7545,6 +7575,7 @@ comment on column public.variables.value is
   'JSON; a text for env, file and HCL. Emptied 30 days after the version ended, when plans expire, too.';
 comment on column public.variables.is_hcl is 'Whether the value of an input is an HCL expression.';
 comment on column public.variables.is_enforced is 'Whether it wins over the variables of paths below and of runs.';
+comment on column public.variables.key_id is 'The key that the value is sealed to; null: the value is plain.';
 comment on column public.variables.version is 'Counts the values that a key has had at this path.';
 comment on column public.variables.created_by_label is 'The member''s name at that time.';
 comment on column public.variables.ended_at is 'When another value replaced it, or somebody removed it.';
@@ -7566,6 +7597,7 @@ comment on column private.job_variables.variables is 'Numbers of rows of public.
 create function private.secret_warning(p_name text, p_value jsonb) returns text
 language sql immutable set search_path = '' as $$
   select case
+    when p_value is null then null
     when p_value::pg_catalog.text ~ ('(AKIA|ASIA)[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{20}'
       '|glpat-[\w-]{20}'
       '|xox[abeprs]-[\w-]{10}|sk_live_\w{16}|-----BEGIN [A-Z ]*PRIVATE KEY|eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.')
@@ -7576,16 +7608,23 @@ $$;
 
 -- Refuses a variable that no job could use.
 create function private.check_variable(p_variable public.variables) returns void
-language plpgsql immutable set search_path = '' as $$
+language plpgsql stable set search_path = '' as $$
 begin
   if p_variable.kind is null or p_variable.name is null or p_variable.value is null then
     perform private.fail('RY422', 'A variable has a kind, a name and a value.',
       'Write {"kind": "input", "name": "region", "value": "eu-west-1"}; kinds are input, env and file.');
   end if;
   if p_variable.kind in ('env', 'file') and p_variable.is_hcl
-    or jsonb_typeof(p_variable.value) <> 'string' and (p_variable.kind <> 'input' or p_variable.is_hcl) then
+    or jsonb_typeof(p_variable.value) <> 'string'
+    and (p_variable.kind <> 'input' or p_variable.is_hcl or p_variable.key_id is not null) then
     perform private.fail('RY422', format('The value of "%s" must be a text.', left(p_variable.name, 200)),
-      'Environment variables, files and HCL expressions are texts; only an input may be an HCL expression.');
+      'Environment variables, files, HCL expressions and sealed values are texts; only an input may be an HCL '
+      'expression.');
+  end if;
+  if p_variable.key_id is not null and not exists (select from public.sealing_keys as k where k.id = p_variable.key_id
+    and k.org_id = p_variable.org_id and k.retired_at is null) then
+    perform private.fail('RY409', 'The value is sealed to a key that is not the organisation''s current one.',
+      'Seal it again: runyard variables seal.');
   end if;
   if p_variable.kind = 'file' and p_variable.name ~ '(^|/)(\.terraform|[^/]*runyard[^/]*\.auto\.tfvars[^/]*)(/|$)' then
     perform private.fail('RY422', format('The runner writes "%s" itself.', p_variable.name),
@@ -7611,14 +7650,14 @@ begin
     perform private.need('variable.enforce', p_new.org_id, p_new.path);
   end if;
   if v_old.ended_at is null and (v_old.value, v_old.is_hcl, v_old.is_enforced)
-    = (p_new.value, p_new.is_hcl, p_new.is_enforced) then
+    = (p_new.value, p_new.is_hcl, p_new.is_enforced) and v_old.key_id is not distinct from p_new.key_id then
     return v_old;
   end if;
   update public.variables set ended_at = now() where id = v_old.id and ended_at is null;
   insert into public.variables (
-    org_id, path, kind, name, value, is_hcl, is_enforced, version, created_by, created_by_label
+    org_id, path, kind, name, value, is_hcl, is_enforced, key_id, version, created_by, created_by_label
   ) values (
-    p_new.org_id, p_new.path, p_new.kind, p_new.name, p_new.value, p_new.is_hcl, p_new.is_enforced,
+    p_new.org_id, p_new.path, p_new.kind, p_new.name, p_new.value, p_new.is_hcl, p_new.is_enforced, p_new.key_id,
     coalesce(v_old.version, 0) + 1, private.caller_id(), private.caller_label(p_new.org_id)
   ) returning * into v_variable;
   return v_variable;
@@ -7629,6 +7668,33 @@ exception
       'A value has at most 1 MiB, that of an environment variable 64 KiB.');
 end;
 $$;
+
+create function private.create_sealing_key(p_org uuid, p_public_key text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_key public.sealing_keys;
+begin
+  perform private.need('variable.enforce', p_org);
+  if coalesce(p_public_key, '') !~ '^[A-Za-z0-9+/]{43}=$' then
+    perform private.fail('RY422', 'A public key is 32 bytes in base64.', 'runyard variables create-key makes one.');
+  end if;
+  perform private.lock_variables(p_org, 'key');
+  update public.sealing_keys set retired_at = now() where org_id = p_org and retired_at is null;
+  insert into public.sealing_keys (id, org_id, public_key, created_by, created_by_label)
+  values (left(encode(sha256(decode(p_public_key, 'base64')), 'hex'), 16), p_org, p_public_key, private.caller_id(),
+    private.caller_label(p_org))
+  returning * into v_key;
+  perform private.audit(p_org, 'sealing_key.created', 'sealing_key', v_key.id, v_key.id);
+  return to_jsonb(v_key) || jsonb_build_object('label', 'sealing-key=' || v_key.id);
+exception
+  when unique_violation then
+    perform private.fail('RY409', 'This key is known already.', 'Make another one: runyard variables create-key.');
+end;
+$$;
+comment on function private.create_sealing_key is
+  'Makes a public key the one that secrets of the organisation are sealed to from now on. Runners that have its '
+  'private half get the label of the answer. Admins.';
+grant execute on function private.create_sealing_key to authenticated;
 
 -- Writes the names of changed variables into the audit log, never their values.
 create function private.audit_variables(p_org uuid, p_action text, p_path text, p_names text[]) returns void
@@ -7649,6 +7715,14 @@ begin
 end;
 $$;
 
+-- A variable as members see it; nobody needs a sealed value.
+create function private.shown_variable(p_variable public.variables) returns jsonb
+language sql stable set search_path = '' as $$
+  select to_jsonb(p_variable) - array['org_id', 'created_by', 'ended_at']
+    || jsonb_build_object('value', v.value, 'warning', private.secret_warning(p_variable.name, v.value))
+  from (select case when p_variable.key_id is null then p_variable.value end as value) as v
+$$;
+
 create function private.set_variables(p_org uuid, p_path text, p_variables jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -7667,7 +7741,8 @@ begin
   from jsonb_array_elements(p_variables) as g group by g -> 'kind', g ->> 'name' having count(*) > 1;
   perform private.lock_variables(p_org, p_path);
   for v_given in select g from jsonb_array_elements(p_variables) as g loop
-    perform private.refuse_unknown_keys(v_given, array['kind', 'name', 'value', 'is_hcl', 'is_enforced']);
+    perform private.refuse_unknown_keys(v_given, array['kind', 'name', 'value', 'is_hcl', 'is_enforced',
+      'key_id']);
     v_one := jsonb_populate_record(null::public.variables, v_given);
     v_one.org_id := p_org;
     v_one.path := p_path;
@@ -7678,8 +7753,7 @@ begin
     if v_one.created_at = now() then
       v_changed := v_changed || v_one.name;
     end if;
-    v_answer := v_answer || (to_jsonb(v_one) || jsonb_build_object('warning', private.secret_warning(v_one.name,
-      v_one.value)));
+    v_answer := v_answer || private.shown_variable(v_one);
   end loop;
   perform private.audit_variables(p_org, 'variable.set', p_path, v_changed);
   return v_answer;
@@ -7690,9 +7764,10 @@ exception
 end;
 $$;
 comment on function private.set_variables is
-  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced}]. A key '
-  'that has this value already keeps its version. Each row of the answer has a warning where the value may be a '
-  'secret. Operators; admins for the organisation and for enforced ones.';
+  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced, '
+  'key_id}]; with key_id, the value is sealed to that key. A variable that has this value already keeps its version. '
+  'Each row of the answer has a warning where the value may be a secret. Operators; admins for the organisation and '
+  'for enforced ones.';
 grant execute on function private.set_variables to authenticated;
 
 create function private.remove_variable(p_variable bigint) returns jsonb
@@ -7722,7 +7797,7 @@ comment on function private.remove_variable is
 grant execute on function private.remove_variable to authenticated;
 
 -- Makes an object of names and values the plain variables of one kind at a path: a module's file and a group's form
--- name all of them at once. HCL expressions and enforced ones stay.
+-- name all of them at once. HCL expressions, sealed and enforced ones stay.
 create function private.replace_variables(p_org uuid, p_path text, p_kind text, p_values jsonb) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -7748,7 +7823,8 @@ begin
   end loop;
   with ended as (
     update public.variables as v set ended_at = now() where v.org_id = p_org and v.path = p_path and v.kind = p_kind
-      and v.ended_at is null and not (v.is_hcl or v.is_enforced or p_values ? v.name) returning v.name
+      and v.ended_at is null and v.key_id is null and not (v.is_hcl or v.is_enforced or p_values ? v.name)
+    returning v.name
   )
   select coalesce(array_agg(e.name), '{}') into v_removed from ended as e;
   perform private.audit_variables(p_org, 'variable.set', p_path, v_changed);
@@ -7795,13 +7871,6 @@ language sql stable set search_path = '' as $$
   ) as v
 $$;
 
--- A variable as members see it.
-create function private.shown_variable(p_variable public.variables) returns jsonb
-language sql stable set search_path = '' as $$
-  select to_jsonb(p_variable) - array['org_id', 'created_by', 'ended_at']
-    || jsonb_build_object('warning', private.secret_warning(p_variable.name, p_variable.value))
-$$;
-
 create function private.preview_variables(p_org uuid, p_path text) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
@@ -7842,7 +7911,7 @@ end;
 $$;
 
 -- Notes which versions new jobs have: those of the job that they repeat or whose plan they apply, else the current
--- ones.
+-- ones. Jobs with sealed values need runners with the key, and shared ones have none: a label keeps them apart.
 create function private.freeze_variables(p_org uuid, p_jobs bigint[], p_run bigint[]) returns void
 language plpgsql set search_path = '' as $$
 begin
@@ -7860,6 +7929,12 @@ begin
       end as variables
   ) as f
   where j.module_id is not null and cardinality(f.variables) > 0;
+  update public.provision_jobs as j set labels = private.job_labels(j.labels, k.labels)
+  from (
+    select g.job_id, array_agg(distinct 'sealing-key=' || v.key_id) as labels
+    from private.job_variables as g join public.variables as v on v.id = any (g.variables)
+    where g.job_id = any (p_jobs) and v.key_id is not null group by g.job_id
+  ) as k where j.id = k.job_id;
 end;
 $$;
 
@@ -7875,7 +7950,8 @@ begin
   perform private.need('job.read', v_job.org_id, v_job.module_path);
   return coalesce((
     select jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'path', v.path, 'version', v.version,
-      'is_enforced', v.is_enforced, 'is_current', v.ended_at is null) order by v.kind, v.name)
+      'is_enforced', v.is_enforced, 'is_sealed', v.key_id is not null,
+      'is_current', v.ended_at is null) order by v.kind, v.name)
     from private.job_variables as g join public.variables as v on v.id = any (g.variables)
     where g.job_id = p_job), '[]');
 end;
@@ -7895,7 +7971,7 @@ begin
   where g.job_id = p_job and v.value is null;
   return jsonb_build_object('variables', coalesce((
     select jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'value', v.value, 'is_hcl', v.is_hcl, 'path',
-      v.path, 'is_enforced', v.is_enforced) order by v.kind, v.name)
+      v.path, 'is_enforced', v.is_enforced, 'key_id', v.key_id) order by v.kind, v.name)
     from private.job_variables as g join public.variables as v on v.id = any (g.variables)
     where g.job_id = p_job), '[]'));
 end;
@@ -8265,17 +8341,20 @@ declare
   v_pin pg_catalog.jsonb := jsonb_strip_nulls(jsonb_build_object('commit', p_options #> '{git,commit}', 'merge',
     p_options #> '{git,merge}'));
   v_groups pg_catalog.jsonb := private.group_chains(p_org, p_modules);
+  -- An apply of a plan may have the plan's number.
+  v_counter pg_catalog.regclass := case when p_options ->> 'plan_job_id' is null then private.job_counter(p_org) end;
   v_jobs bigint[];
   v_pins pg_catalog.uuid[];
 begin
   with made as (
     insert into public.provision_jobs as j (
-      org_id, type, status, module_id, module_path, group_path, payload, pinned_worker_id, pinned_instance_name,
-        labels, priority,
+      org_id, number, type, status, module_id, module_path, group_path, payload, pinned_worker_id,
+        pinned_instance_name, labels, priority,
       max_attempts, approvals_required, approval_deadline_at, plan_job_id, plan_sha256, message, idempotency_key,
       created_by, created_by_label, queued_at
     )
-    select p_org, p_type, case when n.approvals > 0 then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status,
+    select p_org, nextval(v_counter), p_type,
+      case when n.approvals > 0 then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status,
       m.id, m.path,
       m.group_path,
       case when p_options ->> 'plan_job_id' is not null
@@ -11128,7 +11207,8 @@ declare
   v_job public.provision_jobs;
   -- A task of its own for each update and for each step of the scale; and no rights to act on other runners.
   v_settings pg_catalog.jsonb :=
-    '{"allow_multiple_instances": true, "accepted_job_types": ["PLAN", "APPLY", "DESTROY", "OUTPUT", "DRIFT"]}';
+    '{"allow_multiple_instances": true, "accepted_job_types": ["PLAN", "APPLY", "DESTROY", "OUTPUT", "DRIFT",
+      "RESOLVE"]}';
 begin
   perform private.need('runner.manage', p_org);
   v_settings := v_settings || private.runner_settings(p_options,
@@ -11749,7 +11829,7 @@ create function private.settle_set(p_set uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
   with recursive ended as materialized (
-    select m.module_id, coalesce(format('Because of #%s.', j.number), 'Because of ' || o.path || '.') as words
+    select m.module_id, format('Because of %s.', coalesce('#' || j.number, o.path)) as words
     from private.set_members as m
     left join public.provision_jobs as j on j.id = m.job_id
     left join public.modules as o on o.id = m.module_id
@@ -12037,7 +12117,8 @@ begin
     return private.set_json(v_set);
   end if;
   if exists (select from public.job_sets as s where s.org_id = p_org and s.path = p_path and s.type = p_type
-    and s.schedule_id is null and not s.options ? 'git' and s.finished_at is null and private.is_set_open(s.id)) then
+    and s.schedule_id is null and s.cause_job_id is null and not s.options ? 'git' and s.finished_at is null
+    and private.is_set_open(s.id)) then
     perform private.fail('RY409', 'Such a set is running here.', 'Wait for it, or cancel the rest of it.');
   end if;
   insert into public.job_sets (org_id, type, path, options, idempotency_key, created_by, created_by_label)
@@ -12312,10 +12393,16 @@ $$;
 create function private.cascade(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 declare
-  v_modules pg_catalog.uuid[] := private.cascaded_modules(p_job);
+  v_modules pg_catalog.uuid[];
   v_words pg_catalog.text := format('After job %s of %s.', p_job.number, p_job.module_path);
   v_set public.job_sets;
 begin
+  -- Most modules have no such consumer: one look into the index, and nothing is planned for them.
+  if not exists (select from public.module_dependencies as d where d.producer_id = p_job.module_id
+    and d.cascades <> 'off') then
+    return;
+  end if;
+  v_modules := private.cascaded_modules(p_job);
   if v_modules = '{}' then
     return;
   end if;
@@ -12388,7 +12475,7 @@ comment on table public.git_connections is
   'Repositories whose pushes plan modules. Modules belong to one by the URL of their source.';
 comment on column public.git_connections.url is 'The repository as the member who connected it wrote it.';
 comment on column public.git_connections.repository is 'Host and path: the same for every spelling of the URL.';
-comment on column public.git_connections.base_url is 'Where the provider''s API is; null: nothing is reported there.';
+comment on column public.git_connections.base_url is 'Where the provider''s API is; null: at the host of the URL.';
 comment on column public.git_connections.has_token is 'Whether an API token is kept for reports.';
 comment on column public.git_connections.next_poll_at is 'When it is read next without an event.';
 comment on column public.git_connections.last_delivery_at is 'When an event last came.';
@@ -12414,13 +12501,16 @@ create index provision_jobs_target_connection_id_idx on public.provision_jobs (t
 create table private.git_secrets (
   connection_id uuid primary key references public.git_connections (id) on delete cascade,
   webhook_secret text not null check (webhook_secret ~ '^s1\.[A-Za-z0-9_-]{40,}$' and length(webhook_secret) <= 8000),
-  token text check (token ~ '^s1\.[A-Za-z0-9_-]{40,}$' and length(token) <= 8000)
+  token text check (token ~ '^s1\.[A-Za-z0-9_-]{40,}$' and length(token) <= 8000),
+  next_report_at timestamptz not null default now()
 );
 alter table private.git_secrets enable row level security;
 comment on table private.git_secrets is 'Webhook secrets and API tokens, sealed by an edge function with its own key.';
 comment on column private.git_secrets.connection_id is 'Whose they are.';
 comment on column private.git_secrets.webhook_secret is 'What deliveries are signed with; sealed.';
 comment on column private.git_secrets.token is 'What reports are written with; sealed.';
+comment on column private.git_secrets.next_report_at is
+  'When the next report may be written: a second after the last one, or when the provider said.';
 
 create table public.git_deliveries (
   id bigint generated always as identity primary key,
@@ -12510,7 +12600,7 @@ comment on column public.module_git.seen_fingerprint is 'Digest of its watched f
 comment on column public.module_git.seen_set_id is 'The set that plans it; null: it was not planned.';
 comment on column public.module_git.applied_fingerprint is
   'Digest of its watched folders at that commit; null: not known yet.';
-comment on column public.module_git.seen_at is 'When the repository was last read for it.';
+comment on column public.module_git.seen_at is 'When that content was first seen.';
 comment on column public.module_git.applied_at is 'When that apply or destroy ended.';
 comment on column public.module_git.watched is 'The folders that counted then: its own, and its local modules''.';
 comment on column public.module_git.applied_commit is 'The commit of the last apply; null after a destroy.';
@@ -12730,6 +12820,10 @@ language sql set search_path = '' as $$
     seen_set_id = case when g.seen_fingerprint = excluded.seen_fingerprint then g.seen_set_id end,
     seen_branch = excluded.seen_branch, seen_at = now(), watched = excluded.watched,
     applied_fingerprint = coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
+  -- Each row that is written wakes the pages that show it, and a poll finds most as they were.
+  where (g.seen_branch, g.seen_fingerprint, g.watched) is distinct from (excluded.seen_branch,
+      excluded.seen_fingerprint, excluded.watched)
+    or g.applied_fingerprint is distinct from coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
 $$;
 
 -- Answers the deliveries that waited for this reading: for each module why it was planned or not. What no delivery
@@ -12883,6 +12977,8 @@ begin
   if v_connection.id is null then
     perform private.fail('RY404', 'There is no such connection.', 'It may have been removed.');
   end if;
+  -- Before any row: the end of a reading has this lock when it writes the same rows.
+  perform private.lock_state(v_connection.org_id, p_connection);
   insert into public.git_deliveries (org_id, connection_id, delivery_id, event, action, ref, before_commit,
     after_commit, pull_request, sender, body_sha256, verdict, reason, decided_at)
   values (v_connection.org_id, p_connection, p_delivery ->> 'delivery_id', left(p_delivery ->> 'event', 100),
@@ -12960,15 +13056,19 @@ create function private.connection_json(p_connection public.git_connections) ret
 language sql stable set search_path = '' as $$
   select to_jsonb(p_connection) - array['heads', 'work_digest'] || jsonb_build_object('modules', (
     select coalesce(jsonb_agg(private.module_git_json(m) order by m.path), '[]')
-    from private.modules_of_connection(p_connection) as m))
+    from private.modules_of_connection(p_connection) as m), 'last_report', (
+    select jsonb_build_object('status', d.status, 'note', d.note, 'at', coalesce(d.finished_at, d.created_at))
+    from public.deliveries as d where d.rule_id = p_connection.id order by d.id desc limit 1))
 $$;
 
--- A connection that the caller may use so, locked.
+-- A connection that the caller may use so, locked as the end of a reading locks it: first its state, then its row.
 create function private.my_connection(p_connection uuid, p_verb text) returns public.git_connections
 language plpgsql set search_path = '' as $$
 declare
   v_connection public.git_connections;
 begin
+  perform private.lock_state(c.org_id, c.id) from public.git_connections as c where c.id = p_connection
+    and c.org_id in (select private.my_org_ids());
   select * into v_connection from public.git_connections where id = p_connection and removed_at is null
     and org_id in (select private.my_org_ids()) for update;
   if v_connection.id is null then
@@ -12994,7 +13094,10 @@ begin
     next_poll_at, created_by, created_by_label)
   values (coalesce(p_connection.id, gen_random_uuid()), v_new.org_id, v_new.provider, trim(v_new.url),
     private.repository_key(v_new.url), v_new.base_url, case when p_spec ? 'token'
-      then p_spec ->> 'token' is not null else coalesce(p_connection.has_token, false) end, v_new.poll_seconds, now(),
+      then p_spec ->> 'token' is not null
+      -- A token is for the place that it was written for.
+      else coalesce(p_connection.has_token, false) and (p_connection.provider, p_connection.url, p_connection.base_url)
+        is not distinct from (v_new.provider, v_new.url, v_new.base_url) end, v_new.poll_seconds, now(),
     private.caller_id(), private.caller_label(v_new.org_id))
   on conflict (id) do update set provider = excluded.provider, url = excluded.url, repository = excluded.repository,
     base_url = excluded.base_url, has_token = excluded.has_token, poll_seconds = excluded.poll_seconds,
@@ -13003,7 +13106,7 @@ begin
     p_spec ->> 'webhook_secret', (select o.webhook_secret from private.git_secrets as o
       where o.connection_id = v_new.id)), p_spec ->> 'token')
   on conflict (connection_id) do update set webhook_secret = excluded.webhook_secret,
-    token = case when p_spec ? 'token' then excluded.token else s.token end;
+    token = case when p_spec ? 'token' then excluded.token when v_new.has_token then s.token end;
   return v_new;
 exception
   when unique_violation then
@@ -13189,6 +13292,8 @@ create table public.pull_requests (
   is_open boolean not null default true,
   problem text check (length(problem) <= 1000),
   planned jsonb not null default '{}',
+  merge_commit text check (merge_commit ~ '^[0-9a-f]{40,64}$'),
+  comment_id bigint,
   updated_at timestamptz not null default now(),
   primary key (connection_id, number)
 );
@@ -13207,6 +13312,8 @@ comment on column public.pull_requests.title is 'Its title at the provider.';
 comment on column public.pull_requests.is_open is 'Whether it is planned: open, and no draft.';
 comment on column public.pull_requests.problem is 'Why it cannot be planned, such as a conflict; null: it can.';
 comment on column public.pull_requests.planned is 'The fingerprint of each module that was planned for it.';
+comment on column public.pull_requests.merge_commit is 'The commit that merged it, as the provider says.';
+comment on column public.pull_requests.comment_id is 'The provider''s id of the comment with its results.';
 create trigger touch before update on public.pull_requests for each row execute function private.touch_updated_at();
 create trigger wake after insert or update on public.pull_requests
   for each row execute function private.wake_for_row();
@@ -13219,11 +13326,14 @@ declare
   v_number integer := v_pull ->> 'number';
   v_is_open boolean := v_pull -> 'is_open' = 'true' and v_pull -> 'is_draft' <> 'true';
 begin
-  insert into public.pull_requests as r (connection_id, number, org_id, title, sender, base, head_commit, is_open)
+  insert into public.pull_requests as r (connection_id, number, org_id, title, sender, base, head_commit, is_open,
+    merge_commit)
   values (p_connection.id, v_number, p_connection.org_id, left(coalesce(v_pull ->> 'title', ''), 500),
-    left(p_delivery ->> 'sender', 200), v_pull ->> 'base', v_pull ->> 'head_commit', v_is_open)
+    left(p_delivery ->> 'sender', 200), v_pull ->> 'base', v_pull ->> 'head_commit', v_is_open,
+    v_pull ->> 'merge_commit')
   on conflict (connection_id, number) do update set title = excluded.title, sender = excluded.sender,
     base = excluded.base, head_commit = excluded.head_commit, is_open = excluded.is_open,
+    merge_commit = excluded.merge_commit,
     planned = case when excluded.is_open then r.planned else '{}' end;
   if not v_is_open then
     perform private.supersede_plans(p_connection.org_id, array(select m.id
@@ -14110,21 +14220,39 @@ comment on column private.notifier.retry_seconds is
 comment on column private.notifier.lease_seconds is 'How long a sender has.';
 insert into private.notifier default values;
 
+create view private.sendable_deliveries as
+select
+  d.id,
+  d.org_id,
+  d.rule_id,
+  d.subject,
+  d.next_at,
+  case when g.connection_id is null then 5 else 1 end as at_once
+from public.deliveries as d
+left join private.git_secrets as g on g.connection_id = d.rule_id
+where d.status = 'PENDING' and d.next_at <= now() and (d.lease_until is null or d.lease_until <= now())
+  and (g.connection_id is null or g.next_report_at <= now());
+comment on view private.sendable_deliveries is
+  'Messages that are due; reports of a connection only one at a time, when its provider accepts the next one.';
+comment on column private.sendable_deliveries.subject is 'What it is about; messages about it arrive in order.';
+comment on column private.sendable_deliveries.at_once is 'How many messages of its rule are sent at the same time.';
+
 -- Whether there is something to send.
 create function private.has_due_deliveries() returns boolean
 language sql stable set search_path = '' as $$
-  select exists (select from public.deliveries as d where d.status = 'PENDING' and d.next_at <= now()
-    and (d.lease_until is null or d.lease_until <= now()))
+  select exists (select from private.sendable_deliveries)
 $$;
 
--- Gives up messages whose rule, and with it the address, was removed.
+-- Gives up messages whose rule, and with it the address, or whose token was removed.
 create function private.end_orphans() returns void
 language plpgsql set search_path = '' as $$
 begin
   -- Written by an event at the moment when the rule was removed.
-  update public.deliveries as d set status = 'FAILED', note = 'The rule was removed.', finished_at = now()
+  update public.deliveries as d set status = 'FAILED', finished_at = now(), note = case d.event
+    when 'git.report' then 'The token was removed.' else 'The rule was removed.' end
   where d.status = 'PENDING' and d.next_at <= now()
-    and not exists (select from private.notification_secrets as s where s.rule_id = d.rule_id);
+    and not exists (select from private.notification_secrets as s where s.rule_id = d.rule_id)
+    and not exists (select from private.git_secrets as g where g.connection_id = d.rule_id and g.token is not null);
 end;
 $$;
 
@@ -14134,15 +14262,14 @@ language sql stable set search_path = '' as $$
   -- Five for each rule: a slow receiver must not keep all senders busy. Nor must somebody with much to send: each
   -- organisation has its turn, and within it each rule.
   with due as (
-    select d.id, d.org_id, d.next_at, row_number() over (partition by d.rule_id order by d.next_at, d.id) as place
-    from public.deliveries as d
-    where d.status = 'PENDING' and d.next_at <= now() and (d.lease_until is null or d.lease_until <= now())
-      and not exists (select from public.deliveries as e where e.status = 'PENDING' and e.rule_id = d.rule_id
-        and e.subject = d.subject
-        and e.id < d.id)
+    select d.id, d.org_id, d.next_at, d.at_once,
+      row_number() over (partition by d.rule_id order by d.next_at, d.id) as place
+    from private.sendable_deliveries as d
+    where not exists (select from public.deliveries as e where e.status = 'PENDING' and e.rule_id = d.rule_id
+      and e.subject = d.subject and e.id < d.id)
   )
   select u.id, row_number() over (partition by u.org_id order by u.place, u.next_at, u.id)
-  from due as u where u.place <= 5
+  from due as u where u.place <= u.at_once
 $$;
 
 create function private.lease_deliveries(p_limit integer default 20) returns jsonb
@@ -14163,21 +14290,24 @@ begin
       lease_until = now() + make_interval(secs => (select n.lease_seconds from private.notifier as n))
     from mine as m where d.id = m.id returning d.id
   )
-  select array_agg(t.id) into v_leased from taken as t;
+  select coalesce(array_agg(t.id), '{}') into v_leased from taken as t;
+  perform private.begin_reports(v_leased);
   return (
     select coalesce(jsonb_agg(jsonb_build_object('id', d.id, 'lease', d.lease_id, 'org', d.org_id, 'event', d.event,
       'event_id', d.event_id,
-      'title', d.title, 'body', d.body, 'at', d.created_at, 'attempt', d.attempt, 'channel', r.channel, 'address',
-        s.address, 'secret', s.secret,
-      'organization', o.name) order by d.id), '[]')
-    from public.deliveries as d join public.notification_rules as r on r.id = d.rule_id
-      join private.notification_secrets as s on s.rule_id = r.id
-    join public.organizations as o on o.id = d.org_id
-    where d.id = any (v_leased));
+      'title', d.title, 'body', case when g.token is null then d.body else private.report_body(d) end,
+      'at', d.created_at, 'attempt', d.attempt, 'channel', coalesce(r.channel, 'git'), 'address', s.address,
+      'secret', coalesce(g.token, s.secret), 'organization', o.name) order by d.id), '[]')
+    from public.deliveries as d join public.organizations as o on o.id = d.org_id
+    left join public.notification_rules as r on r.id = d.rule_id
+    left join private.notification_secrets as s on s.rule_id = d.rule_id
+    left join private.git_secrets as g on g.connection_id = d.rule_id
+    where d.id = any (v_leased) and (s.address is not null or g.token is not null));
 end;
 $$;
 comment on function private.lease_deliveries is
-  'Takes messages that are due, for the sender: the oldest of each rule and subject, with sealed addresses.';
+  'Takes messages that are due, for the sender: the oldest of each rule and subject, with sealed addresses, and '
+  'reports of git results as they are now.';
 grant execute on function private.lease_deliveries to service_role;
 
 -- Makes a rule's messages due that wait out a pause: their receiver answers again. A message that the receiver refused
@@ -14199,10 +14329,12 @@ declare
   v_retry integer[] := (select n.retry_seconds from private.notifier as n);
   v_status pg_catalog.text := p_result ->> 'status';
 begin
-  perform private.refuse_unknown_keys(p_result, array['status', 'http_status', 'note', 'took_ms']);
+  perform private.refuse_unknown_keys(p_result, array['status', 'http_status', 'note', 'took_ms', 'retry_seconds',
+    'comment_id']);
   if v_status is null or v_status not in ('DELIVERED', 'KEPT', 'FAILED')
     or coalesce(p_result ->> 'http_status', '0') !~ '^\d{1,3}$' or coalesce(p_result ->> 'took_ms', '0') !~ '^\d{1,9}$'
-      then
+    or coalesce(p_result ->> 'retry_seconds', '0') !~ '^\d{1,5}$'
+    or coalesce(p_result ->> 'comment_id', '0') !~ '^\d{1,18}$' then
     perform private.fail('RY422',
       'A delivery ends as DELIVERED, KEPT or FAILED, with the receiver''s status and the milliseconds.');
   end if;
@@ -14219,18 +14351,20 @@ begin
     note = left(p_result ->> 'note', 500), lease_id = null, lease_until = null, finished_at = case
       when v_status <> 'PENDING' then now() end,
     next_at = case when v_status = 'PENDING'
-      then now() + make_interval(secs => v_retry[v_delivery.attempt] * (0.9 + random() * 0.2)) else next_at end
+      then now() + make_interval(secs => coalesce((p_result ->> 'retry_seconds')::integer,
+        v_retry[v_delivery.attempt] * (0.9 + random() * 0.2))) else next_at end
   where id = p_delivery returning * into v_delivery;
   if v_status = 'DELIVERED' then
     perform private.end_pauses(v_delivery.rule_id);
   end if;
+  perform private.note_report(v_delivery, p_result);
   perform private.wake_org(v_delivery.org_id, 'deliveries', p_delivery::pg_catalog.text);
   return jsonb_build_object('status', v_delivery.status, 'next_at', v_delivery.next_at);
 end;
 $$;
 comment on function private.finish_delivery is
-  'Says how a message that was leased went {status, http_status, note, took_ms}; a failure is tried again after a '
-  'pause.';
+  'Notes how a message that was leased went {status, http_status, note, took_ms, retry_seconds, comment_id}; a failure '
+  'is tried again after a pause.';
 grant execute on function private.finish_delivery to service_role;
 
 -- Asks the function that sends to look, where its address is known and pg_net can reach it.
@@ -14439,12 +14573,13 @@ begin
   return jsonb_build_object('total', (select count(*) from public.deliveries as d where d.org_id = p_org and (p_status
     is null or d.status = p_status)),
     'attempts', (select cardinality(n.retry_seconds) + 1 from private.notifier as n),
-    'rows', (select coalesce(jsonb_agg(to_jsonb(d) - array['lease_id'] || jsonb_build_object('channel', r.channel,
-      'address_hint', r.address_hint)
+    'rows', (select coalesce(jsonb_agg(to_jsonb(d) - array['lease_id'] || jsonb_build_object('channel',
+      coalesce(r.channel, 'git'), 'address_hint', coalesce(r.address_hint, c.repository))
         order by d.id desc), '[]')
       from (select * from public.deliveries as d where d.org_id = p_org and (p_status is null or d.status = p_status)
         and d.id < coalesce(p_before, 9223372036854775807) order by d.id desc limit p_limit) as d
-      join public.notification_rules as r on r.id = d.rule_id));
+      left join public.notification_rules as r on r.id = d.rule_id
+      left join public.git_connections as c on c.id = d.rule_id));
 end;
 $$;
 comment on function private.list_deliveries is
@@ -14462,7 +14597,8 @@ begin
     perform private.fail('RY404', format('There is no delivery %s.', p_delivery));
   end if;
   perform private.need('notification.manage', v_delivery.org_id);
-  if not exists (select from private.notification_secrets as s where s.rule_id = v_delivery.rule_id) then
+  if not exists (select from private.notification_secrets as s where s.rule_id = v_delivery.rule_id)
+    and not exists (select from public.git_connections as c where c.id = v_delivery.rule_id and c.has_token) then
     perform private.fail('RY409', 'Its rule was removed, and with it the address.',
       'Create the rule anew; it sends what happens from then on.');
   end if;
@@ -14476,6 +14612,278 @@ end;
 $$;
 comment on function private.redeliver is 'Sends a message again, now, with the same event id. Admins.';
 grant execute on function private.redeliver to authenticated;
+
+-- ==================== schemas/git_reports.sql
+
+-- Reports of git results: one status for each commit and one comment for each pull request, at the provider. They are
+-- deliveries of the outbox whose rule is the connection. A delivery only names its commit or pull request; the content
+-- is read when a sender leases it, so the newest state wins and waiting reports of the same thing become one. Reports
+-- contain paths, counts and results, never a value. A failed report changes no job.
+
+-- squawk-ignore require-concurrent-index-creation
+create index job_sets_git_idx on public.job_sets ((options #>> '{git,connection_id}'),
+  (coalesce(options #>> '{git,commit}', '#' || (options #>> '{git,pull_request}')))) where options ? 'git';
+
+create type private.report_row as (
+  path text, job bigint, result text, state text, to_add integer, to_change integer, to_destroy integer
+);
+comment on type private.report_row is 'The result of one module in a report.';
+
+-- ## writing reports
+
+-- Queues a report of a commit, and of the pull requests that it belongs to.
+create function private.request_report(p_org uuid, p_connection uuid, p_commit text, p_pull integer) returns void
+language plpgsql set search_path = '' as $$
+begin
+  insert into public.deliveries (org_id, rule_id, event, event_id, subject, title)
+  select c.org_id, c.id, 'git.report', gen_random_uuid()::pg_catalog.text, w.subject, w.title
+  from public.git_connections as c cross join lateral (
+    select 'commit:' || p_commit as subject, 'Status of ' || left(p_commit, 7) as title where p_commit is not null
+    union
+    select 'commit:' || r.head_commit, 'Status of ' || left(r.head_commit, 7) from public.pull_requests as r
+    where r.connection_id = c.id and r.number = p_pull
+    union
+    select 'pull:' || r.number, 'Comment on #' || r.number from public.pull_requests as r
+    where r.connection_id = c.id and (r.number = p_pull or r.merge_commit = p_commit)) as w
+  where c.id = p_connection and c.org_id = p_org and c.has_token and c.removed_at is null
+    and c.provider <> 'generic'
+  order by w.subject;
+exception
+  -- A report is never a reason for a job or a delivery to fail.
+  when others then raise warning 'report of %: %', p_connection, sqlerrm;
+end;
+$$;
+
+-- Reports a job of a commit or a pull request that got to a status which people wait for.
+create function private.report_job() returns trigger
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_git pg_catalog.jsonb := (select j.payload #> '{options,git}' from public.provision_jobs as j where j.id = new.job_id);
+begin
+  if v_git is not null then
+    perform private.request_report(new.org_id, (v_git ->> 'connection_id')::pg_catalog.uuid, v_git ->> 'commit',
+      (v_git ->> 'pull_request')::integer);
+  end if;
+  return null;
+end;
+$$;
+create trigger report after insert on public.job_events for each row
+  when (new.to_status not in ('CLAIMED', 'PROCESSING')) execute function private.report_job();
+
+-- Reports what an event led to: pull requests from their announcement on, pushes that were decided about.
+create function private.report_decision() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  if new.pull_request is not null then
+    perform private.request_report(new.org_id, new.connection_id, null, new.pull_request);
+  else
+    perform private.request_report(new.org_id, new.connection_id, w.commit, null) from (
+      select s.options #>> '{git,commit}' as commit from public.job_sets as s where s.id = any (new.set_ids)
+      union
+      select c.heads ->> new.ref from public.git_connections as c where c.id = new.connection_id
+        and new.verdict = 'NOTHING' and exists (select from public.module_git as g where g.org_id = new.org_id
+          and 'refs/heads/' || g.seen_branch = new.ref)) as w
+    where w.commit is not null;
+  end if;
+  return null;
+end;
+$$;
+create trigger report after update of verdict on public.git_deliveries for each row
+  when (old.verdict = 'PENDING' and new.verdict <> 'PENDING') execute function private.report_decision();
+
+-- Reports a pull request that was announced or has another head, problem or merge; its older head gets an end, too.
+create function private.report_pull() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.request_report(new.org_id, new.connection_id, case when tg_op = 'UPDATE' then case
+    when old.head_commit <> new.head_commit then old.head_commit end end, new.number);
+  return null;
+end;
+$$;
+create trigger report_new after insert on public.pull_requests for each row
+  when (new.is_open) execute function private.report_pull();
+create trigger report after update on public.pull_requests for each row
+  when ((old.head_commit, old.problem, old.is_open, old.merge_commit)
+    is distinct from (new.head_commit, new.problem, new.is_open, new.merge_commit))
+  execute function private.report_pull();
+
+-- Reports what is open of a repository that can be read again, or that can be reported to from now on.
+create function private.report_again() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.request_report(new.org_id, new.id, null, r.number) from public.pull_requests as r
+  where r.connection_id = new.id and r.is_open;
+  return null;
+end;
+$$;
+create trigger report after update on public.git_connections for each row
+  when (new.has_token and (old.error is not null and new.error is null or not old.has_token))
+  execute function private.report_again();
+
+-- ## what a report contains
+
+-- A count of a plan's summary; a runner reports it, so anything but a number is none.
+create function private.plan_count(p_summary jsonb, p_names text[]) returns integer
+language sql immutable set search_path = '' as $$
+  select coalesce(sum(least((p_summary ->> n)::numeric, 1000000)), 0)::integer from unnest(p_names) as n
+  where jsonb_typeof(p_summary -> n) = 'number'
+$$;
+
+-- How a module's plan or apply went: words for people, and the state of a status.
+create function private.report_words(p_is_apply boolean, p_status public.job_status, p_has_changes boolean)
+returns table (result text, state text)
+language sql immutable set search_path = '' as $$
+  select case
+      when p_is_apply then case p_status when 'SUCCEEDED' then 'applied' when 'AWAITING_APPROVAL'
+        then 'waits for approval' when 'CANCELLED' then 'not applied' when 'FAILED' then 'apply failed'
+        when 'NEEDS_ATTENTION' then 'apply needs attention' else 'applying' end
+      else case p_status when 'SUCCEEDED' then case when p_has_changes then 'planned' else 'no changes' end
+        when 'CANCELLED' then 'plan cancelled' when 'FAILED' then 'plan failed'
+        when 'NEEDS_ATTENTION' then 'plan needs attention' else 'planning' end end,
+    case when p_status = 'SUCCEEDED' or p_is_apply and p_status in ('AWAITING_APPROVAL', 'CANCELLED') then 'success'
+      when p_status in ('FAILED', 'CANCELLED', 'NEEDS_ATTENTION') then 'failure' else 'pending' end
+$$;
+
+-- The results of the modules that were planned for a commit, or for a pull request (#7): of each the newest.
+create function private.report_rows(p_connection uuid, p_key text) returns setof private.report_row
+language sql stable set search_path = '' as $$
+  select o.path, coalesce(a.number, j.number), case when j.id is null and m.left_out is not null then 'left out'
+      else w.result end, case when j.id is null and m.left_out is not null then 'failure' else w.state end,
+    private.plan_count(j.plan_summary, '{create,replace}'), private.plan_count(j.plan_summary, '{update}'),
+    private.plan_count(j.plan_summary, '{delete,replace}')
+  from (
+    select distinct on (m.module_id) m.* from public.job_sets as s join private.set_members as m on m.set_id = s.id
+    where s.options ? 'git' and s.options #>> '{git,connection_id}' = p_connection::pg_catalog.text
+      and coalesce(s.options #>> '{git,commit}', '#' || (s.options #>> '{git,pull_request}')) = p_key
+    order by m.module_id, s.created_at desc, s.id) as m
+  join public.modules as o on o.id = m.module_id
+  left join public.provision_jobs as j on j.id = m.job_id
+  left join lateral (select * from public.provision_jobs as a where a.plan_job_id = j.id order by a.id desc limit 1)
+    as a on true
+  cross join lateral private.report_words(a.id is not null, coalesce(a.status, j.status),
+    j.plan_summary -> 'has_changes' = 'true') as w
+  -- An open pull request may have stopped to change a module.
+  where p_key not like '#%' or exists (select from public.pull_requests as r where r.connection_id = p_connection
+    and '#' || r.number = p_key and (not r.is_open or r.planned ? m.module_id::pg_catalog.text))
+  order by o.path
+$$;
+
+-- Why there is no result of a pull request yet, or cannot be one; null where its plans are the result.
+create function private.pull_trouble(p_connection public.git_connections, p_pull public.pull_requests)
+returns table (state text, words text)
+language sql stable set search_path = '' as $$
+  select t.state, t.words from (
+    select d.verdict from public.git_deliveries as d where d.connection_id = p_connection.id
+      and d.pull_request = p_pull.number order by d.id desc limit 1) as d
+  cross join lateral (values
+    (p_pull.is_open and d.verdict = 'PENDING', 'pending', 'A runner reads the repository first.'),
+    (p_pull.is_open and d.verdict = 'FAILED' and p_connection.error is not null, 'failure',
+      'The repository could not be read.'),
+    (p_pull.problem is not null, 'failure', p_pull.problem)) as t (is_so, state, words)
+  where t.is_so limit 1
+$$;
+
+-- The aggregate of results.
+create function private.sum_report(p_rows private.report_row[]) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('state', case when s.pending > 0 then 'pending' when s.failed > 0 then 'failure'
+      else 'success' end,
+    'description', case when s.n = 0 then 'Nothing to plan.'
+      when s.pending > 0 then format('%s of %s modules done', s.n - s.pending, s.n)
+      else format('%s module%s: %s to add, %s to change, %s to destroy', s.n, case when s.n > 1 then 's' else '' end,
+        s.to_add, s.to_change, s.to_destroy) || case when s.applied > 0 then format(', %s applied', s.applied) else ''
+        end || case when s.failed > 0 then format(', %s failed', s.failed) else '' end end,
+    'job', jsonb_build_object('number', s.job), 'rows', to_jsonb(p_rows))
+  from (
+    select count(*) as n, count(*) filter (where r.state = 'pending') as pending,
+      count(*) filter (where r.state = 'failure') as failed, count(*) filter (where r.result = 'applied') as applied,
+      coalesce(sum(r.to_add), 0) as to_add, coalesce(sum(r.to_change), 0) as to_change,
+      coalesce(sum(r.to_destroy), 0) as to_destroy,
+      (array_agg(r.job order by r.state = 'failure' desc, r.state = 'pending' desc, r.path)
+        filter (where r.job is not null))[1] as job
+    from unnest(p_rows) as r) as s
+$$;
+
+-- The result of a commit {commit, state, description, job, rows}: of its own plans, or of the pull request whose head
+-- it is.
+create function private.commit_report(p_connection public.git_connections, p_commit text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+declare
+  v_rows private.report_row[] := array(select r from private.report_rows(p_connection.id, p_commit) as r);
+  v_pull public.pull_requests;
+  v_report pg_catalog.jsonb;
+begin
+  if v_rows = '{}' then
+    select * into v_pull from public.pull_requests where connection_id = p_connection.id and head_commit = p_commit
+    order by is_open desc, updated_at desc limit 1;
+    v_rows := array(select r from private.report_rows(p_connection.id, '#' || v_pull.number) as r);
+  end if;
+  v_report := private.sum_report(v_rows) || jsonb_build_object('commit', p_commit);
+  if v_pull.number is not null then
+    return v_report || coalesce((select jsonb_build_object('state', t.state, 'description', t.words)
+      from private.pull_trouble(p_connection, v_pull) as t), '{}');
+  end if;
+  if v_rows = '{}' and exists (select from public.job_sets as s where s.options ? 'git'
+    and s.options #>> '{git,connection_id}' = p_connection.id::pg_catalog.text
+    and s.options #>> '{git,head_commit}' = p_commit) then
+    return v_report || '{"state": "failure", "description": "A newer commit took its place."}';
+  end if;
+  return v_report;
+end;
+$$;
+
+-- What a sender writes at the provider {provider, url, base_url, kind, …}.
+create function private.report_body(p_delivery public.deliveries) returns jsonb
+language plpgsql stable set search_path = '' as $$
+declare
+  v_connection public.git_connections;
+  v_pull public.pull_requests;
+  v_where pg_catalog.jsonb;
+begin
+  select * into v_connection from public.git_connections where id = p_delivery.rule_id;
+  v_where := jsonb_build_object('connection', v_connection.id, 'provider', v_connection.provider, 'url',
+    v_connection.url, 'base_url', v_connection.base_url);
+  if p_delivery.subject like 'commit:%' then
+    return v_where || jsonb_build_object('kind', 'status')
+      || (private.commit_report(v_connection, substr(p_delivery.subject, 8)) - 'rows');
+  end if;
+  select * into v_pull from public.pull_requests where connection_id = v_connection.id
+    and 'pull:' || number = p_delivery.subject;
+  return v_where || jsonb_build_object('kind', 'comment', 'number', v_pull.number, 'comment_id', v_pull.comment_id)
+    || private.commit_report(v_connection, case when exists (select from private.report_rows(v_connection.id,
+      v_pull.merge_commit)) then v_pull.merge_commit else v_pull.head_commit end);
+end;
+$$;
+
+-- ## sending
+
+-- Reserves the connections of leased reports, and leaves out what waits beside them: their content is in them.
+create function private.begin_reports(p_leased bigint[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  update private.git_secrets as g set next_report_at = d.lease_until
+  from public.deliveries as d where d.id = any (p_leased) and g.connection_id = d.rule_id;
+  delete from public.deliveries as o where o.id in (
+    select w.id from public.deliveries as w join public.deliveries as d on d.rule_id = w.rule_id
+      and d.subject = w.subject and d.event = 'git.report'
+    where d.id = any (p_leased) and w.status = 'PENDING' and w.id <> all (p_leased)
+    for update of w skip locked);
+end;
+$$;
+
+-- Notes how a report went: the id of a comment, and when the provider accepts the next one.
+create function private.note_report(p_delivery public.deliveries, p_result jsonb) returns void
+language plpgsql set search_path = '' as $$
+begin
+  update private.git_secrets set next_report_at = clock_timestamp()
+    + make_interval(secs => greatest(1, (p_result ->> 'retry_seconds')::integer))
+  where connection_id = p_delivery.rule_id;
+  if p_result ? 'comment_id' then
+    update public.pull_requests set comment_id = (p_result ->> 'comment_id')::bigint
+    where connection_id = p_delivery.rule_id and 'pull:' || number = p_delivery.subject;
+  end if;
+end;
+$$;
 
 -- ==================== schemas/explanations.sql
 
@@ -14864,10 +15272,10 @@ begin
 end;
 $$;
 
--- Jobs of a module or a runner, and those that a search finds.
+-- Jobs of a module or a runner, those of a set whose plans have changes, and those that a search finds.
 -- By the indexes of modules and runners, also when a tenth of all jobs is found: the rows are wide.
 create function private.jobs_about(
-  p_org uuid, p_pattern text, p_search text, p_module uuid, p_worker uuid, p_types text[]
+  p_org uuid, p_pattern text, p_search text, p_module uuid, p_worker uuid, p_set uuid, p_types text[]
 ) returns table (id bigint, status public.job_status)
 language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan set enable_seqscan = off as $$
 declare
@@ -14878,9 +15286,14 @@ declare
   v_workers pg_catalog.uuid[] := case when p_pattern is null then array[p_worker] else array(
     select w.id from public.workers as w where (w.org_id = p_org or w.is_shared) and w.name ilike p_pattern) end;
   v_number bigint := substring(p_search from '^\s*#?(\d{1,18})\s*$')::bigint;
+  v_changed bigint[] := array(
+    select p.id from private.set_members as m join public.provision_jobs as p on p.id = m.job_id
+    where m.set_id = p_set and p.plan_summary -> 'has_changes' = 'true');
 begin
   return query select j.id, j.status from public.provision_jobs as j
-  where j.org_id = p_org and (j.module_id = any (v_modules) or j.worker_id = any (v_workers) or j.number = v_number)
+  where j.org_id = p_org and (j.module_id = any (v_modules) or j.worker_id = any (v_workers) or j.number = v_number
+      or j.id = any (v_changed) or j.plan_job_id = any (v_changed))
+    and (p_set is null or j.id = any (v_changed) or j.plan_job_id = any (v_changed))
     and (p_module is null or j.module_id = p_module) and (p_worker is null or j.worker_id = p_worker)
     -- A runner's list has each of its jobs: another runner may have applied what it planned.
     and (p_worker is not null or not j.is_followed)
@@ -14913,10 +15326,11 @@ declare
   v_rows pg_catalog.jsonb;
 begin
   perform private.need('job.read', p_org);
-  perform private.check_page(p_filters, array['status', 'type', 'module_id', 'worker_id'], p_sort,
+  perform private.check_page(p_filters, array['status', 'type', 'module_id', 'worker_id', 'changed_in'], p_sort,
     array['active', 'newest'], p_limit, p_offset);
   v_statuses := coalesce(nullif(private.text_list(p_filters -> 'status')::public.job_status[], '{}'), v_all);
-  if v_pattern is null and num_nulls(p_filters ->> 'module_id', p_filters ->> 'worker_id') = 2 then
+  if v_pattern is null
+    and num_nulls(p_filters ->> 'module_id', p_filters ->> 'worker_id', p_filters ->> 'changed_in') = 3 then
     v_counts := private.job_counts(p_org, v_types);
     -- Status by status: each is a stretch of that index, in order.
     v_shown := array(
@@ -14932,7 +15346,8 @@ begin
   else
     with about as materialized (
       select a.id, a.status from private.jobs_about(p_org, v_pattern, p_search,
-        (p_filters ->> 'module_id')::pg_catalog.uuid, (p_filters ->> 'worker_id')::pg_catalog.uuid, v_types) as a
+        (p_filters ->> 'module_id')::pg_catalog.uuid, (p_filters ->> 'worker_id')::pg_catalog.uuid,
+        (p_filters ->> 'changed_in')::pg_catalog.uuid, v_types) as a
     )
     select (select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (select a.status, count(*) as n from about as a
       group by a.status) as c), array(
@@ -14960,7 +15375,8 @@ end;
 $$;
 comment on function private.list_jobs is
   'A page of runs {total, counts by status, rows}, running ones first or newest first: a plan that an apply follows is '
-  'listed as that apply, with its plan; filters {status, type, module_id, worker_id}; a runner''s are all its jobs.'
+  'listed as that apply, with its plan; filters {status, type, module_id, worker_id, '
+  'changed_in: a set whose plans have changes}; a runner''s are all its jobs.'
   ' Without a search, the newest 10,000 of each final status are counted. Members.';
 grant execute on function private.list_jobs to authenticated;
 
@@ -15938,13 +16354,14 @@ language sql stable security definer set search_path = '' as $$
     'swept_seconds_ago', private.swept_seconds_ago(),
     'published', coalesce((select jsonb_agg(t.tablename order by t.tablename) from pg_catalog.pg_publication_tables as t
       where t.pubname = 'supabase_realtime' and t.schemaname = 'public'), '[]'),
+    'extensions', (select jsonb_agg(e.extname order by e.extname) from pg_catalog.pg_extension as e),
     'organizations', (select count(*) from public.organizations),
     'unfinished_jobs', (select count(*) from private.live_jobs),
     'runners_online', (select count(*) from public.workers as w where w.removed_at is null and w.status = 'ONLINE'))
 $$;
 comment on function private.installation_health is
-  'What the database says of itself: connections, the oldest transaction, the last sweep, what is published. Service '
-  'key only.';
+  'What the database says of itself: connections, the oldest transaction, the last sweep, what is published and '
+  'installed. Service key only.';
 grant execute on function private.installation_health to service_role;
 
 -- ==================== schemas/sweep.sql
@@ -16812,6 +17229,17 @@ comment on function public.create_schedule is
   'Operators; admins to destroy.';
 grant execute on function public.create_schedule to authenticated;
 
+create function public.create_sealing_key(p_org uuid, p_public_key text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.create_sealing_key(p_org, p_public_key);
+end
+$$;
+comment on function public.create_sealing_key is
+  'Makes a public key the one that secrets of the organisation are sealed to from now on. Runners that have '
+  'its private half get the label of the answer. Admins.';
+grant execute on function public.create_sealing_key to authenticated;
+
 create function public.create_service_account(p_org uuid, p_spec jsonb, p_secret_hash text default
   null::text, p_secret_hint text default null::text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -16995,8 +17423,8 @@ begin
 end
 $$;
 comment on function public.finish_delivery is
-  'Says how a message that was leased went {status, http_status, note, took_ms}; a failure is tried again '
-  'after a pause.';
+  'Notes how a message that was leased went {status, http_status, note, took_ms, retry_seconds, '
+  'comment_id}; a failure is tried again after a pause.';
 grant execute on function public.finish_delivery to service_role;
 
 create function public.fleet_figures(p_org uuid, p_hours integer default 24) returns jsonb
@@ -17071,8 +17499,8 @@ begin
 end
 $$;
 comment on function public.installation_health is
-  'What the database says of itself: connections, the oldest transaction, the last sweep, what is '
-  'published. Service key only.';
+  'What the database says of itself: connections, the oldest transaction, the last sweep, what is published '
+  'and installed. Service key only.';
 grant execute on function public.installation_health to service_role;
 
 create function public.installation_metrics() returns jsonb
@@ -17147,8 +17575,8 @@ begin
 end
 $$;
 comment on function public.lease_deliveries is
-  'Takes messages that are due, for the sender: the oldest of each rule and subject, with sealed '
-  'addresses.';
+  'Takes messages that are due, for the sender: the oldest of each rule and subject, with sealed addresses, '
+  'and reports of git results as they are now.';
 grant execute on function public.lease_deliveries to service_role;
 
 create function public.list_deliveries(p_org uuid, p_status text default null::text, p_before bigint
@@ -17231,8 +17659,9 @@ end
 $$;
 comment on function public.list_jobs is
   'A page of runs {total, counts by status, rows}, running ones first or newest first: a plan that an apply '
-  'follows is listed as that apply, with its plan; filters {status, type, module_id, worker_id}; a runner''s '
-  'are all its jobs. Without a search, the newest 10,000 of each final status are counted. Members.';
+  'follows is listed as that apply, with its plan; filters {status, type, module_id, worker_id, changed_in: '
+  'a set whose plans have changes}; a runner''s are all its jobs. Without a search, the newest 10,000 of '
+  'each final status are counted. Members.';
 grant execute on function public.list_jobs to authenticated;
 
 create function public.list_modules(p_org uuid, p_search text default null::text, p_filters jsonb
@@ -17983,9 +18412,10 @@ begin
 end
 $$;
 comment on function public.set_variables is
-  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, '
-  'is_enforced}]. A key that has this value already keeps its version. Each row of the answer has a warning '
-  'where the value may be a secret. Operators; admins for the organisation and for enforced ones.';
+  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced, '
+  'key_id}]; with key_id, the value is sealed to that key. A variable that has this value already keeps its '
+  'version. Each row of the answer has a warning where the value may be a secret. Operators; admins for the '
+  'organisation and for enforced ones.';
 grant execute on function public.set_variables to authenticated;
 
 create function public.set_worker_disabled(p_worker uuid, p_disabled boolean) returns jsonb

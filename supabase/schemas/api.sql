@@ -193,6 +193,17 @@ comment on function public.create_schedule is
   'Operators; admins to destroy.';
 grant execute on function public.create_schedule to authenticated;
 
+create function public.create_sealing_key(p_org uuid, p_public_key text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.create_sealing_key(p_org, p_public_key);
+end
+$$;
+comment on function public.create_sealing_key is
+  'Makes a public key the one that secrets of the organisation are sealed to from now on. Runners that have '
+  'its private half get the label of the answer. Admins.';
+grant execute on function public.create_sealing_key to authenticated;
+
 create function public.create_service_account(p_org uuid, p_spec jsonb, p_secret_hash text default
   null::text, p_secret_hint text default null::text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -376,8 +387,8 @@ begin
 end
 $$;
 comment on function public.finish_delivery is
-  'Says how a message that was leased went {status, http_status, note, took_ms}; a failure is tried again '
-  'after a pause.';
+  'Notes how a message that was leased went {status, http_status, note, took_ms, retry_seconds, '
+  'comment_id}; a failure is tried again after a pause.';
 grant execute on function public.finish_delivery to service_role;
 
 create function public.fleet_figures(p_org uuid, p_hours integer default 24) returns jsonb
@@ -452,8 +463,8 @@ begin
 end
 $$;
 comment on function public.installation_health is
-  'What the database says of itself: connections, the oldest transaction, the last sweep, what is '
-  'published. Service key only.';
+  'What the database says of itself: connections, the oldest transaction, the last sweep, what is published '
+  'and installed. Service key only.';
 grant execute on function public.installation_health to service_role;
 
 create function public.installation_metrics() returns jsonb
@@ -528,8 +539,8 @@ begin
 end
 $$;
 comment on function public.lease_deliveries is
-  'Takes messages that are due, for the sender: the oldest of each rule and subject, with sealed '
-  'addresses.';
+  'Takes messages that are due, for the sender: the oldest of each rule and subject, with sealed addresses, '
+  'and reports of git results as they are now.';
 grant execute on function public.lease_deliveries to service_role;
 
 create function public.list_deliveries(p_org uuid, p_status text default null::text, p_before bigint
@@ -612,8 +623,9 @@ end
 $$;
 comment on function public.list_jobs is
   'A page of runs {total, counts by status, rows}, running ones first or newest first: a plan that an apply '
-  'follows is listed as that apply, with its plan; filters {status, type, module_id, worker_id}; a runner''s '
-  'are all its jobs. Without a search, the newest 10,000 of each final status are counted. Members.';
+  'follows is listed as that apply, with its plan; filters {status, type, module_id, worker_id, changed_in: '
+  'a set whose plans have changes}; a runner''s are all its jobs. Without a search, the newest 10,000 of '
+  'each final status are counted. Members.';
 grant execute on function public.list_jobs to authenticated;
 
 create function public.list_modules(p_org uuid, p_search text default null::text, p_filters jsonb
@@ -1364,9 +1376,10 @@ begin
 end
 $$;
 comment on function public.set_variables is
-  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, '
-  'is_enforced}]. A key that has this value already keeps its version. Each row of the answer has a warning '
-  'where the value may be a secret. Operators; admins for the organisation and for enforced ones.';
+  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced, '
+  'key_id}]; with key_id, the value is sealed to that key. A variable that has this value already keeps its '
+  'version. Each row of the answer has a warning where the value may be a secret. Operators; admins for the '
+  'organisation and for enforced ones.';
 grant execute on function public.set_variables to authenticated;
 
 create function public.set_worker_disabled(p_worker uuid, p_disabled boolean) returns jsonb

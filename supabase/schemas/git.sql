@@ -52,7 +52,7 @@ comment on table public.git_connections is
   'Repositories whose pushes plan modules. Modules belong to one by the URL of their source.';
 comment on column public.git_connections.url is 'The repository as the member who connected it wrote it.';
 comment on column public.git_connections.repository is 'Host and path: the same for every spelling of the URL.';
-comment on column public.git_connections.base_url is 'Where the provider''s API is; null: nothing is reported there.';
+comment on column public.git_connections.base_url is 'Where the provider''s API is; null: at the host of the URL.';
 comment on column public.git_connections.has_token is 'Whether an API token is kept for reports.';
 comment on column public.git_connections.next_poll_at is 'When it is read next without an event.';
 comment on column public.git_connections.last_delivery_at is 'When an event last came.';
@@ -78,13 +78,16 @@ create index provision_jobs_target_connection_id_idx on public.provision_jobs (t
 create table private.git_secrets (
   connection_id uuid primary key references public.git_connections (id) on delete cascade,
   webhook_secret text not null check (webhook_secret ~ '^s1\.[A-Za-z0-9_-]{40,}$' and length(webhook_secret) <= 8000),
-  token text check (token ~ '^s1\.[A-Za-z0-9_-]{40,}$' and length(token) <= 8000)
+  token text check (token ~ '^s1\.[A-Za-z0-9_-]{40,}$' and length(token) <= 8000),
+  next_report_at timestamptz not null default now()
 );
 alter table private.git_secrets enable row level security;
 comment on table private.git_secrets is 'Webhook secrets and API tokens, sealed by an edge function with its own key.';
 comment on column private.git_secrets.connection_id is 'Whose they are.';
 comment on column private.git_secrets.webhook_secret is 'What deliveries are signed with; sealed.';
 comment on column private.git_secrets.token is 'What reports are written with; sealed.';
+comment on column private.git_secrets.next_report_at is
+  'When the next report may be written: a second after the last one, or when the provider said.';
 
 create table public.git_deliveries (
   id bigint generated always as identity primary key,
@@ -174,7 +177,7 @@ comment on column public.module_git.seen_fingerprint is 'Digest of its watched f
 comment on column public.module_git.seen_set_id is 'The set that plans it; null: it was not planned.';
 comment on column public.module_git.applied_fingerprint is
   'Digest of its watched folders at that commit; null: not known yet.';
-comment on column public.module_git.seen_at is 'When the repository was last read for it.';
+comment on column public.module_git.seen_at is 'When that content was first seen.';
 comment on column public.module_git.applied_at is 'When that apply or destroy ended.';
 comment on column public.module_git.watched is 'The folders that counted then: its own, and its local modules''.';
 comment on column public.module_git.applied_commit is 'The commit of the last apply; null after a destroy.';
@@ -394,6 +397,10 @@ language sql set search_path = '' as $$
     seen_set_id = case when g.seen_fingerprint = excluded.seen_fingerprint then g.seen_set_id end,
     seen_branch = excluded.seen_branch, seen_at = now(), watched = excluded.watched,
     applied_fingerprint = coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
+  -- Each row that is written wakes the pages that show it, and a poll finds most as they were.
+  where (g.seen_branch, g.seen_fingerprint, g.watched) is distinct from (excluded.seen_branch,
+      excluded.seen_fingerprint, excluded.watched)
+    or g.applied_fingerprint is distinct from coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
 $$;
 
 -- Answers the deliveries that waited for this reading: for each module why it was planned or not. What no delivery
@@ -547,6 +554,8 @@ begin
   if v_connection.id is null then
     perform private.fail('RY404', 'There is no such connection.', 'It may have been removed.');
   end if;
+  -- Before any row: the end of a reading has this lock when it writes the same rows.
+  perform private.lock_state(v_connection.org_id, p_connection);
   insert into public.git_deliveries (org_id, connection_id, delivery_id, event, action, ref, before_commit,
     after_commit, pull_request, sender, body_sha256, verdict, reason, decided_at)
   values (v_connection.org_id, p_connection, p_delivery ->> 'delivery_id', left(p_delivery ->> 'event', 100),
@@ -624,15 +633,19 @@ create function private.connection_json(p_connection public.git_connections) ret
 language sql stable set search_path = '' as $$
   select to_jsonb(p_connection) - array['heads', 'work_digest'] || jsonb_build_object('modules', (
     select coalesce(jsonb_agg(private.module_git_json(m) order by m.path), '[]')
-    from private.modules_of_connection(p_connection) as m))
+    from private.modules_of_connection(p_connection) as m), 'last_report', (
+    select jsonb_build_object('status', d.status, 'note', d.note, 'at', coalesce(d.finished_at, d.created_at))
+    from public.deliveries as d where d.rule_id = p_connection.id order by d.id desc limit 1))
 $$;
 
--- A connection that the caller may use so, locked.
+-- A connection that the caller may use so, locked as the end of a reading locks it: first its state, then its row.
 create function private.my_connection(p_connection uuid, p_verb text) returns public.git_connections
 language plpgsql set search_path = '' as $$
 declare
   v_connection public.git_connections;
 begin
+  perform private.lock_state(c.org_id, c.id) from public.git_connections as c where c.id = p_connection
+    and c.org_id in (select private.my_org_ids());
   select * into v_connection from public.git_connections where id = p_connection and removed_at is null
     and org_id in (select private.my_org_ids()) for update;
   if v_connection.id is null then
@@ -658,7 +671,10 @@ begin
     next_poll_at, created_by, created_by_label)
   values (coalesce(p_connection.id, gen_random_uuid()), v_new.org_id, v_new.provider, trim(v_new.url),
     private.repository_key(v_new.url), v_new.base_url, case when p_spec ? 'token'
-      then p_spec ->> 'token' is not null else coalesce(p_connection.has_token, false) end, v_new.poll_seconds, now(),
+      then p_spec ->> 'token' is not null
+      -- A token is for the place that it was written for.
+      else coalesce(p_connection.has_token, false) and (p_connection.provider, p_connection.url, p_connection.base_url)
+        is not distinct from (v_new.provider, v_new.url, v_new.base_url) end, v_new.poll_seconds, now(),
     private.caller_id(), private.caller_label(v_new.org_id))
   on conflict (id) do update set provider = excluded.provider, url = excluded.url, repository = excluded.repository,
     base_url = excluded.base_url, has_token = excluded.has_token, poll_seconds = excluded.poll_seconds,
@@ -667,7 +683,7 @@ begin
     p_spec ->> 'webhook_secret', (select o.webhook_secret from private.git_secrets as o
       where o.connection_id = v_new.id)), p_spec ->> 'token')
   on conflict (connection_id) do update set webhook_secret = excluded.webhook_secret,
-    token = case when p_spec ? 'token' then excluded.token else s.token end;
+    token = case when p_spec ? 'token' then excluded.token when v_new.has_token then s.token end;
   return v_new;
 exception
   when unique_violation then

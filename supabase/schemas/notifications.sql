@@ -274,21 +274,39 @@ comment on column private.notifier.retry_seconds is
 comment on column private.notifier.lease_seconds is 'How long a sender has.';
 insert into private.notifier default values;
 
+create view private.sendable_deliveries as
+select
+  d.id,
+  d.org_id,
+  d.rule_id,
+  d.subject,
+  d.next_at,
+  case when g.connection_id is null then 5 else 1 end as at_once
+from public.deliveries as d
+left join private.git_secrets as g on g.connection_id = d.rule_id
+where d.status = 'PENDING' and d.next_at <= now() and (d.lease_until is null or d.lease_until <= now())
+  and (g.connection_id is null or g.next_report_at <= now());
+comment on view private.sendable_deliveries is
+  'Messages that are due; reports of a connection only one at a time, when its provider accepts the next one.';
+comment on column private.sendable_deliveries.subject is 'What it is about; messages about it arrive in order.';
+comment on column private.sendable_deliveries.at_once is 'How many messages of its rule are sent at the same time.';
+
 -- Whether there is something to send.
 create function private.has_due_deliveries() returns boolean
 language sql stable set search_path = '' as $$
-  select exists (select from public.deliveries as d where d.status = 'PENDING' and d.next_at <= now()
-    and (d.lease_until is null or d.lease_until <= now()))
+  select exists (select from private.sendable_deliveries)
 $$;
 
--- Gives up messages whose rule, and with it the address, was removed.
+-- Gives up messages whose rule, and with it the address, or whose token was removed.
 create function private.end_orphans() returns void
 language plpgsql set search_path = '' as $$
 begin
   -- Written by an event at the moment when the rule was removed.
-  update public.deliveries as d set status = 'FAILED', note = 'The rule was removed.', finished_at = now()
+  update public.deliveries as d set status = 'FAILED', finished_at = now(), note = case d.event
+    when 'git.report' then 'The token was removed.' else 'The rule was removed.' end
   where d.status = 'PENDING' and d.next_at <= now()
-    and not exists (select from private.notification_secrets as s where s.rule_id = d.rule_id);
+    and not exists (select from private.notification_secrets as s where s.rule_id = d.rule_id)
+    and not exists (select from private.git_secrets as g where g.connection_id = d.rule_id and g.token is not null);
 end;
 $$;
 
@@ -298,15 +316,14 @@ language sql stable set search_path = '' as $$
   -- Five for each rule: a slow receiver must not keep all senders busy. Nor must somebody with much to send: each
   -- organisation has its turn, and within it each rule.
   with due as (
-    select d.id, d.org_id, d.next_at, row_number() over (partition by d.rule_id order by d.next_at, d.id) as place
-    from public.deliveries as d
-    where d.status = 'PENDING' and d.next_at <= now() and (d.lease_until is null or d.lease_until <= now())
-      and not exists (select from public.deliveries as e where e.status = 'PENDING' and e.rule_id = d.rule_id
-        and e.subject = d.subject
-        and e.id < d.id)
+    select d.id, d.org_id, d.next_at, d.at_once,
+      row_number() over (partition by d.rule_id order by d.next_at, d.id) as place
+    from private.sendable_deliveries as d
+    where not exists (select from public.deliveries as e where e.status = 'PENDING' and e.rule_id = d.rule_id
+      and e.subject = d.subject and e.id < d.id)
   )
   select u.id, row_number() over (partition by u.org_id order by u.place, u.next_at, u.id)
-  from due as u where u.place <= 5
+  from due as u where u.place <= u.at_once
 $$;
 
 create function private.lease_deliveries(p_limit integer default 20) returns jsonb
@@ -327,21 +344,24 @@ begin
       lease_until = now() + make_interval(secs => (select n.lease_seconds from private.notifier as n))
     from mine as m where d.id = m.id returning d.id
   )
-  select array_agg(t.id) into v_leased from taken as t;
+  select coalesce(array_agg(t.id), '{}') into v_leased from taken as t;
+  perform private.begin_reports(v_leased);
   return (
     select coalesce(jsonb_agg(jsonb_build_object('id', d.id, 'lease', d.lease_id, 'org', d.org_id, 'event', d.event,
       'event_id', d.event_id,
-      'title', d.title, 'body', d.body, 'at', d.created_at, 'attempt', d.attempt, 'channel', r.channel, 'address',
-        s.address, 'secret', s.secret,
-      'organization', o.name) order by d.id), '[]')
-    from public.deliveries as d join public.notification_rules as r on r.id = d.rule_id
-      join private.notification_secrets as s on s.rule_id = r.id
-    join public.organizations as o on o.id = d.org_id
-    where d.id = any (v_leased));
+      'title', d.title, 'body', case when g.token is null then d.body else private.report_body(d) end,
+      'at', d.created_at, 'attempt', d.attempt, 'channel', coalesce(r.channel, 'git'), 'address', s.address,
+      'secret', coalesce(g.token, s.secret), 'organization', o.name) order by d.id), '[]')
+    from public.deliveries as d join public.organizations as o on o.id = d.org_id
+    left join public.notification_rules as r on r.id = d.rule_id
+    left join private.notification_secrets as s on s.rule_id = d.rule_id
+    left join private.git_secrets as g on g.connection_id = d.rule_id
+    where d.id = any (v_leased) and (s.address is not null or g.token is not null));
 end;
 $$;
 comment on function private.lease_deliveries is
-  'Takes messages that are due, for the sender: the oldest of each rule and subject, with sealed addresses.';
+  'Takes messages that are due, for the sender: the oldest of each rule and subject, with sealed addresses, and '
+  'reports of git results as they are now.';
 grant execute on function private.lease_deliveries to service_role;
 
 -- Makes a rule's messages due that wait out a pause: their receiver answers again. A message that the receiver refused
@@ -363,10 +383,12 @@ declare
   v_retry integer[] := (select n.retry_seconds from private.notifier as n);
   v_status pg_catalog.text := p_result ->> 'status';
 begin
-  perform private.refuse_unknown_keys(p_result, array['status', 'http_status', 'note', 'took_ms']);
+  perform private.refuse_unknown_keys(p_result, array['status', 'http_status', 'note', 'took_ms', 'retry_seconds',
+    'comment_id']);
   if v_status is null or v_status not in ('DELIVERED', 'KEPT', 'FAILED')
     or coalesce(p_result ->> 'http_status', '0') !~ '^\d{1,3}$' or coalesce(p_result ->> 'took_ms', '0') !~ '^\d{1,9}$'
-      then
+    or coalesce(p_result ->> 'retry_seconds', '0') !~ '^\d{1,5}$'
+    or coalesce(p_result ->> 'comment_id', '0') !~ '^\d{1,18}$' then
     perform private.fail('RY422',
       'A delivery ends as DELIVERED, KEPT or FAILED, with the receiver''s status and the milliseconds.');
   end if;
@@ -383,18 +405,20 @@ begin
     note = left(p_result ->> 'note', 500), lease_id = null, lease_until = null, finished_at = case
       when v_status <> 'PENDING' then now() end,
     next_at = case when v_status = 'PENDING'
-      then now() + make_interval(secs => v_retry[v_delivery.attempt] * (0.9 + random() * 0.2)) else next_at end
+      then now() + make_interval(secs => coalesce((p_result ->> 'retry_seconds')::integer,
+        v_retry[v_delivery.attempt] * (0.9 + random() * 0.2))) else next_at end
   where id = p_delivery returning * into v_delivery;
   if v_status = 'DELIVERED' then
     perform private.end_pauses(v_delivery.rule_id);
   end if;
+  perform private.note_report(v_delivery, p_result);
   perform private.wake_org(v_delivery.org_id, 'deliveries', p_delivery::pg_catalog.text);
   return jsonb_build_object('status', v_delivery.status, 'next_at', v_delivery.next_at);
 end;
 $$;
 comment on function private.finish_delivery is
-  'Says how a message that was leased went {status, http_status, note, took_ms}; a failure is tried again after a '
-  'pause.';
+  'Notes how a message that was leased went {status, http_status, note, took_ms, retry_seconds, comment_id}; a failure '
+  'is tried again after a pause.';
 grant execute on function private.finish_delivery to service_role;
 
 -- Asks the function that sends to look, where its address is known and pg_net can reach it.
@@ -603,12 +627,13 @@ begin
   return jsonb_build_object('total', (select count(*) from public.deliveries as d where d.org_id = p_org and (p_status
     is null or d.status = p_status)),
     'attempts', (select cardinality(n.retry_seconds) + 1 from private.notifier as n),
-    'rows', (select coalesce(jsonb_agg(to_jsonb(d) - array['lease_id'] || jsonb_build_object('channel', r.channel,
-      'address_hint', r.address_hint)
+    'rows', (select coalesce(jsonb_agg(to_jsonb(d) - array['lease_id'] || jsonb_build_object('channel',
+      coalesce(r.channel, 'git'), 'address_hint', coalesce(r.address_hint, c.repository))
         order by d.id desc), '[]')
       from (select * from public.deliveries as d where d.org_id = p_org and (p_status is null or d.status = p_status)
         and d.id < coalesce(p_before, 9223372036854775807) order by d.id desc limit p_limit) as d
-      join public.notification_rules as r on r.id = d.rule_id));
+      left join public.notification_rules as r on r.id = d.rule_id
+      left join public.git_connections as c on c.id = d.rule_id));
 end;
 $$;
 comment on function private.list_deliveries is
@@ -626,7 +651,8 @@ begin
     perform private.fail('RY404', format('There is no delivery %s.', p_delivery));
   end if;
   perform private.need('notification.manage', v_delivery.org_id);
-  if not exists (select from private.notification_secrets as s where s.rule_id = v_delivery.rule_id) then
+  if not exists (select from private.notification_secrets as s where s.rule_id = v_delivery.rule_id)
+    and not exists (select from public.git_connections as c where c.id = v_delivery.rule_id and c.has_token) then
     perform private.fail('RY409', 'Its rule was removed, and with it the address.',
       'Create the rule anew; it sends what happens from then on.');
   end if;

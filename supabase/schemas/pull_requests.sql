@@ -14,6 +14,8 @@ create table public.pull_requests (
   is_open boolean not null default true,
   problem text check (length(problem) <= 1000),
   planned jsonb not null default '{}',
+  merge_commit text check (merge_commit ~ '^[0-9a-f]{40,64}$'),
+  comment_id bigint,
   updated_at timestamptz not null default now(),
   primary key (connection_id, number)
 );
@@ -32,6 +34,8 @@ comment on column public.pull_requests.title is 'Its title at the provider.';
 comment on column public.pull_requests.is_open is 'Whether it is planned: open, and no draft.';
 comment on column public.pull_requests.problem is 'Why it cannot be planned, such as a conflict; null: it can.';
 comment on column public.pull_requests.planned is 'The fingerprint of each module that was planned for it.';
+comment on column public.pull_requests.merge_commit is 'The commit that merged it, as the provider says.';
+comment on column public.pull_requests.comment_id is 'The provider''s id of the comment with its results.';
 create trigger touch before update on public.pull_requests for each row execute function private.touch_updated_at();
 create trigger wake after insert or update on public.pull_requests
   for each row execute function private.wake_for_row();
@@ -44,11 +48,14 @@ declare
   v_number integer := v_pull ->> 'number';
   v_is_open boolean := v_pull -> 'is_open' = 'true' and v_pull -> 'is_draft' <> 'true';
 begin
-  insert into public.pull_requests as r (connection_id, number, org_id, title, sender, base, head_commit, is_open)
+  insert into public.pull_requests as r (connection_id, number, org_id, title, sender, base, head_commit, is_open,
+    merge_commit)
   values (p_connection.id, v_number, p_connection.org_id, left(coalesce(v_pull ->> 'title', ''), 500),
-    left(p_delivery ->> 'sender', 200), v_pull ->> 'base', v_pull ->> 'head_commit', v_is_open)
+    left(p_delivery ->> 'sender', 200), v_pull ->> 'base', v_pull ->> 'head_commit', v_is_open,
+    v_pull ->> 'merge_commit')
   on conflict (connection_id, number) do update set title = excluded.title, sender = excluded.sender,
     base = excluded.base, head_commit = excluded.head_commit, is_open = excluded.is_open,
+    merge_commit = excluded.merge_commit,
     planned = case when excluded.is_open then r.planned else '{}' end;
   if not v_is_open then
     perform private.supersede_plans(p_connection.org_id, array(select m.id

@@ -58,3 +58,34 @@ def first_reading(site: Site) -> None:
     _, org, _, connection = site
     org.owner.call("poll_repository", p_connection=connection)
     assert read(site, 1, dns="d1", vpc="v1") == []
+
+
+def announce(site: Site, head: int, **more: Any) -> dict[str, Any]:
+    world, _, _, connection = site
+    pull = {
+        "number": 7, "title": "A change", "base": "main", "head_commit": commit(head), "is_fork": False,
+        "is_draft": False, "is_open": True, **more,
+    }  # fmt: skip
+    return push(world, connection, event="pull_request", action="opened", ref=None, after=None, pull=pull)
+
+
+def merged(site: Site, head: int, problem: str | None = None, **contents: str) -> list[dict[str, Any]]:
+    """Let the runner report the merge of the pull request; the base has the contents of the first reading."""
+    _, org, runner, _ = site
+    job = runner.claim_one()
+    assert job["type"] == "RESOLVE"
+    work = runner.call("worker_resolve", p_job=job["id"], p_attempt=job["attempt"])
+    assert [(pull["number"], pull["base"], pull["ref"]) for pull in work["pull_requests"]] == [
+        (7, "main", "refs/pull/7/head")
+    ]
+    bases = {"dns": "d1", "vpc": "v1"}
+    modules = [
+        {"id": org.modules[f"net/{name}"], "fingerprint": content, "base_fingerprint": bases[name]}
+        for name, content in contents.items()
+    ]
+    pull = {
+        "number": 7, "ref": "refs/pull/7/head", "base_commit": commit(1), "head_commit": commit(head),
+        "modules": modules, "problem": problem,
+    }  # fmt: skip
+    runner.finish(job, p_result={"git": {"digest": work["digest"], "modules": [], "pull_requests": [pull]}})
+    return [each for each in runner.claim(10) if each["type"] == "PLAN"]

@@ -138,6 +138,17 @@ def _acts() -> list[rx.Component]:
     return [rx.cond(View["module_id"] != "", module, rx.fragment()), rx.cond(SessionState.can_operate, offers, "")]
 
 
+def _not_isolated() -> rx.Component:
+    return rx.badge(
+        icon("circle-slash", "xs"),
+        "Not isolated",
+        color_scheme="amber",
+        radius="full",
+        title="Its runner runs jobs without a sandbox: the job can read what the runner's user can.",
+        custom_attrs={"data-testid": "not-isolated"},
+    )
+
+
 def job_head() -> rx.Component:
     """Title, state, path and actions."""
     path = rx.cond(
@@ -156,6 +167,7 @@ def job_head() -> rx.Component:
             rx.el.div(
                 rx.el.h1(rx.el.span("#", View["number"], class_name="num"), " ", View["title"]),
                 job_badge(View["status"].to(str)),
+                rx.cond(View["is_open"], _not_isolated(), rx.fragment()),
                 stopping,
                 class_name="ry-row ry-wraps",
             ),

@@ -75,7 +75,7 @@ def build_delivery(row: Row, attempts: int) -> DeliveryView:
         "id": str(row["id"]),
         "at": str(row.get("created_at") or ""),
         "title": str(row.get("title") or ""),
-        "channel": CHANNELS.get(str(row.get("channel")), ""),
+        "channel": {**CHANNELS, "git": "Repository"}.get(str(row.get("channel")), ""),
         "status": status,
         "why": _why(row, status, attempts),
         "act": {"RETRYING": "Retry now", "FAILED": "Send again"}.get(status, ""),

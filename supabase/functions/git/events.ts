@@ -11,6 +11,7 @@ export interface Pull {
   is_fork: boolean;
   is_draft: boolean;
   is_open: boolean;
+  merge_commit?: string;
 }
 
 export interface Delivery {
@@ -82,6 +83,7 @@ function pullRequest(body: Json): Partial<Delivery> {
         at(pull, "head", "repo", "id") !== at(pull, "base", "repo", "id"),
       is_draft: pull.draft === true,
       is_open: pull.state === "open",
+      merge_commit: pull.merged === true ? commit(pull.merge_commit_sha) : undefined,
     },
   };
 }
@@ -106,6 +108,7 @@ function mergeRequest(body: Json): Partial<Delivery> {
       is_fork: what.source_project_id !== what.target_project_id,
       is_draft: what.draft === true || what.work_in_progress === true,
       is_open: what.state === "opened",
+      merge_commit: what.state === "merged" ? commit(what.merge_commit_sha) : undefined,
     },
   };
 }

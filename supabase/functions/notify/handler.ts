@@ -6,7 +6,8 @@ import { need, publishableKey } from "../_shared/env.ts";
 import { addressOf, Answer, bearerOf, json, parse, readBody, serveWith } from "../_shared/http.ts";
 import type { Message } from "./messages.ts";
 import { seal } from "../_shared/sealing.ts";
-import { checkReceiver, send } from "./sending.ts";
+import { checkReceiver } from "./receivers.ts";
+import { send } from "./sending.ts";
 
 const BATCH = 20;
 /** A hosted function may run for longer; what is left is due for the next call. */

@@ -13,7 +13,7 @@ export interface Message {
   body: Record<string, unknown>;
   at: string;
   attempt: number;
-  channel: "webhook" | "slack" | "teams" | "mail";
+  channel: "webhook" | "slack" | "teams" | "mail" | "git";
   address: string;
   secret: string | null;
 }
@@ -93,7 +93,7 @@ export function mailText(message: Message): string {
 
 /** The body of a request to a webhook. */
 export function payloadOf(message: Message): string {
-  const shapes = { webhook, slack, teams, mail: webhook };
+  const shapes = { webhook, slack, teams, mail: webhook, git: webhook };
   return JSON.stringify(shapes[message.channel](message));
 }
 

@@ -1,38 +1,14 @@
 /** Sends one message, in bounded time, to an address that is outside, and follows no redirect. */
 
-import { checkAddress, RECEIVER, type Target } from "../_shared/addresses.ts";
-import { publicUrl, read } from "../_shared/env.ts";
+import type { Target } from "../_shared/addresses.ts";
+import { read } from "../_shared/env.ts";
 import { sendTo } from "../_shared/outgoing.ts";
 import { mailText, type Message, payloadOf, signatureOf } from "./messages.ts";
+import { checkReceiver, type Outcome, reasonOf, TIMEOUT_MILLISECONDS, words } from "./receivers.ts";
+import { report } from "./reports.ts";
 import { open } from "../_shared/sealing.ts";
 
-export interface Result {
-  status: "DELIVERED" | "KEPT" | "FAILED";
-  http_status?: number;
-  note: string;
-  took_ms: number;
-}
-
-const TIMEOUT_MILLISECONDS = 10_000;
 const MAIL_API = "https://api.resend.com/emails";
-
-/** Refuses addresses inside, and this project's own: it would receive its own messages. */
-export async function checkReceiver(address: string): Promise<Target> {
-  if (!URL.canParse(address)) throw new Error("That is not an address.");
-  const { username, password, host } = new URL(address);
-  if (username || password) throw new Error("An address has no user name or password in it.");
-  if (host === new URL(publicUrl()).host) {
-    throw new Error("That is this project itself: it would receive its own messages.");
-  }
-  return await checkAddress(address, undefined, RECEIVER).catch((error) => {
-    throw new Error(words(error));
-  });
-}
-
-function words(error: unknown): string {
-  const text = error instanceof Error ? error.message : String(error);
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`.replace(/([^.])$/, "$1.");
-}
 
 async function headersOf(message: Message, body: string): Promise<Record<string, string>> {
   const timestamp = Math.floor(Date.now() / 1000);
@@ -48,19 +24,11 @@ async function headersOf(message: Message, body: string): Promise<Record<string,
   return { ...headers, "webhook-signature": signature };
 }
 
-/** The runtime's own text of a failed connection contains the address, which is a secret. */
-function reasonOf(error: unknown): string {
-  const isLate = error instanceof DOMException && error.name === "TimeoutError";
-  return isLate
-    ? `no answer within ${TIMEOUT_MILLISECONDS / 1000} s`
-    : "the receiver cannot be reached";
-}
-
 async function post(
   target: Target,
   headers: Record<string, string>,
   body: string,
-): Promise<Omit<Result, "took_ms">> {
+): Promise<Outcome> {
   const signal = AbortSignal.timeout(TIMEOUT_MILLISECONDS);
   const response = await sendTo(target, { method: "POST", headers, body, signal })
     .catch((error) => {
@@ -77,7 +45,7 @@ async function post(
 }
 
 /** By a mail service's API, where the installation has one; otherwise it stays in the outbox. */
-async function mail(message: Message, address: string): Promise<Omit<Result, "took_ms">> {
+async function mail(message: Message, address: string): Promise<Outcome> {
   const key = read("MAIL_API_KEY");
   const from = read("MAIL_FROM");
   if (!key || !from) return { status: "KEPT", note: "not sent: no mail service is configured" };
@@ -91,19 +59,22 @@ async function mail(message: Message, address: string): Promise<Omit<Result, "to
   return await post({ url: new URL(read("MAIL_API_URL") ?? MAIL_API) }, headers, body);
 }
 
-async function attempt(message: Message): Promise<Omit<Result, "took_ms">> {
+async function attempt(message: Message): Promise<Outcome> {
+  if (message.channel === "git") {
+    return await report(message, await open(message.org, message.secret ?? ""));
+  }
   const address = await open(message.org, message.address);
   if (message.channel === "mail") return await mail(message, address);
   const body = payloadOf(message);
   return await post(await checkReceiver(address), await headersOf(message, body), body);
 }
 
-function failure(error: unknown): Omit<Result, "took_ms"> {
+function failure(error: unknown): Outcome {
   return { status: "FAILED", note: words(error) };
 }
 
 /** Sends a message and says how it went, never by an exception. */
-export async function send(message: Message): Promise<Result> {
+export async function send(message: Message): Promise<Outcome & { took_ms: number }> {
   const began = performance.now();
   const result = await attempt(message).catch(failure);
   return { ...result, took_ms: Math.round(performance.now() - began) };

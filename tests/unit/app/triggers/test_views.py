@@ -13,6 +13,9 @@ def test_a_sets_progress_is_one_line_with_what_cancelling_would_do() -> None:
     view = sets.build_view(SET)
     assert (view["title"], view["line"], view["left"]) == ("Plan all", "37 of 120 done, 2 failed", "about 11 min left")
     assert view["foot"] == "11 plans have changes. Cancel the rest stops the 77 that wait; the 6 running finish."
+    assert view["changes_href"] == "/dashboard/jobs?changed=s"
+    assert sets.build_view({**SET, "with_changes": 1})["foot"].startswith("1 plan has changes.")
+    assert sets.build_view({**SET, "with_changes": 0})["changes_href"] == ""
     assert (view["succeeded"], view["can_retry"], view["is_running"]) == ("29.2%", True, True)
     assert view["failures"][0] == {
         "job": "#5131",
@@ -48,6 +51,8 @@ def test_a_delivery_says_status_attempt_and_what_can_be_done() -> None:
     given_up = notifications.build_delivery({**row, "status": "FAILED", "attempt": 10}, 10)
     assert (given_up["why"], given_up["act"]) == ("503, given up after 10 attempts", "Send again")
     assert notifications.build_delivery({"id": 2, "status": "PENDING"}, 10)["status"] == "PENDING"
+    report = notifications.build_delivery({"id": 3, "status": "DELIVERED", "channel": "git"}, 10)
+    assert report["channel"] == "Repository"
 
 
 def test_a_rules_form_keeps_address_and_secret_out_of_what_the_database_gets() -> None:

@@ -1,0 +1,44 @@
+/** Which addresses a message may be sent to, and how sending one ends. */
+
+import { checkAddress, RECEIVER, type Target } from "../_shared/addresses.ts";
+import { publicUrl } from "../_shared/env.ts";
+
+/** How sending went. */
+export interface Outcome {
+  status: "DELIVERED" | "KEPT" | "FAILED";
+  http_status?: number;
+  note: string;
+  /** When the receiver accepts the next message. */
+  retry_seconds?: number;
+  /** The comment that has a pull request's results from now on. */
+  comment_id?: number | null;
+}
+
+export const TIMEOUT_MILLISECONDS = 10_000;
+
+/** Refuses addresses inside, and this project's own: it would receive its own messages. */
+export async function checkReceiver(address: string): Promise<Target> {
+  if (!URL.canParse(address)) throw new Error("That is not an address.");
+  const { username, password, host } = new URL(address);
+  if (username || password) throw new Error("An address has no user name or password in it.");
+  if (host === new URL(publicUrl()).host) {
+    throw new Error("That is this project itself: it would receive its own messages.");
+  }
+  return await checkAddress(address, undefined, RECEIVER).catch((error) => {
+    throw new Error(words(error));
+  });
+}
+
+/** The words of an error as a sentence. */
+export function words(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`.replace(/([^.])$/, "$1.");
+}
+
+/** The runtime's own text of a failed connection contains the address, which is a secret. */
+export function reasonOf(error: unknown): string {
+  const isLate = error instanceof DOMException && error.name === "TimeoutError";
+  return isLate
+    ? `no answer within ${TIMEOUT_MILLISECONDS / 1000} s`
+    : "the receiver cannot be reached";
+}

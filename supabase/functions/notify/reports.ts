@@ -1,0 +1,143 @@
+/** Reports git results to the provider: a status for a commit, one comment for a pull request, edited in place. */
+
+import { dashboardUrl } from "../_shared/env.ts";
+import { sendTo } from "../_shared/outgoing.ts";
+import { linkOf, type Message } from "./messages.ts";
+import { apiOf, type Provider, PROVIDERS, type Report, type Row, type Write } from "./providers.ts";
+import { checkReceiver, type Outcome, reasonOf, TIMEOUT_MILLISECONDS } from "./receivers.ts";
+
+/** With their links they stay below GitHub's 65,536 characters. */
+const MOST_ROWS = 200;
+const PER_PAGE = 100;
+const MOST_WAIT_SECONDS = 6 * 3600;
+
+class Api {
+  constructor(readonly base: string, readonly provider: Provider, readonly token: string) {}
+
+  async send(method: string, path: string, body?: Record<string, unknown>): Promise<Response> {
+    const target = await checkReceiver(this.base + path);
+    const headers = {
+      "content-type": "application/json",
+      "user-agent": "Runyard",
+      ...this.provider.headers(this.token),
+    };
+    const signal = AbortSignal.timeout(TIMEOUT_MILLISECONDS);
+    const text = body && JSON.stringify(body);
+    return await sendTo(target, { method, headers, body: text, signal }).catch((error) => {
+      throw new Error(reasonOf(error));
+    });
+  }
+}
+
+/** Backslashes keep Markdown from reading a name; GitLab and GitHub have mentions as well. */
+function plain(text: string): string {
+  return text.replace(/[\\`*_{}[\]<>()#+!|~@$]/g, "\\$&").replace(/\s+/g, " ");
+}
+
+function line(row: Row, org: string): string {
+  const address = dashboardUrl();
+  const link = row.job && address
+    ? `[#${row.job}](${address}/dashboard/jobs/${row.job}?org=${org})`
+    : row.job
+    ? `job ${row.job}`
+    : "";
+  const counts = [row.to_add, row.to_change, row.to_destroy].map(Number);
+  return `| ${[plain(row.path), ...counts, row.result, link].join(" | ")} |`;
+}
+
+function marker(report: Report): string {
+  return `<!-- runyard ${report.connection} -->`;
+}
+
+function commentOf(report: Report, org: string): string {
+  const rows = report.rows ?? [];
+  const table = rows.length === 0 ? [] : [
+    "| module | add | change | destroy | result | job |",
+    "|---|---:|---:|---:|---|---|",
+    ...rows.slice(0, MOST_ROWS).map((row) => line(row, org)),
+  ];
+  const more = rows.length > MOST_ROWS ? [`…and ${rows.length - MOST_ROWS} more modules.`] : [];
+  const title = `**Runyard** at ${report.commit.slice(0, 7)}: ${plain(report.description)}`;
+  return [marker(report), title, "", ...table, ...more].join("\n");
+}
+
+/** Seconds until the provider accepts the next request, where it says so. */
+function waitOf(response: Response): number | undefined {
+  const after = Number(response.headers.get("retry-after") ?? NaN);
+  const reset = Number(response.headers.get("x-ratelimit-reset") ?? NaN);
+  const isUsedUp = response.headers.get("x-ratelimit-remaining") === "0";
+  const seconds = Number.isFinite(after) ? after : isUsedUp ? reset - Date.now() / 1000 : NaN;
+  if (!Number.isFinite(seconds)) return undefined;
+  return Math.ceil(Math.min(Math.max(seconds, 1), MOST_WAIT_SECONDS));
+}
+
+/** GitLab refuses a status that the commit has already. */
+function isRepeated(report: Report, status: number, text: string): boolean {
+  return report.provider === "gitlab" && status === 400 &&
+    text.includes("Cannot transition status");
+}
+
+function failed(response: Response): Outcome {
+  const note = String(response.status);
+  return { status: "FAILED", http_status: response.status, note, retry_seconds: waitOf(response) };
+}
+
+function delivered(response: Response): Outcome {
+  return { status: "DELIVERED", http_status: response.status, note: String(response.status) };
+}
+
+async function writeStatus(api: Api, report: Report, write: Write): Promise<Outcome> {
+  const response = await api.send(write.method, write.path, write.body);
+  const text = await response.text();
+  const isDone = response.ok || isRepeated(report, response.status, text);
+  return isDone ? delivered(response) : failed(response);
+}
+
+/** A sender that died after creating the comment could not note its id. */
+async function findComment(api: Api, report: Report): Promise<number | undefined | Response> {
+  const path = `${api.provider.comments(report)}?per_page=${PER_PAGE}&limit=${PER_PAGE}`;
+  const response = await api.send("GET", path);
+  if (!response.ok) {
+    await response.body?.cancel();
+    return response;
+  }
+  const found = await response.json() as { id: number; body?: string }[];
+  return found.find((each) => each.body?.startsWith(marker(report)))?.id;
+}
+
+async function editComment(api: Api, report: Report, id: number, body: string): Promise<Outcome> {
+  const response = await api.send(api.provider.edit, api.provider.comment(report, id), { body });
+  await response.body?.cancel();
+  if (response.ok) return { ...delivered(response), comment_id: id };
+  if (response.status !== 404 && response.status !== 410) return failed(response);
+  const note = "The comment was deleted; it is created again.";
+  return { ...failed(response), note, comment_id: null, retry_seconds: 1 };
+}
+
+async function writeComment(api: Api, report: Report, body: string): Promise<Outcome> {
+  if (report.comment_id) return await editComment(api, report, report.comment_id, body);
+  if (report.rows?.length === 0 && report.state !== "failure") {
+    return { status: "DELIVERED", note: "No comment: nothing is planned." };
+  }
+  const found = await findComment(api, report);
+  if (found instanceof Response) return failed(found);
+  if (found !== undefined) return await editComment(api, report, found, body);
+  const response = await api.send("POST", api.provider.comments(report), { body });
+  if (!response.ok) {
+    await response.body?.cancel();
+    return failed(response);
+  }
+  const { id } = await response.json() as { id: number };
+  return { ...delivered(response), comment_id: id };
+}
+
+/** Writes a report; a failure is one of the report alone. */
+export async function report(message: Message, token: string): Promise<Outcome> {
+  const content = message.body as unknown as Report;
+  const provider = PROVIDERS[content.provider];
+  const api = new Api(apiOf(content), provider, token);
+  if (content.kind === "comment") {
+    return await writeComment(api, content, commentOf(content, message.org));
+  }
+  return await writeStatus(api, content, provider.status(content, linkOf(message)));
+}

@@ -1,0 +1,269 @@
+-- Reports of git results: one status for each commit and one comment for each pull request, at the provider. They are
+-- deliveries of the outbox whose rule is the connection. A delivery only names its commit or pull request; the content
+-- is read when a sender leases it, so the newest state wins and waiting reports of the same thing become one. Reports
+-- contain paths, counts and results, never a value. A failed report changes no job.
+
+-- squawk-ignore require-concurrent-index-creation
+create index job_sets_git_idx on public.job_sets ((options #>> '{git,connection_id}'),
+  (coalesce(options #>> '{git,commit}', '#' || (options #>> '{git,pull_request}')))) where options ? 'git';
+
+create type private.report_row as (
+  path text, job bigint, result text, state text, to_add integer, to_change integer, to_destroy integer
+);
+comment on type private.report_row is 'The result of one module in a report.';
+
+-- ## writing reports
+
+-- Queues a report of a commit, and of the pull requests that it belongs to.
+create function private.request_report(p_org uuid, p_connection uuid, p_commit text, p_pull integer) returns void
+language plpgsql set search_path = '' as $$
+begin
+  insert into public.deliveries (org_id, rule_id, event, event_id, subject, title)
+  select c.org_id, c.id, 'git.report', gen_random_uuid()::pg_catalog.text, w.subject, w.title
+  from public.git_connections as c cross join lateral (
+    select 'commit:' || p_commit as subject, 'Status of ' || left(p_commit, 7) as title where p_commit is not null
+    union
+    select 'commit:' || r.head_commit, 'Status of ' || left(r.head_commit, 7) from public.pull_requests as r
+    where r.connection_id = c.id and r.number = p_pull
+    union
+    select 'pull:' || r.number, 'Comment on #' || r.number from public.pull_requests as r
+    where r.connection_id = c.id and (r.number = p_pull or r.merge_commit = p_commit)) as w
+  where c.id = p_connection and c.org_id = p_org and c.has_token and c.removed_at is null
+    and c.provider <> 'generic'
+  order by w.subject;
+exception
+  -- A report is never a reason for a job or a delivery to fail.
+  when others then raise warning 'report of %: %', p_connection, sqlerrm;
+end;
+$$;
+
+-- Reports a job of a commit or a pull request that got to a status which people wait for.
+create function private.report_job() returns trigger
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_git pg_catalog.jsonb := (select j.payload #> '{options,git}' from public.provision_jobs as j where j.id = new.job_id);
+begin
+  if v_git is not null then
+    perform private.request_report(new.org_id, (v_git ->> 'connection_id')::pg_catalog.uuid, v_git ->> 'commit',
+      (v_git ->> 'pull_request')::integer);
+  end if;
+  return null;
+end;
+$$;
+create trigger report after insert on public.job_events for each row
+  when (new.to_status not in ('CLAIMED', 'PROCESSING')) execute function private.report_job();
+
+-- Reports what an event led to: pull requests from their announcement on, pushes that were decided about.
+create function private.report_decision() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  if new.pull_request is not null then
+    perform private.request_report(new.org_id, new.connection_id, null, new.pull_request);
+  else
+    perform private.request_report(new.org_id, new.connection_id, w.commit, null) from (
+      select s.options #>> '{git,commit}' as commit from public.job_sets as s where s.id = any (new.set_ids)
+      union
+      select c.heads ->> new.ref from public.git_connections as c where c.id = new.connection_id
+        and new.verdict = 'NOTHING' and exists (select from public.module_git as g where g.org_id = new.org_id
+          and 'refs/heads/' || g.seen_branch = new.ref)) as w
+    where w.commit is not null;
+  end if;
+  return null;
+end;
+$$;
+create trigger report after update of verdict on public.git_deliveries for each row
+  when (old.verdict = 'PENDING' and new.verdict <> 'PENDING') execute function private.report_decision();
+
+-- Reports a pull request that was announced or has another head, problem or merge; its older head gets an end, too.
+create function private.report_pull() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.request_report(new.org_id, new.connection_id, case when tg_op = 'UPDATE' then case
+    when old.head_commit <> new.head_commit then old.head_commit end end, new.number);
+  return null;
+end;
+$$;
+create trigger report_new after insert on public.pull_requests for each row
+  when (new.is_open) execute function private.report_pull();
+create trigger report after update on public.pull_requests for each row
+  when ((old.head_commit, old.problem, old.is_open, old.merge_commit)
+    is distinct from (new.head_commit, new.problem, new.is_open, new.merge_commit))
+  execute function private.report_pull();
+
+-- Reports what is open of a repository that can be read again, or that can be reported to from now on.
+create function private.report_again() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.request_report(new.org_id, new.id, null, r.number) from public.pull_requests as r
+  where r.connection_id = new.id and r.is_open;
+  return null;
+end;
+$$;
+create trigger report after update on public.git_connections for each row
+  when (new.has_token and (old.error is not null and new.error is null or not old.has_token))
+  execute function private.report_again();
+
+-- ## what a report contains
+
+-- A count of a plan's summary; a runner reports it, so anything but a number is none.
+create function private.plan_count(p_summary jsonb, p_names text[]) returns integer
+language sql immutable set search_path = '' as $$
+  select coalesce(sum(least((p_summary ->> n)::numeric, 1000000)), 0)::integer from unnest(p_names) as n
+  where jsonb_typeof(p_summary -> n) = 'number'
+$$;
+
+-- How a module's plan or apply went: words for people, and the state of a status.
+create function private.report_words(p_is_apply boolean, p_status public.job_status, p_has_changes boolean)
+returns table (result text, state text)
+language sql immutable set search_path = '' as $$
+  select case
+      when p_is_apply then case p_status when 'SUCCEEDED' then 'applied' when 'AWAITING_APPROVAL'
+        then 'waits for approval' when 'CANCELLED' then 'not applied' when 'FAILED' then 'apply failed'
+        when 'NEEDS_ATTENTION' then 'apply needs attention' else 'applying' end
+      else case p_status when 'SUCCEEDED' then case when p_has_changes then 'planned' else 'no changes' end
+        when 'CANCELLED' then 'plan cancelled' when 'FAILED' then 'plan failed'
+        when 'NEEDS_ATTENTION' then 'plan needs attention' else 'planning' end end,
+    case when p_status = 'SUCCEEDED' or p_is_apply and p_status in ('AWAITING_APPROVAL', 'CANCELLED') then 'success'
+      when p_status in ('FAILED', 'CANCELLED', 'NEEDS_ATTENTION') then 'failure' else 'pending' end
+$$;
+
+-- The results of the modules that were planned for a commit, or for a pull request (#7): of each the newest.
+create function private.report_rows(p_connection uuid, p_key text) returns setof private.report_row
+language sql stable set search_path = '' as $$
+  select o.path, coalesce(a.number, j.number), case when j.id is null and m.left_out is not null then 'left out'
+      else w.result end, case when j.id is null and m.left_out is not null then 'failure' else w.state end,
+    private.plan_count(j.plan_summary, '{create,replace}'), private.plan_count(j.plan_summary, '{update}'),
+    private.plan_count(j.plan_summary, '{delete,replace}')
+  from (
+    select distinct on (m.module_id) m.* from public.job_sets as s join private.set_members as m on m.set_id = s.id
+    where s.options ? 'git' and s.options #>> '{git,connection_id}' = p_connection::pg_catalog.text
+      and coalesce(s.options #>> '{git,commit}', '#' || (s.options #>> '{git,pull_request}')) = p_key
+    order by m.module_id, s.created_at desc, s.id) as m
+  join public.modules as o on o.id = m.module_id
+  left join public.provision_jobs as j on j.id = m.job_id
+  left join lateral (select * from public.provision_jobs as a where a.plan_job_id = j.id order by a.id desc limit 1)
+    as a on true
+  cross join lateral private.report_words(a.id is not null, coalesce(a.status, j.status),
+    j.plan_summary -> 'has_changes' = 'true') as w
+  -- An open pull request may have stopped to change a module.
+  where p_key not like '#%' or exists (select from public.pull_requests as r where r.connection_id = p_connection
+    and '#' || r.number = p_key and (not r.is_open or r.planned ? m.module_id::pg_catalog.text))
+  order by o.path
+$$;
+
+-- Why there is no result of a pull request yet, or cannot be one; null where its plans are the result.
+create function private.pull_trouble(p_connection public.git_connections, p_pull public.pull_requests)
+returns table (state text, words text)
+language sql stable set search_path = '' as $$
+  select t.state, t.words from (
+    select d.verdict from public.git_deliveries as d where d.connection_id = p_connection.id
+      and d.pull_request = p_pull.number order by d.id desc limit 1) as d
+  cross join lateral (values
+    (p_pull.is_open and d.verdict = 'PENDING', 'pending', 'A runner reads the repository first.'),
+    (p_pull.is_open and d.verdict = 'FAILED' and p_connection.error is not null, 'failure',
+      'The repository could not be read.'),
+    (p_pull.problem is not null, 'failure', p_pull.problem)) as t (is_so, state, words)
+  where t.is_so limit 1
+$$;
+
+-- The aggregate of results.
+create function private.sum_report(p_rows private.report_row[]) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('state', case when s.pending > 0 then 'pending' when s.failed > 0 then 'failure'
+      else 'success' end,
+    'description', case when s.n = 0 then 'Nothing to plan.'
+      when s.pending > 0 then format('%s of %s modules done', s.n - s.pending, s.n)
+      else format('%s module%s: %s to add, %s to change, %s to destroy', s.n, case when s.n > 1 then 's' else '' end,
+        s.to_add, s.to_change, s.to_destroy) || case when s.applied > 0 then format(', %s applied', s.applied) else ''
+        end || case when s.failed > 0 then format(', %s failed', s.failed) else '' end end,
+    'job', jsonb_build_object('number', s.job), 'rows', to_jsonb(p_rows))
+  from (
+    select count(*) as n, count(*) filter (where r.state = 'pending') as pending,
+      count(*) filter (where r.state = 'failure') as failed, count(*) filter (where r.result = 'applied') as applied,
+      coalesce(sum(r.to_add), 0) as to_add, coalesce(sum(r.to_change), 0) as to_change,
+      coalesce(sum(r.to_destroy), 0) as to_destroy,
+      (array_agg(r.job order by r.state = 'failure' desc, r.state = 'pending' desc, r.path)
+        filter (where r.job is not null))[1] as job
+    from unnest(p_rows) as r) as s
+$$;
+
+-- The result of a commit {commit, state, description, job, rows}: of its own plans, or of the pull request whose head
+-- it is.
+create function private.commit_report(p_connection public.git_connections, p_commit text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+declare
+  v_rows private.report_row[] := array(select r from private.report_rows(p_connection.id, p_commit) as r);
+  v_pull public.pull_requests;
+  v_report pg_catalog.jsonb;
+begin
+  if v_rows = '{}' then
+    select * into v_pull from public.pull_requests where connection_id = p_connection.id and head_commit = p_commit
+    order by is_open desc, updated_at desc limit 1;
+    v_rows := array(select r from private.report_rows(p_connection.id, '#' || v_pull.number) as r);
+  end if;
+  v_report := private.sum_report(v_rows) || jsonb_build_object('commit', p_commit);
+  if v_pull.number is not null then
+    return v_report || coalesce((select jsonb_build_object('state', t.state, 'description', t.words)
+      from private.pull_trouble(p_connection, v_pull) as t), '{}');
+  end if;
+  if v_rows = '{}' and exists (select from public.job_sets as s where s.options ? 'git'
+    and s.options #>> '{git,connection_id}' = p_connection.id::pg_catalog.text
+    and s.options #>> '{git,head_commit}' = p_commit) then
+    return v_report || '{"state": "failure", "description": "A newer commit took its place."}';
+  end if;
+  return v_report;
+end;
+$$;
+
+-- What a sender writes at the provider {provider, url, base_url, kind, …}.
+create function private.report_body(p_delivery public.deliveries) returns jsonb
+language plpgsql stable set search_path = '' as $$
+declare
+  v_connection public.git_connections;
+  v_pull public.pull_requests;
+  v_where pg_catalog.jsonb;
+begin
+  select * into v_connection from public.git_connections where id = p_delivery.rule_id;
+  v_where := jsonb_build_object('connection', v_connection.id, 'provider', v_connection.provider, 'url',
+    v_connection.url, 'base_url', v_connection.base_url);
+  if p_delivery.subject like 'commit:%' then
+    return v_where || jsonb_build_object('kind', 'status')
+      || (private.commit_report(v_connection, substr(p_delivery.subject, 8)) - 'rows');
+  end if;
+  select * into v_pull from public.pull_requests where connection_id = v_connection.id
+    and 'pull:' || number = p_delivery.subject;
+  return v_where || jsonb_build_object('kind', 'comment', 'number', v_pull.number, 'comment_id', v_pull.comment_id)
+    || private.commit_report(v_connection, case when exists (select from private.report_rows(v_connection.id,
+      v_pull.merge_commit)) then v_pull.merge_commit else v_pull.head_commit end);
+end;
+$$;
+
+-- ## sending
+
+-- Reserves the connections of leased reports, and leaves out what waits beside them: their content is in them.
+create function private.begin_reports(p_leased bigint[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  update private.git_secrets as g set next_report_at = d.lease_until
+  from public.deliveries as d where d.id = any (p_leased) and g.connection_id = d.rule_id;
+  delete from public.deliveries as o where o.id in (
+    select w.id from public.deliveries as w join public.deliveries as d on d.rule_id = w.rule_id
+      and d.subject = w.subject and d.event = 'git.report'
+    where d.id = any (p_leased) and w.status = 'PENDING' and w.id <> all (p_leased)
+    for update of w skip locked);
+end;
+$$;
+
+-- Notes how a report went: the id of a comment, and when the provider accepts the next one.
+create function private.note_report(p_delivery public.deliveries, p_result jsonb) returns void
+language plpgsql set search_path = '' as $$
+begin
+  update private.git_secrets set next_report_at = clock_timestamp()
+    + make_interval(secs => greatest(1, (p_result ->> 'retry_seconds')::integer))
+  where connection_id = p_delivery.rule_id;
+  if p_result ? 'comment_id' then
+    update public.pull_requests set comment_id = (p_result ->> 'comment_id')::bigint
+    where connection_id = p_delivery.rule_id and 'pull:' || number = p_delivery.subject;
+  end if;
+end;
+$$;

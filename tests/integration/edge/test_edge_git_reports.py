@@ -1,0 +1,223 @@
+"""Reports of git results as a provider gets them: paths, headers, bodies, rate limits and deleted comments."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from stack.functions import find_deno
+from stack.settings import PROJECT
+from tests.db.git_site import Site, announce, commit, first_reading, merged, open_site
+from tests.db.world import World
+from tests.support.database import Database
+from tests.support.git_provider import GitProvider, run_git_provider
+from tests.support.waiting import wait_until
+
+FUNCTIONS = PROJECT / "supabase" / "functions"
+DASHBOARD = "https://runyard.example.com"
+ORG = "5b0a7a52-0000-4000-8000-000000000001"
+TOKEN = "a token of the test"
+SHA = "a" * 40
+SEND = """
+    import { seal } from "@functions/_shared/sealing.ts";
+    import { send } from "@functions/notify/sending.ts";
+    const results = [];
+    for (const message of %s) {
+      message.secret ??= await seal(message.org, %s);
+      results.push(await send(message));
+    }
+    console.log(JSON.stringify(results));
+"""
+SEAL = """
+    import { seal } from "@functions/_shared/sealing.ts";
+    console.log(JSON.stringify(await seal(%s, %s)));
+"""
+STATUS: dict[str, Any] = {
+    "kind": "status", "connection": ORG, "provider": "gitea", "base_url": None, "commit": SHA, "state": "failure",
+    "description": "1 module: 2 to add, 0 to change, 1 to destroy", "job": {"number": 12},
+}  # fmt: skip
+ROW = {"path": "net/vpc_1", "job": 12, "result": "plan failed", "to_add": 2, "to_change": 0, "to_destroy": 1}
+COMMENT = {**STATUS, "kind": "comment", "number": 7, "comment_id": None, "rows": [ROW]}
+
+
+@pytest.fixture
+def provider() -> Iterator[GitProvider]:
+    with run_git_provider() as running:
+        yield running
+
+
+def deno(provider: GitProvider, script: str) -> Any:
+    """Run a script beside the functions, which may reach the provider alone."""
+    done = subprocess.run(
+        [
+            str(find_deno()), "run", "--quiet", "--no-prompt", f"--config={FUNCTIONS / 'deno.json'}",
+            f"--allow-read={FUNCTIONS}", "--allow-env", f"--allow-net={provider.url.removeprefix('http://')}", "-",
+        ],
+        input=script.replace("@functions", f"file://{FUNCTIONS}"),
+        env={
+            "PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "NOTIFICATIONS_KEY": "a key of the test",
+            "SUPABASE_URL": "https://project.example.com", "RUNYARD_DASHBOARD_URL": DASHBOARD,
+            "RUNYARD_ALLOW_PRIVATE_RECEIVERS": "true",
+        },
+        cwd=FUNCTIONS, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def send(provider: GitProvider, *bodies: dict[str, Any]) -> Any:
+    """Send reports one after the other; returns how each went."""
+    base = {"id": 1, "lease": ORG, "org": ORG, "event": "git.report", "channel": "git"}
+    messages = [{**base, "body": {"url": f"{provider.url}/Infra/edge.git", **body}} for body in bodies]
+    return deno(provider, SEND % (json.dumps(messages), json.dumps(TOKEN)))
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "header", "state"),
+    [
+        ("gitea", f"/api/v1/repos/Infra/edge/statuses/{SHA}", ("authorization", f"token {TOKEN}"), "failure"),
+        ("github", f"/api/v3/repos/Infra/edge/statuses/{SHA}", ("authorization", f"Bearer {TOKEN}"), "failure"),
+        ("gitlab", f"/api/v4/projects/Infra%2Fedge/statuses/{SHA}", ("private-token", TOKEN), "failed"),
+    ],
+)
+def test_a_status_is_written_as_its_provider_wants_it(
+    provider: GitProvider, name: str, path: str, header: tuple[str, str], state: str
+) -> None:
+    (result,) = send(provider, {**STATUS, "provider": name})
+    assert (result["status"], result["http_status"]) == ("DELIVERED", 201), result
+    (request,) = provider.requests
+    assert (request.method, request.path, request.headers[header[0]]) == ("POST", path, header[1])
+    assert request.body == {
+        "state": state, "description": STATUS["description"], "name" if name == "gitlab" else "context": "runyard",
+        "target_url": f"{DASHBOARD}/dashboard/jobs/12?org={ORG}",
+    }  # fmt: skip
+
+
+def test_the_address_of_the_api_can_be_another(provider: GitProvider) -> None:
+    url = {"url": "git@git.example.com:infra/edge.git", "base_url": f"{provider.url}/forge/api/v1/"}
+    assert send(provider, {**STATUS, **url})[0]["status"] == "DELIVERED"
+    assert provider.writes() == [("POST", f"/forge/api/v1/repos/infra/edge/statuses/{SHA}")]
+
+
+@pytest.mark.parametrize(
+    ("name", "comments", "comment", "edit"),
+    [
+        ("github", "/api/v3/repos/Infra/edge/issues/7/comments", "/api/v3/repos/Infra/edge/issues/comments", "PATCH"),
+        ("gitlab", "/api/v4/projects/Infra%2Fedge/merge_requests/7/notes", None, "PUT"),
+    ],
+)
+def test_a_comment_is_created_once_and_edited_in_place(
+    provider: GitProvider, name: str, comments: str, comment: str | None, edit: str
+) -> None:
+    first = {**COMMENT, "provider": name}
+    (created,) = send(provider, first)
+    number = created["comment_id"]
+    done = {**first, "comment_id": number, "state": "success", "rows": [{**ROW, "result": "applied"}]}
+    forgotten = {**done, "comment_id": None}
+    assert [each["comment_id"] for each in send(provider, done, forgotten)] == [number, number]
+    where = f"{comment or comments}/{number}"
+    assert provider.writes() == [("POST", comments), (edit, where), (edit, where)]
+    ((_, text),) = provider.comments.items()
+    assert text.splitlines() == [
+        f"<!-- runyard {ORG} -->",
+        "**Runyard** at aaaaaaa: 1 module: 2 to add, 0 to change, 1 to destroy",
+        "",
+        "| module | add | change | destroy | result | job |",
+        "|---|---:|---:|---:|---|---|",
+        f"| net/vpc\\_1 | 2 | 0 | 1 | applied | [#12]({DASHBOARD}/dashboard/jobs/12?org={ORG}) |",
+    ]
+
+
+def test_a_pull_request_without_modules_gets_no_comment(provider: GitProvider) -> None:
+    (result,) = send(provider, {**COMMENT, "rows": [], "state": "success"})
+    assert (result["status"], provider.requests) == ("DELIVERED", [])
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ((429, {"retry-after": "37"}, ""), {"status": "FAILED", "http_status": 429, "retry_seconds": 37}),
+        ((403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1"}, ""), {"status": "FAILED", "retry_seconds": 1}),
+        ((500, {}, ""), {"status": "FAILED", "http_status": 500}),
+        ((302, {"location": "/elsewhere"}, ""), {"status": "FAILED", "http_status": 302}),
+    ],
+)
+def test_a_refused_report_keeps_the_time_that_the_provider_names(
+    provider: GitProvider, answer: tuple[int, dict[str, str], str], expected: dict[str, Any]
+) -> None:
+    provider.answers.append(answer)
+    (result,) = send(provider, STATUS)
+    assert {name: result.get(name) for name in expected} == expected
+    assert ("retry_seconds" in result) == ("retry_seconds" in expected)
+    assert len(provider.requests) == 1
+
+
+def test_a_status_that_gitlab_has_already_is_delivered(provider: GitProvider) -> None:
+    provider.answers.append((400, {}, '{"message": "Cannot transition status via :enqueue from :pending"}'))
+    assert send(provider, {**STATUS, "provider": "gitlab"})[0]["status"] == "DELIVERED"
+
+
+class Loop:
+    """The database, the function and the provider, with one sender."""
+
+    def __init__(self, world: World, provider: GitProvider) -> None:
+        self.provider = provider
+        self.site: Site = open_site(world, world.organization())
+        _, org, self.runner, self.connection = self.site
+        token = deno(provider, SEAL % (json.dumps(org.id), json.dumps(TOKEN)))
+        spec = {"token": token, "base_url": f"{provider.url}/api/v1"}
+        org.owner.call("update_git_connection", p_connection=self.connection, p_spec=spec)
+        first_reading(self.site)
+
+    def turn(self) -> list[dict[str, Any]]:
+        """Send what may be sent now; the pause between two reports is skipped, one that a provider asked for is not."""
+        world = self.site[0]
+        world.owner.connection.execute(
+            "update private.git_secrets set next_report_at = now() where next_report_at < now() + interval '1 minute'"
+        )
+        messages = world.service.call("lease_deliveries", p_limit=20)
+        if not messages:
+            return []
+        results: list[dict[str, Any]] = deno(self.provider, SEND % (json.dumps(messages), "null"))
+        for message, result in zip(messages, results, strict=True):
+            ids = {"p_delivery": message["id"], "p_lease": message["lease"]}
+            world.service.call("finish_delivery", **ids, p_result=result)
+        return results
+
+    def settle(self) -> None:
+        """Send until nothing may be sent."""
+        while self.turn():
+            pass
+
+
+def test_a_pull_request_is_reported_from_its_announcement_to_its_result(
+    database: Database, provider: GitProvider
+) -> None:
+    loop = Loop(World.open(database), provider)
+    announce(loop.site, 5)
+    provider.answers.append((429, {"retry-after": "3000"}, ""))
+    assert [each["http_status"] for each in loop.turn()] == [429]
+    (plan,) = merged(loop.site, 5, dns="d1", vpc="v2")
+    assert loop.turn() == [], "the provider named a time"
+    loop.site[0].owner.connection.execute("update private.git_secrets set next_report_at = now()")
+    loop.site[0].owner.connection.execute("update public.deliveries set next_at = now()")
+    loop.settle()
+    statuses = [each.body["state"] for each in provider.requests if "/statuses/" in each.path]
+    assert statuses == ["pending", "pending"], "one that was refused, one for all that happened since"
+    ((number, text),) = provider.comments.items()
+    assert "| net/vpc | 0 | 0 | 0 | planning |" in text
+    del provider.comments[number]
+    loop.runner.finish(plan, p_plan_summary={"has_changes": True, "create": 3})
+    # Created again a moment later: the next write of the same connection waits.
+    wait_until(lambda: loop.settle() or provider.comments, timeout_seconds=300, every_seconds=0.2)
+    ((_, text),) = provider.comments.items()
+    assert "| net/vpc | 3 | 0 | 0 | planned |" in text
+    last = [each for each in provider.requests if "/statuses/" in each.path][-1]
+    assert (last.path, last.body["state"], last.body["description"]) == (
+        f"/api/v1/repos/infra/edge/statuses/{commit(5)}",
+        "success",
+        "1 module: 3 to add, 0 to change, 0 to destroy",
+    )

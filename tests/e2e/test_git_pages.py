@@ -196,8 +196,14 @@ def test_a_repository_is_polled_on_request_and_less_often(site: Site, open_as: A
     sheet = page.get_by_role("dialog", name=f"Edit {REPOSITORY}")
     sheet.get_by_role("combobox", name="Poll").click()
     page.get_by_role("option", name="Every hour").click()
+    sheet.get_by_label("API token").fill("a-token-of-the-provider")
+    # Nobody listens there: a report that is tried leaves this machine alone.
+    sheet.get_by_label("API address").fill("http://127.0.0.1:9")
     sheet.get_by_role("button", name="Save").click()
     expect(row).to_contain_text("polled every hour")
+    expect(row).to_contain_text("Gitea or Forgejo, reports")
+    choose(page, "Remove API token")
+    expect(row).to_contain_text("no reports: no API token")
 
 
 def test_a_module_shows_its_repository_and_a_job_its_commit(site: Site, open_as: Any) -> None:

@@ -13221,6 +13221,11 @@ comment on function private.list_git_deliveries is
   'Events of repositories, newest first, what they led to, and why for each module. Members.';
 grant execute on function private.list_git_deliveries to authenticated;
 
+-- ==================== schemas/module_git.sql
+
+-- How single modules follow their repositories: what members change and read. The table is in git.sql, because each
+-- reading of a repository writes it.
+
 create function private.set_module_git(p_module uuid, p_spec jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare

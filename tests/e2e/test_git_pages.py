@@ -102,6 +102,17 @@ def deliveries(page: Page) -> Locator:
     return page.get_by_role("region", name="Deliveries").locator("tr[data-row]")
 
 
+def choose(page: Page, action: str) -> None:
+    """Choose from the menu of the only repository."""
+    page.get_by_role("button", name=f"More actions for {REPOSITORY}").click()
+    page.get_by_role("menuitem", name=action).click()
+
+
+def posted(address: str, secret: str) -> int:
+    body = push_body("main", commit(7))
+    return httpx.post(address, content=body, headers=gitea(secret, body), timeout=60).status_code
+
+
 def test_a_repository_is_connected_its_webhook_works_and_it_is_disconnected(product: Product, open_as: Any) -> None:
     person = product.person("connect")
     make_modules(product, person)
@@ -125,21 +136,25 @@ def test_a_repository_is_connected_its_webhook_works_and_it_is_disconnected(prod
     expect(secret).to_have_text(re.compile(r"^[\w-]{43}$"))
     expect(webhook.get_by_test_id("webhook-steps")).to_contain_text("type Gitea or Forgejo")
     assert findings_anywhere(page, "git-webhook") == []
-    address = webhook.get_by_role("button", name="Copy the address").get_attribute("data-copy")
-    signed = secret.inner_text()
+    address = str(webhook.get_by_role("button", name="Copy the address").get_attribute("data-copy"))
+    first = secret.inner_text()
     webhook.get_by_role("button", name="Done").click()
     row = page.get_by_role("row").filter(has_text=REPOSITORY).first
     expect(row).to_contain_text("2 modules")
     expect(row).to_contain_text("Not read yet")
 
-    body = push_body("main", commit(7))
-    assert httpx.post(address, content=body, headers=gitea(signed, body), timeout=60).status_code == 202
+    assert posted(address, first) == 202
     expect(deliveries(page)).to_have_attribute("data-verdict", "PENDING")
     expect(deliveries(page)).to_contain_text(commit(7)[:7])
-    assert httpx.post(address, content=body, headers=gitea("wrong", body), timeout=60).status_code == 401
 
-    row.get_by_role("button", name=re.compile("More actions")).click()
-    page.get_by_role("menuitem", name="Disconnect").click()
+    choose(page, "New secret")
+    page.get_by_role("alertdialog").get_by_role("button", name="Replace secret").click()
+    expect(secret).to_have_text(re.compile(r"^[\w-]{43}$"))
+    assert (posted(address, first), posted(address, secret.inner_text())) == (401, 202)
+    webhook.get_by_role("button", name="Done").click()
+    expect(deliveries(page)).to_have_count(2)
+
+    choose(page, "Disconnect")
     page.get_by_role("alertdialog").get_by_role("button", name="Disconnect").click()
     expect(page.get_by_test_id("empty")).to_contain_text("No repositories yet")
 
@@ -166,6 +181,29 @@ def test_deliveries_arrive_while_the_page_is_open_and_explain_each_module(site: 
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})
         assert sideways(page) == [], width
+
+
+def test_a_repository_is_polled_on_request_and_less_often(site: Site, open_as: Any) -> None:
+    page = open_as(site.person)
+    page.goto(GIT)
+    row = page.get_by_role("row").filter(has_text=REPOSITORY)
+    expect(row).to_contain_text("not polled")
+    choose(page, "Poll now")
+    expect(page.get_by_text("Poll queued")).to_be_visible()
+    site.read(2, dns="d1", vpc="v2")
+    expect(deliveries(page).first).to_contain_text("Poll")
+    choose(page, "Edit")
+    sheet = page.get_by_role("dialog", name=f"Edit {REPOSITORY}")
+    sheet.get_by_role("combobox", name="Poll").click()
+    page.get_by_role("option", name="Every hour").click()
+    sheet.get_by_label("API token").fill("a-token-of-the-provider")
+    # Nobody listens there: a report that is tried leaves this machine alone.
+    sheet.get_by_label("API address").fill("http://127.0.0.1:9")
+    sheet.get_by_role("button", name="Save").click()
+    expect(row).to_contain_text("polled every hour")
+    expect(row).to_contain_text("Gitea or Forgejo, reports")
+    choose(page, "Remove API token")
+    expect(row).to_contain_text("no reports: no API token")
 
 
 def test_a_module_shows_its_repository_and_a_job_its_commit(site: Site, open_as: Any) -> None:

@@ -12,7 +12,7 @@ from app.ui.copy import copy_button
 from app.ui.dialog import question, secret_dialog
 from app.ui.elements import ago, secret
 from app.ui.feedback import empty
-from app.ui.form.elements import problem_line, text_field
+from app.ui.form.elements import field, problem_line, text_field
 from app.ui.panel import item_table, menu, menu_item, settings_panel
 from app.ui.table import cell
 
@@ -27,6 +27,9 @@ def _menu(row: rx.Var[ConnectionView]) -> rx.Component:
     managed = rx.fragment(
         menu_item("pencil", "Edit", State.edit(key)),
         menu_item("key-round", "New secret", State.ask_replace(key)),
+        rx.cond(
+            row["has_token"], menu_item("megaphone-off", "Remove API token", State.remove_token(key)), rx.fragment()
+        ),
         rx.dropdown_menu.separator(),
         menu_item("unplug", "Disconnect", State.ask_remove(key), color_scheme="red"),
     )
@@ -41,7 +44,7 @@ def _menu(row: rx.Var[ConnectionView]) -> rx.Component:
 def _row(row: rx.Var[ConnectionView]) -> rx.Component:
     name = rx.el.div(
         rx.el.b(row["name"], class_name="ry-mono ry-medium ry-breaks"),
-        rx.el.small(row["provider_words"], class_name="sm"),
+        rx.el.small(row["provider_words"], ", ", row["reports"], class_name="sm"),
     )
     status = rx.el.div(
         connection_mark(row["status"].to(str)),
@@ -111,7 +114,30 @@ def _fields() -> list[rx.Component]:
     return [
         rx.cond(State.is_new, new, rx.fragment()),
         _labelled("Poll", "poll", poll, "How often it is read without a webhook."),
+        rx.cond(State.provider != "generic", _reporting(), rx.fragment()),
     ]
+
+
+def _reporting() -> rx.Component:
+    token = rx.input(
+        id="s-token",
+        name="token",
+        type="password",
+        placeholder=rx.cond(State.chosen["has_token"], "Leave empty to keep it", "Leave empty to report nothing"),
+        auto_complete="new-password",
+    )
+    about = "Write-only. Reports the results of plans and applies to commits and pull requests."
+    return rx.fragment(
+        field("token", "API token", token, State.errors, about),
+        text_field(
+            "base_url",
+            "API address",
+            State.chosen["base_url"],
+            State.errors,
+            "If empty, at the host of the repository. Another address removes the token: enter it again.",
+            class_name="ry-mono",
+        ),
+    )
 
 
 def _line(label: str, shown: rx.Component, button: rx.Component) -> rx.Component:

@@ -122,12 +122,18 @@ class GitState(Items, rx.State):
         if checked.errors or not self.is_open:
             return None
         try:
-            answer = await (self._connect(checked.spec) if self.is_new else self._update(checked.spec))
+            spec = checked.spec | await self._token(form)
+            answer = await (self._connect(spec) if self.is_new else self._update(spec))
             await self._again()
         except AppError as error:
             return say_error(error)
         self.is_open = False
         return answer
+
+    async def _token(self, form: dict[str, Any]) -> dict[str, str]:
+        """Have a token that was typed sealed; none keeps the one that there is."""
+        given = str(form.get("token") or "").strip() if self.provider != "generic" else ""
+        return {"token": await self._sealed(given)} if given else {}
 
     async def _connect(self, spec: dict[str, Any]) -> rx.event.EventSpec:
         secret = new_secret(self.provider)
@@ -181,6 +187,12 @@ class GitState(Items, rx.State):
         except AppError as error:
             return say_error(error)
         return self._reveal(row, secret)
+
+    @rx.event
+    async def remove_token(self, key: str) -> rx.event.EventSpec | None:
+        """Report nothing to the provider any more."""
+        args = {"p_connection": key, "p_spec": {"token": None}}
+        return await self._act("update_git_connection", args, "Token removed") if self._find(key) else None
 
     @rx.event
     async def poll_now(self, key: str) -> rx.event.EventSpec | None:

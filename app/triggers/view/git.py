@@ -1,6 +1,7 @@
 """Connected repositories and their deliveries: rows, words, the form, and how a webhook is entered at a provider."""
 
 import base64
+import re
 import secrets
 from collections.abc import Mapping
 from typing import Any, TypedDict
@@ -44,6 +45,7 @@ STEPS = {
         "Sign each request with the secret, as Standard Webhooks describes.",
     ],
 }
+MIN_TOKEN = 8
 EVENTS = {"push": "Push", "pull_request": "Pull request", "poll": "Poll", "ping": "Ping"}
 
 
@@ -54,6 +56,9 @@ class ConnectionView(TypedDict):
     name: str
     provider: str
     provider_words: str
+    base_url: str
+    has_token: bool
+    reports: str
     modules: str
     status: str
     why: str
@@ -98,6 +103,9 @@ def build_connection(row: Row) -> ConnectionView:
         "name": str(row.get("repository") or ""),
         "provider": provider,
         "provider_words": PROVIDERS.get(provider, provider),
+        "base_url": str(row.get("base_url") or ""),
+        "has_token": bool(row.get("has_token")),
+        "reports": _reports(row, provider),
         "modules": count(len(row.get("modules") or []), "module"),
         "status": status,
         "why": why,
@@ -106,6 +114,16 @@ def build_connection(row: Row) -> ConnectionView:
         "poll": poll,
         "poll_words": "not polled" if poll == "0" else f"polled {POLLS.get(poll, f'every {poll} s').lower()}",
     }
+
+
+def _reports(row: Row, provider: str) -> str:
+    if provider == "generic":
+        return "no reports: it has no API"
+    if not row.get("has_token"):
+        return "no reports: no API token"
+    last = row.get("last_report") or {}
+    has_failed = last.get("status") == "FAILED" or (last.get("status") == "PENDING" and last.get("note"))
+    return f"reports fail: {last.get('note') or 'no answer'}" if has_failed else "reports results"
 
 
 def connection_status(row: Row) -> tuple[str, str]:
@@ -156,16 +174,31 @@ def _module(module: Row) -> ModuleVerdict:
 
 
 def check_form(raw: object, provider: str, poll: str, *, is_new: bool) -> Checked:
-    """Check the form; the webhook's secret is created and sealed afterwards."""
+    """Check the form; the secret and the token stay out of the specification: they are sealed first."""
     form, checked = texts(raw), Checked()
     if poll not in POLLS:
         checked.errors["poll"] = "Choose how often it is read."
     checked.spec = {"poll_seconds": int(poll) if poll in POLLS else 0}
+    if provider != "generic":
+        checked.spec["base_url"] = checked.take("base_url", form, _base_url, "") or None
+        checked.take("token", form, _token, "")
     if is_new:
         checked.spec |= {"provider": provider, "url": checked.take("url", form, fields.git_url, "")}
         if provider not in PROVIDERS:
             checked.errors["provider"] = "Choose a provider."
     return checked
+
+
+def _base_url(text: str) -> str:
+    if text.strip() and not re.fullmatch(r"https?://[^\s@]+", text.strip()):
+        raise fields.Wrong("An address like https://git.example.com/api/v1, without user and password.")
+    return text.strip()
+
+
+def _token(text: str) -> str:
+    if text.strip() and len(text.strip()) < MIN_TOKEN:
+        raise fields.Wrong(f"At least {MIN_TOKEN} characters.")
+    return text.strip()
 
 
 def new_secret(provider: str) -> str:

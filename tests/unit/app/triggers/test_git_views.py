@@ -66,12 +66,37 @@ def test_the_form_refuses_addresses_with_passwords_and_unknown_choices() -> None
     assert set(wrong.errors) == {"url", "provider", "poll"}
     good = git.check_form({"url": " git@git.example.com:a/b.git "}, "gitea", "300", is_new=True)
     assert good.errors == {}
-    assert good.spec == {"provider": "gitea", "url": "git@git.example.com:a/b.git", "poll_seconds": 300}
+    named = {"provider": "gitea", "url": "git@git.example.com:a/b.git"}
+    assert good.spec == {**named, "poll_seconds": 300, "base_url": None}
 
 
-def test_an_edit_changes_the_poll_alone() -> None:
-    checked = git.check_form({"url": "ignored"}, "gitea", "0", is_new=False)
-    assert (checked.errors, checked.spec) == ({}, {"poll_seconds": 0})
+def test_an_edit_changes_poll_and_api_address_and_never_carries_the_token() -> None:
+    form = {"url": "ignored", "base_url": " https://api.example.com ", "token": "a-long-token"}
+    checked = git.check_form(form, "gitea", "0", is_new=False)
+    assert (checked.errors, checked.spec) == ({}, {"poll_seconds": 0, "base_url": "https://api.example.com"})
+    wrong = git.check_form({"base_url": "https://me@api.example.com", "token": "short"}, "gitea", "0", is_new=False)
+    assert set(wrong.errors) == {"base_url", "token"}
+    assert git.check_form(form, "generic", "0", is_new=False).spec == {"poll_seconds": 0}
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"provider": "generic"}, "no reports: it has no API"),
+        ({"provider": "gitea"}, "no reports: no API token"),
+        ({"provider": "gitea", "has_token": True}, "reports results"),
+        (
+            {"provider": "gitea", "has_token": True, "last_report": {"status": "DELIVERED", "note": "201"}},
+            "reports results",
+        ),
+        (
+            {"provider": "gitea", "has_token": True, "last_report": {"status": "PENDING", "note": "503"}},
+            "reports fail: 503",
+        ),
+    ],
+)
+def test_a_connection_shows_whether_results_are_reported(row: dict[str, Any], words: str) -> None:
+    assert git.build_connection(row)["reports"] == words
 
 
 @pytest.mark.parametrize("provider", git.PROVIDERS)

@@ -96,4 +96,7 @@ class NoAnswer(CommandError):
 def need_package(name: str, what: str) -> None:
     """Say what is missing: the wheel of the command line alone does not bring what runs in a clone."""
     if find_spec(name) is None:
-        raise Missing(f"{what} is not installed here ({name} is missing).", "Run this in a clone after scripts/setup.")
+        raise Missing(
+            f"{what} is not installed here ({name} is missing).",
+            "Install the wheel runyard instead of runyard_cli, or run this in a clone after scripts/setup.",
+        )

@@ -4,6 +4,19 @@ import os
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
+# A wheel has no clone around it: it brings the dashboard's sources along.
+BUNDLE = Path(__file__).resolve().parent / "bundle"
+
+
+def sources_folder() -> Path:
+    """The folder that holds app/ and docs/: the wheel's own copy, else the clone."""
+    return BUNDLE if BUNDLE.is_dir() else PROJECT
+
+
+def default_home() -> Path:
+    """The state folder: in the clone, or in the user's own place for data."""
+    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    return data / "runyard" if BUNDLE.is_dir() else PROJECT / ".runyard"
 
 
 def cache_folder() -> Path:

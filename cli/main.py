@@ -51,6 +51,8 @@ LAZY: dict[str, tuple[str, str]] = {
     "env": ("cli.commands.local", 'Print the stack\'s address and keys as exports: eval "$(runyard env)".'),
     "mail": ("cli.commands.local", "Show the mails that the embedded stack kept instead of sending."),
     "migrate": ("cli.commands.local", "Apply new migrations to the embedded database."),
+    "backup": ("cli.commands.backup", "Write the embedded stack into one encrypted file while it runs."),
+    "restore": ("cli.commands.backup", "Make the embedded stack of a backup in an empty state folder."),
     "reset": ("cli.commands.local", "Delete the embedded database, secrets and logs."),
     "dashboard": ("cli.commands.local", "Serve the dashboard alone, for the project that SUPABASE_URL names."),
     "engines": ("cli.engines.commands", "Engine binaries: found, fetched or built."),

@@ -29,7 +29,10 @@ import wheels
 import worker_binary
 
 ROOT = Path(__file__).resolve().parent.parent
-CHART = Path("deploy/helm/runyard-worker")
+CHARTS = {
+    "runyard-worker": ("worker.id=x", "worker.url=https://x.example", "worker.token=ryw_x"),
+    "runyard-server": ("supabase.url=https://x.example", "supabase.publishableKey=sb_publishable_x"),
+}
 
 
 class Wrong(Exception):
@@ -117,12 +120,12 @@ def check_migrations(release: Release) -> str:
 
 
 def check_wheels(release: Release) -> str:
-    """Each wheel has the version, the programs, and nothing but its own folder."""
-    made = [(build(release.dist), top) for top, build in WHEELS.items()]
-    return ", ".join(f"{wheel.name} ({check_wheel(wheel, top, release.version)} files)" for wheel, top in made)
+    """Each wheel has the version, the programs, and nothing but its own folders."""
+    made = [(build(release.dist), tops) for tops, build in WHEELS.items()]
+    return ", ".join(f"{wheel.name} ({check_wheel(wheel, release.version, *tops)} files)" for wheel, tops in made)
 
 
-def check_wheel(wheel: Path, top: str, version: str) -> int:
+def check_wheel(wheel: Path, version: str, *folders: str) -> int:
     """Look into one wheel and return how many files it has."""
     with ZipFile(wheel) as archive:
         names = archive.namelist()
@@ -134,8 +137,8 @@ def check_wheel(wheel: Path, top: str, version: str) -> int:
     if Version(email.message_from_string(metadata)["Version"]) != Version(version):
         raise Wrong(f"{wheel.name} does not carry the version {version}")
     tops = {name.partition("/")[0] for name in names if ".dist-info/" not in name}
-    if tops != {top}:
-        raise Wrong(f"{wheel.name} has {', '.join(sorted(tops))}, not {top} alone")
+    if tops != set(folders):
+        raise Wrong(f"{wheel.name} has {', '.join(sorted(tops))}, not {', '.join(folders)} alone")
     if lost := [
         module for module in re.findall(r"= ([\w.]+):", scripts) if f"{module.replace('.', '/')}.py" not in names
     ]:
@@ -153,15 +156,14 @@ def check_binary(release: Release) -> str:
 
 
 def check_chart(release: Release) -> str:
-    """Helm accepts the chart and packs it."""
+    """Helm accepts the charts and packs them."""
     if shutil.which("helm") is None:
         raise Missing("there is no helm")
-    chart = str(release.root / CHART)
-    needed = ("worker.id=x", "worker.url=https://x.example", "worker.token=ryw_x")
-    values = [part for value in needed for part in ("--set", value)]
-    _call(["helm", "lint", chart, *values])
-    _call(["helm", "package", chart, "--destination", str(release.dist)])
-    return f"runyard-worker-{release.version}.tgz"
+    for name, needed in CHARTS.items():
+        chart = str(release.root / "deploy" / "helm" / name)
+        _call(["helm", "lint", chart, *(part for value in needed for part in ("--set", value))])
+        _call(["helm", "package", chart, "--destination", str(release.dist)])
+    return ", ".join(f"{name}-{release.version}.tgz" for name in CHARTS)
 
 
 def check_sbom(release: Release) -> str:
@@ -196,7 +198,11 @@ def check_checksums(release: Release) -> str:
     return f"{len(checksums.write(release.dist).read_text(encoding='utf-8').splitlines())} files"
 
 
-WHEELS = {"worker": worker_binary.build_wheel, "cli": wheels.build_runyard, "stack": wheels.build_stack}
+WHEELS = {
+    ("worker",): worker_binary.build_wheel,
+    ("cli",): wheels.build_cli,
+    ("cli", "stack", "worker"): wheels.build_runyard,
+}
 WORDS = {
     "version": check_version,
     "changelog": check_changelog,

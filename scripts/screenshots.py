@@ -40,8 +40,8 @@ PATHS = {
     **{
         name: f"/dashboard/settings/{name}"
         for name in (
-            "members", "cloud-identities", "service-accounts", "schedules", "notifications", "updates", "releases",
-            "audit", "organisation",
+            "members", "cloud-identities", "service-accounts", "git", "schedules", "notifications", "updates",
+            "releases", "audit", "organisation",
         )
     },
 }  # fmt: skip

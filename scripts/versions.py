@@ -18,6 +18,8 @@ PLACES = (
     # Helm reads nothing but this file.
     ("deploy/helm/runyard-worker/Chart.yaml", r"^version: (.+)$"),
     ("deploy/helm/runyard-worker/Chart.yaml", r'^appVersion: "(.+)"$'),
+    ("deploy/helm/runyard-server/Chart.yaml", r"^version: (.+)$"),
+    ("deploy/helm/runyard-server/Chart.yaml", r'^appVersion: "(.+)"$'),
 )
 FORM = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.]+)?")
 

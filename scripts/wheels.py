@@ -1,4 +1,4 @@
-"""Builds the wheels into dist/: `runyard`, `runyard-stack` for the embedded stack beside it, and `runyard-worker`."""
+"""Builds the wheels into dist/: `runyard` with everything, `runyard-cli` for pipelines, and `runyard-worker`."""
 
 import argparse
 import sys
@@ -9,6 +9,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import worker_binary
 
 ROOT = worker_binary.ROOT
+# The dashboard's sources, its documentation, and the demo's outdated runner.
+BUNDLED = (
+    "app", "assets", "docs", "reflex.lock", "requirements.txt", "rxconfig.py", "scripts/older_runner.py", "zensical.toml",
+)  # fmt: skip
 
 
 def main() -> int:
@@ -25,18 +29,18 @@ def main() -> int:
 
 
 def build_runyard(dist: Path) -> Path:
+    """Build the wheel of the whole server side; what is served or built on the user's machine is in its bundles."""
+    places = {name: name for name in ("cli", "stack", "worker")}
+    places |= {"supabase": "stack/bundle/supabase"} | {name: f"cli/bundle/{name}" for name in BUNDLED}
+    return worker_binary.build_package(dist, "runyard", places)
+
+
+def build_cli(dist: Path) -> Path:
     """Build the command line's wheel."""
-    return worker_binary.build_package(dist, "runyard", {"cli": "cli"})
+    return worker_binary.build_package(dist, "runyard-cli", {"cli": "cli"})
 
 
-def build_stack(dist: Path) -> Path:
-    """Build the embedded stack's wheel, with the project's migrations and functions inside."""
-    # Its version is the command line's, which the release checks.
-    places = {"stack": "stack", "supabase": "stack/bundle/supabase", "cli/version.py": "stack/version.py"}
-    return worker_binary.build_package(dist, "runyard-stack", places)
-
-
-BUILDS = {"runyard": build_runyard, "runyard-stack": build_stack, "runyard-worker": worker_binary.build_wheel}
+BUILDS = {"runyard": build_runyard, "runyard-cli": build_cli, "runyard-worker": worker_binary.build_wheel}
 
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ def build_package(dist: Path, package: str, folders: dict[str, str]) -> Path:
         for name in ("README.md", "LICENSE", f"packaging/{package}/pyproject.toml"):
             shutil.copy(ROOT / name, source)
         for name, place in folders.items():
+            (source / place).parent.mkdir(parents=True, exist_ok=True)
             if (ROOT / name).is_dir():
                 shutil.copytree(ROOT / name, source / place, ignore=NOT_PACKED)
             else:

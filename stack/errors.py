@@ -43,3 +43,7 @@ class Unhealthy(StackError):
     """A part did not become healthy in time."""
 
     exit_code = 7
+
+
+class Damaged(StackError):
+    """A file is not what it should be."""

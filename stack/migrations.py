@@ -37,6 +37,15 @@ def list_migrations(folder: Path) -> list[Migration]:
     return [Migration(match.group(1), match.group(2), path) for match, path in found if match]
 
 
+def applied_versions(url: str) -> list[str]:
+    """The versions that a database has, the oldest first."""
+    with psycopg.connect(url) as connection:
+        if connection.execute("select to_regclass('supabase_migrations.schema_migrations')").fetchone() == (None,):
+            return []
+        found = connection.execute("select version from supabase_migrations.schema_migrations order by version")
+        return [row[0] for row in found]
+
+
 def migrate(owner_url: str, supabase_folder: Path) -> list[str]:
     """Apply what is not applied yet, each file in a transaction of its own; return the file names."""
     applied: list[str] = []

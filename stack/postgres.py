@@ -134,8 +134,8 @@ class Cluster:
                 f"The data folder {self.data} belongs to PostgreSQL {found}; {self.binaries} is PostgreSQL {ours}."
             )
             hint = (
-                f"Set RUNYARD_PG_BIN to the bin folder of a PostgreSQL {found}, "
-                f"or run `{command('reset')}` to start from nothing."
+                f"Set RUNYARD_PG_BIN to the bin folder of a PostgreSQL {found}: with it `runyard backup` writes a file that "
+                f"`runyard restore` brings to PostgreSQL {ours}. Or run `{command('reset')}` to start from nothing."
             )
             raise WrongVersion(message, hint)
 

@@ -78,6 +78,12 @@ def load_identity_keys(path: Path) -> str:
     return _read_or_make(path, lambda: {"keys": [_identity_jwk()]})
 
 
+def write_private(path: Path, text: str) -> None:
+    """Put a file that only its owner may read into the state folder, whole or not at all."""
+    _write_temporary(path, text).replace(path)
+    _close(path.parent)
+
+
 def _read_or_make(path: Path, make: Callable[[], dict[str, Any]]) -> str:
     if not path.exists():
         _write_once(path, make())
@@ -122,14 +128,19 @@ def _close(folder: Path) -> None:
 
 def _write_once(path: Path, made: dict[str, Any]) -> None:
     """Link a finished file into place, so that two starts at once agree on one set."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        json.dump(made, file, indent=2)
+    temporary = _write_temporary(path, json.dumps(made, indent=2))
     try:
         os.link(temporary, path)
     except FileExistsError:
         pass
     finally:
         temporary.unlink()
+
+
+def _write_temporary(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    return temporary

@@ -153,6 +153,16 @@ class Settings(BaseSettings):
         return self.home / "identity-keys.json"
 
     @property
+    def demo_file(self) -> Path:
+        """The tokens of the demo's runners."""
+        return self.home / "demo.json"
+
+    @property
+    def private_files(self) -> tuple[Path, ...]:
+        """What a backup has to bring along beside the database."""
+        return (self.secrets_file, self.identity_keys_file, self.demo_file)
+
+    @property
     def run_folder(self) -> Path:
         """Process ids and the supervisor's lock."""
         return self.home / "run"

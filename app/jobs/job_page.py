@@ -7,8 +7,9 @@ import reflex as rx
 from app.frame.layout import page
 from app.frame.route import Route
 from app.frame.session import SessionState
-from app.jobs.components.attention import attention, check_note, failure, late_report, out_of_contact
+from app.jobs.components.attention import attention, check_note, failure, late_report, out_of_contact, slimmed
 from app.jobs.components.dialogs import job_dialogs
+from app.jobs.components.given import given_variables
 from app.jobs.components.header import job_facts, job_head
 from app.jobs.components.kept_states import kept_dialogs, kept_states
 from app.jobs.components.plan import plan_panel
@@ -122,6 +123,7 @@ def _job(on_enable: Enable) -> rx.Component:
         job_head(),
         job_facts(),
         stage_line(),
+        slimmed(),
         failure(),
         out_of_contact(),
         attention(),
@@ -131,7 +133,15 @@ def _job(on_enable: Enable) -> rx.Component:
         _why(on_enable),
         rx.el.div(
             rx.el.div(_plan(), _phases(), _log(), _timeline(), class_name="ry-stack"),
-            rx.el.div(approvals(), comments(), outputs(), state(), events(), class_name="ry-stack"),
+            rx.el.div(
+                approvals(),
+                comments(),
+                outputs(),
+                state(),
+                given_variables(View["id"].to(int)),
+                events(),
+                class_name="ry-stack",
+            ),
             class_name="ry-cols",
         ),
     )

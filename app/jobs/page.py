@@ -61,21 +61,29 @@ def _select(label: str, value: rx.Var[str], on_change: Any, *items: rx.Component
     )
 
 
-def _runner_chip() -> rx.Component:
-    """Say whose jobs these are, when the address does; a runner is found by the search as well."""
-    chip = rx.button(
-        rx.el.span("Runner", class_name="mut"),
-        JobsState.runner_name,
+def _chip(name: str, label: str, value: Any, on_click: Any, lifted: str) -> rx.Component:
+    return rx.button(
+        rx.el.span(label, class_name="mut"),
+        value,
         icon("x"),
-        on_click=JobsState.any_runner,
+        on_click=on_click,
         variant="surface",
         color_scheme="gray",
         radius="full",
         size="1",
-        aria_label="Jobs of all runners",
-        custom_attrs={"data-testid": "runner-chip"},
+        aria_label=lifted,
+        custom_attrs={"data-testid": name},
     )
-    return rx.cond(JobsState.runner_name != "", chip, rx.fragment())
+
+
+def _chips() -> rx.Component:
+    """Say whose jobs these are, when the address does; a runner is found by the search as well."""
+    runner = _chip("runner-chip", "Runner", JobsState.runner_name, JobsState.any_runner, "Jobs of all runners")
+    changed = _chip("set-chip", "Group run", "plans with changes", JobsState.any_set, "Jobs of all group runs")
+    return rx.fragment(
+        rx.cond(JobsState.runner_name != "", runner, rx.fragment()),
+        rx.cond(JobsState.changed != "any", changed, rx.fragment()),
+    )
 
 
 def _csv() -> rx.Component:
@@ -94,7 +102,7 @@ def _selects() -> list[rx.Component]:
     return [
         _select("Status", JobsState.status, JobsState.choose_status, *statuses),
         _select("Type", JobsState.type, JobsState.choose_type, *types),
-        _runner_chip(),
+        _chips(),
     ]
 
 

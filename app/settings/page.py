@@ -6,7 +6,7 @@ from app.settings.components.accounts import accounts
 from app.settings.components.identities import identities
 from app.settings.components.members import members
 from app.settings.components.records import audit, organisation, releases
-from app.settings.components.triggers import notifications, schedules, updates
+from app.settings.components.triggers import git, notifications, schedules, updates
 from app.settings.components.variables import variables
 from app.settings.state.account import AccountState
 from app.settings.state.accounts import AccountsState
@@ -15,6 +15,7 @@ from app.settings.state.identities import IdentitiesState
 from app.settings.state.members import MembersState
 from app.settings.state.organisation import OrganisationState
 from app.settings.state.releases import ReleasesState
+from app.triggers.state.git import GitState
 from app.triggers.state.notifications import NotificationsState
 from app.triggers.state.schedules import SchedulesState
 from app.triggers.state.updates import UpdatesState
@@ -29,6 +30,7 @@ ROUTES = (
     Route(f"{HOME}/variables", "Variables", variables, VariablesState.load),
     Route(f"{HOME}/cloud-identities", "Cloud identities", identities, IdentitiesState.load),
     Route(f"{HOME}/service-accounts", "Service accounts", accounts, AccountsState.load),
+    Route(f"{HOME}/git", "Git", git, GitState.load),
     Route(f"{HOME}/schedules", "Schedules", schedules, SchedulesState.load),
     Route(f"{HOME}/notifications", "Notifications", notifications, NotificationsState.load),
     Route(f"{HOME}/updates", "Updates", updates, UpdatesState.load),

@@ -5,37 +5,42 @@ import platform
 import time
 from collections.abc import Iterator
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Annotated, Any
 
 import typer
 
 from cli.client.http import Connection
+from cli.client.identity import need_variables
 from cli.client.profiles import profiles_of
 from cli.command import Here, command, new_app
 from cli.errors import CommandError, ExitCode
+from cli.project.checks import (
+    FUNCTIONS,
+    Check,
+    attempt,
+    function_answers,
+    project_checks,
+    publication_check,
+    sweep_check,
+)
 from cli.version import __version__
 
 app = new_app("Check this program, the login and the project.")
 CLOCK_SECONDS = 60
 TRANSACTION_SECONDS = 600
-# Housekeeping, which every sweep does when it is due, comes by every five minutes.
-UNSWEPT_SECONDS = 120
-PUBLISHED = ("workers", "worker_instances", "provision_jobs", "worker_releases", "rollouts")
-FUNCTIONS = ("health", "worker-session", "service-account-token", "device-login")
-
-
-class Check(NamedTuple):
-    """One thing that was looked at."""
-
-    name: str
-    is_well: bool
-    said: str
 
 
 @command(app, "doctor", calls=("my_organizations", "open_transactions", "installation_health"))
-def doctor(here: Here) -> None:
+def doctor(
+    here: Here,
+    project: Annotated[
+        bool, typer.Option("--project", help="Check a hosted project point by point instead, with its keys.")
+    ] = False,
+) -> None:
     """Check client, login, project, clock and functions; with SUPABASE_SECRET_KEY the database and the sweep, too."""
-    found = [Check("program", True, f"runyard {__version__}, Python {platform.python_version()}"), *_checks(here)]
+    checks = project_checks(here.operator, *need_variables("SUPABASE_PUBLISHABLE_KEY")) if project else _checks(here)
+    found = [Check("program", True, f"runyard {__version__}, Python {platform.python_version()}"), *checks]
     if here.printer.as_json:
         here.printer.document([check._asdict() for check in found])
     else:
@@ -51,14 +56,14 @@ def _checks(here: Here) -> Iterator[Check]:
     if file.exists():
         mode = file.stat().st_mode & 0o777
         yield Check("login file", mode == 0o600, f"{file}, mode {mode:o}" + ("" if mode == 0o600 else "; chmod 600 it"))
-    login = _try("login", lambda: f"{here.identity[1].email or 'a token'} at {here.api.url}")
+    login = attempt("login", lambda: f"{here.identity[1].email or 'a token'} at {here.api.url}")
     yield login
     if not login.is_well:
         return
-    yield _try("project", lambda: _project(here))
-    yield _try("clock", lambda: _clock(here.api.connection))
+    yield attempt("project", lambda: _project(here))
+    yield attempt("clock", lambda: _clock(here.api.connection))
     for name in FUNCTIONS:
-        yield _try(f"functions/{name}", lambda name=name: _function(here.api.connection, name))
+        yield attempt(f"functions/{name}", partial(function_answers, here.api.connection, name))
     if os.environ.get("SUPABASE_SECRET_KEY"):
         yield from _operator(here)
 
@@ -80,31 +85,9 @@ def _operator(here: Here) -> Iterator[Check]:
         used < most * 0.9,
         size + ("" if used < most * 0.9 else "; raise max_connections or find who holds them"),
     )
-    yield _try("transactions", lambda: _transactions(here.operator.call("open_transactions")))
-    yield _swept(found["swept_seconds_ago"])
-    missing = [table for table in PUBLISHED if table not in found["published"]]
-    said = f"{len(found['published'])} tables are published"
-    yield Check(
-        "publication", not missing, said if not missing else f"{', '.join(missing)} not published: run the migrations"
-    )
-
-
-def _swept(seconds: int | None) -> Check:
-    if seconds is not None and seconds < UNSWEPT_SECONDS:
-        return Check("sweep", True, f"ran {seconds} s ago")
-    since = "has not run yet" if seconds is None else f"ran {seconds} s ago"
-    return Check(
-        "sweep",
-        False,
-        f"{since}: leases, schedules and retention stand still; docs/hosted-supabase.md lists its drivers",
-    )
-
-
-def _try(name: str, check: Any) -> Check:
-    try:
-        return Check(name, True, check())
-    except CommandError as error:
-        return Check(name, False, str(error).replace("\n ", ""))
+    yield attempt("transactions", lambda: _transactions(here.operator.call("open_transactions")))
+    yield sweep_check(found["swept_seconds_ago"])
+    yield publication_check(found["published"])
 
 
 def _project(here: Here) -> str:
@@ -135,11 +118,3 @@ def _transactions(oldest: list[dict[str, Any]]) -> str:
             said + ".", f"It slows every claim: end it with select pg_terminate_backend({first['pid']})."
         )
     return said
-
-
-def _function(connection: Connection, name: str) -> str:
-    """A function that is there answers something else than 404, whatever it makes of an empty request."""
-    reply = connection.request("POST", f"/functions/v1/{name}", {}, {})
-    if reply.status in (404, 502, 503):
-        raise CommandError(f"HTTP {reply.status}", "Deploy the edge functions: supabase functions deploy.")
-    return "answers"

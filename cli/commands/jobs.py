@@ -60,6 +60,8 @@ def show(here: Here, job: Job) -> None:
     here.printer.row({**phases[-1], "phases": phases} if here.printer.as_json else phases[-1], SHOWN)
     if here.printer.as_json:
         return
+    if phases[-1]["slimmed_at"]:
+        say("Its source, steps, plan and outputs were removed 90 days after it ended.")
     if len(phases) > 1:
         print("\n".join(_phase(each) for each in phases))
     if summary := phases[-1]["plan_summary"] or phases[0]["plan_summary"]:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Annotated
 
@@ -24,8 +23,7 @@ def stack_control() -> Iterator[ModuleType]:
     except ImportError as error:
         raise Missing(
             f"The embedded stack is not installed here ({error.name} is missing).",
-            "Add the wheel runyard_stack-… of the same release, or run this in a clone after scripts/setup. "
-            "Client commands need no stack.",
+            "This is the wheel runyard_cli: install the wheel runyard instead, or run this in a clone after scripts/setup.",
         ) from error
     try:
         yield control
@@ -40,10 +38,9 @@ def up(
     ] = True,
     demo: Annotated[bool, typer.Option(help="Also make the demo organisation and start its runners.")] = True,
 ) -> None:
-    """Start everything and stay in the foreground until Ctrl-C or `down`; without a clone, all but the dashboard."""
-    has_dashboard = find_spec("reflex") is not None and find_spec("app") is not None
+    """Start everything and stay in the foreground until Ctrl-C or `down`."""
     with stack_control() as control:
-        control.start(with_dashboard and has_dashboard, demo and has_dashboard)
+        control.start(with_dashboard, demo)
 
 
 @app.command("down")
@@ -95,13 +92,18 @@ def reset(yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = Fals
 
 
 @app.command("dashboard")
-def dashboard() -> None:
+def dashboard(
+    build: Annotated[bool, typer.Option("--build", help="Only build the page, for an image.")] = False,
+) -> None:
     """Serve the dashboard alone, for the project that SUPABASE_URL and SUPABASE_PUBLISHABLE_KEY name."""
     from cli.client.identity import need_variables
 
     need_package("reflex", "The dashboard")
-    need_variables("SUPABASE_URL", "SUPABASE_PUBLISHABLE_KEY")
-    from cli.dashboard.serve import run_dashboard
+    from cli.dashboard.serve import build_dashboard, run_dashboard
     from cli.dashboard.settings import DashboardSettings
 
+    if build:
+        build_dashboard(DashboardSettings())
+        return
+    need_variables("SUPABASE_URL", "SUPABASE_PUBLISHABLE_KEY")
     run_dashboard(DashboardSettings())

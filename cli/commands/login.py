@@ -16,7 +16,7 @@ from cli.client.profiles import Profile, profiles_of
 from cli.client.two_steps import Ask
 from cli.command import Here, command, new_app
 from cli.errors import NotFound, SignedOut, Usage
-from cli.folders import PROJECT
+from cli.folders import default_home
 from cli.output import say
 from cli.version import __version__
 
@@ -172,7 +172,7 @@ def _ask(question: str, option: str) -> str:
 
 def _local_hint() -> str:
     """How to sign in to the stack of this clone, while it runs."""
-    home = Path(os.environ.get("RUNYARD_HOME") or PROJECT / ".runyard")
+    home = Path(os.environ.get("RUNYARD_HOME") or default_home())
     is_up = (home / "run" / "ready").exists()
     return 'A stack runs here; eval "$(runyard env)" sets its address and key. ' if is_up else ""
 

@@ -1,5 +1,6 @@
 """`runyard variables`: inputs, environment and files of jobs, at a module, a group or the organisation."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,8 +8,9 @@ import typer
 
 from cli.client.organization import Row
 from cli.command import Here, command, new_app
-from cli.errors import NotFound, Usage
+from cli.errors import CommandError, NotFound, Usage
 from cli.output import say
+from cli.variables import sealing
 from cli.variables.files import FIELDS, given_inputs, given_pairs, read_text, read_variables
 
 app = new_app("Inputs, environment and files of jobs, at a module, a group or the organisation.")
@@ -25,7 +27,8 @@ def list_variables(
     here: Here, path: Annotated[str | None, typer.Argument(metavar="PATH", help="Only those set there.")] = None
 ) -> None:
     """List the variables that are set, each where it is set."""
-    here.printer.rows(_current(here, path), COLUMNS, "No variables.", cut=("value",))
+    rows = [{**row, "value": _shown(row)} for row in _current(here, path)]
+    here.printer.rows(rows, COLUMNS, "No variables.", cut=("value",))
 
 
 @command(app, "set", calls=("set_variables",), page="Variables → Set variable")
@@ -50,6 +53,55 @@ def set_variables(
     if not given:
         raise Usage("Which variable?", "Write region=eu-west-1, or --env, --hcl or --file.")
     _set(here, path, given, enforced)
+
+
+@command(app, "seal", calls=("set_variables",), page="")
+def seal(
+    here: Here,
+    path: Target,
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    kind: Annotated[str, typer.Option("--kind", help="input, env or file.")] = "input",
+    source: Annotated[Path | None, typer.Option("--from", help="Read the value from this file.")] = None,
+    hcl: Annotated[bool, typer.Option("--hcl", help="The value is an HCL expression.")] = False,
+    enforced: Enforced = False,
+) -> None:
+    """Set a secret that only runners with the organisation's key can read; the value is typed, piped, or in a file."""
+    key = sealing.current_key(here.org)
+    text = read_text(source) if source else _typed(name)
+    value = given_inputs([f"{name}={text}"])[name] if kind == "input" and not hcl else text
+    _set(here, path, [sealing.seal(key, (path.strip("/"), kind, name, hcl), value)], enforced)
+
+
+@command(app, "create-key", calls=("create_sealing_key",), page="")
+def create_key(
+    here: Here, file: Annotated[Path, typer.Argument(help="A new file for the private key. Keep a copy offline.")]
+) -> None:
+    """Make the key that secrets are sealed to; what older keys sealed stays until `reseal`."""
+    public = sealing.write_new_key(file)
+    try:
+        made = here.api.call("create_sealing_key", org=here.org.id, public_key=public)
+    except CommandError:
+        # A key that the project does not know seals nothing.
+        file.unlink()
+        raise
+    say(f"{file} is the only copy of the private key: without it, every sealed value has to be entered again.")
+    say(f"Give it to runners (Sealing.KeyFiles), and give those runners the label {made['label']}.")
+    here.printer.result(made, lambda row: f"Key {row['id']}  label {row['label']}")
+
+
+@command(app, "reseal", calls=("set_variables",), page="")
+def reseal(
+    here: Here, file: Annotated[Path, typer.Argument(help="The file of the key that they are sealed to.")]
+) -> None:
+    """Seal every secret of an older key to the current one."""
+    key = sealing.current_key(here.org)
+    older = [row for row in _current(here, None) if row["key_id"] not in (None, key["id"])]
+    done = [(row["path"], sealing.reseal(file, row, key)) for row in older]
+    for path, variable in done:
+        here.api.call("set_variables", org=here.org.id, path=path, variables=[variable])
+    here.printer.result(
+        [{"path": path, "name": each["name"]} for path, each in done], lambda rows: f"Resealed {len(rows)}."
+    )
 
 
 @command(app, "remove", calls=("remove_variable",), page="Variables → Remove")
@@ -86,7 +138,10 @@ def import_variables(
 @command(app, "export", page=PAGE)
 def export(here: Here, path: Target) -> None:
     """Print the variables that are set at a path as JSON, which `import` reads."""
-    here.printer.document([{name: row[name] for name in FIELDS} for row in _current(here, path)])
+    rows = _current(here, path)
+    if sealed := [row["name"] for row in rows if row["key_id"]]:
+        say(f"Left out, since they are sealed: {', '.join(sealed)}")
+    here.printer.document([{name: row[name] for name in FIELDS} for row in rows if not row["key_id"]])
 
 
 @command(app, "effective", calls=("preview_variables", "list_job_variables"), page=PAGE)
@@ -104,7 +159,10 @@ def effective(
     if here.printer.as_json:
         here.printer.document(rows)
         return
-    shown = [{**row, "from": _source(row), "hides": [_source(each) for each in row["hides"]]} for row in rows]
+    shown = [
+        {**row, "value": _shown(row), "from": _source(row), "hides": [_source(each) for each in row["hides"]]}
+        for row in rows
+    ]
     here.printer.rows(shown, ("kind", "name", "value", "from", "version", "hides"), "No variables.", cut=("value",))
 
 
@@ -113,7 +171,7 @@ def _set(here: Here, path: str, given: list[dict[str, Any]], enforced: bool) -> 
     made = here.api.call("set_variables", org=here.org.id, path=path.strip("/"), variables=variables)
     for row in made:
         if row["warning"]:
-            say(f"{row['name']}: {row['warning']} Every member can read it. Keep secrets on the runner.")
+            say(f"{row['name']}: {row['warning']} Every member can read it. Seal secrets: runyard variables seal.")
     here.printer.result(
         made, lambda rows: "\n".join(f"{_place(row)}  {row['name']}  v{row['version']}" for row in rows)
     )
@@ -124,6 +182,17 @@ def _current(here: Here, path: str | None) -> list[Row]:
     return here.api.all_rows(
         "variables", org_id=f"eq.{here.org.id}", ended_at="is.null", order="path,kind,name", **where
     )
+
+
+def _typed(name: str) -> str:
+    if not sys.stdin.isatty():
+        return sys.stdin.read().removesuffix("\n")
+    value: str = typer.prompt(f"Value of {name}", hide_input=True)
+    return value
+
+
+def _shown(row: Row) -> Any:
+    return "(sealed)" if row["key_id"] else row["value"]
 
 
 def _place(row: Row) -> str:

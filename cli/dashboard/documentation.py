@@ -7,19 +7,19 @@ import sys
 from pathlib import Path
 
 from cli.dashboard.settings import DashboardSettings
-from cli.folders import PROJECT
+from cli.folders import sources_folder
 
 CONFIG = "zensical.toml"
 
 
 def build_documentation(settings: DashboardSettings) -> Path:
     """Return the folder of the built site; a site that cannot be built must not keep the page from starting."""
-    folder = settings.home / "documentation"
-    stamp, fingerprint = folder / "stamp", _fingerprint()
+    folder, sources = settings.home / "documentation", sources_folder()
+    stamp, fingerprint = folder / "stamp", _fingerprint(sources)
     if not stamp.exists() or stamp.read_text() != fingerprint:
         shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(PROJECT / "docs", folder / "docs")
-        shutil.copy(PROJECT / CONFIG, folder / CONFIG)
+        shutil.copytree(sources / "docs", folder / "docs")
+        shutil.copy(sources / CONFIG, folder / CONFIG)
         command = [sys.executable, "-m", "zensical", "build"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode == 0:
@@ -29,10 +29,10 @@ def build_documentation(settings: DashboardSettings) -> Path:
     return folder / "site"
 
 
-def _fingerprint() -> str:
-    digest = hashlib.sha256((PROJECT / CONFIG).read_bytes())
-    for file in sorted((PROJECT / "docs").rglob("*")):
+def _fingerprint(sources: Path) -> str:
+    digest = hashlib.sha256((sources / CONFIG).read_bytes())
+    for file in sorted((sources / "docs").rglob("*")):
         if file.is_file():
-            digest.update(str(file.relative_to(PROJECT)).encode())
+            digest.update(str(file.relative_to(sources)).encode())
             digest.update(file.read_bytes())
     return digest.hexdigest()

@@ -16,7 +16,7 @@ from cli.dashboard.documentation import build_documentation
 from cli.dashboard.kept_pages import provide_page
 from cli.dashboard.settings import DashboardSettings
 from cli.errors import CommandError, ExitCode
-from cli.folders import PROJECT
+from cli.folders import PROJECT, sources_folder
 
 VENV_BIN = Path(sys.prefix) / "bin"
 SOURCES = ("app", "assets", "reflex.lock", "rxconfig.py", "requirements.txt")
@@ -25,16 +25,23 @@ SOURCES = ("app", "assets", "reflex.lock", "rxconfig.py", "requirements.txt")
 def run_dashboard(settings: DashboardSettings) -> None:
     """Build if needed and become the server; does not return."""
     need_free_port(settings)
+    environment = build_dashboard(settings)
+    os.chdir(_workplace(settings))
+    os.execve(sys.executable, _serve_command(settings), environment)  # noqa: S606 - the supervisor watches this process
+
+
+def build_dashboard(settings: DashboardSettings) -> dict[str, str]:
+    """Provide the page and the documentation if they are not current; the environment to serve them with."""
     environment = dashboard_environment(settings)
     environment["RUNYARD_DOCS_DIRECTORY"] = str(build_documentation(settings))
     stamp = settings.home / "web.stamp"
     fingerprint = build_fingerprint(settings)
     if not stamp.exists() or stamp.read_text() != fingerprint or not _built(settings).exists():
         stamp.unlink(missing_ok=True)
+        _copy_sources(settings)
         _provide(settings, environment)
         stamp.write_text(fingerprint)
-    os.chdir(PROJECT)
-    os.execve(sys.executable, _serve_command(settings), environment)  # noqa: S606 - the supervisor watches this process
+    return environment
 
 
 def need_free_port(settings: DashboardSettings) -> None:
@@ -87,9 +94,21 @@ def source_fingerprint() -> str:
     """Changes when a source of the page changes."""
     digest = hashlib.sha256(sys.version.encode())
     for file in _source_files():
-        digest.update(str(file.relative_to(PROJECT)).encode())
+        digest.update(str(file.relative_to(sources_folder())).encode())
         digest.update(file.read_bytes())
     return digest.hexdigest()
+
+
+def _workplace(settings: DashboardSettings) -> Path:
+    """Where the page is built and served from: the clone, else a copy, as an installed program may be read-only."""
+    return PROJECT if sources_folder() == PROJECT else settings.home / "dashboard"
+
+
+def _copy_sources(settings: DashboardSettings) -> None:
+    place = _workplace(settings)
+    if place != PROJECT:
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(sources_folder(), place, ignore=shutil.ignore_patterns("__pycache__", "docs"))
 
 
 def _provide(settings: DashboardSettings, environment: Mapping[str, str]) -> None:
@@ -106,8 +125,9 @@ def _build(settings: DashboardSettings, environment: Mapping[str, str]) -> None:
     print("building the page; half a minute, a little more the first time", flush=True)
     settings.home.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "reflex", "export", "--frontend-only", "--no-zip", "--loglevel", "warning"]
-    with _lock_kept(PROJECT / "reflex.lock" / "package.json"):
-        result = subprocess.run(command, cwd=PROJECT, env=environment, check=False)
+    place = _workplace(settings)
+    with _lock_kept(place / "reflex.lock" / "package.json"):
+        result = subprocess.run(command, cwd=place, env=environment, check=False)
     if result.returncode != 0:
         # What a broken attempt left behind could break the next one, too.
         shutil.rmtree(settings.home / "web", ignore_errors=True)
@@ -149,6 +169,6 @@ def _built(settings: DashboardSettings) -> Path:
 
 def _source_files() -> Iterator[Path]:
     for name in SOURCES:
-        path = PROJECT / name
+        path = sources_folder() / name
         files = sorted(path.rglob("*")) if path.is_dir() else [path]
         yield from (file for file in files if file.is_file() and "__pycache__" not in file.parts)

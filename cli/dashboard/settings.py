@@ -6,7 +6,7 @@ from pathlib import Path
 from pydantic import AliasChoices, Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from cli.folders import PROJECT, cache_folder
+from cli.folders import cache_folder, default_home
 
 
 class DashboardSettings(BaseSettings):
@@ -14,7 +14,7 @@ class DashboardSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="RUNYARD_", frozen=True)
 
-    home: Path = Field(default=PROJECT / ".runyard", description="Folder for what was built")
+    home: Path = Field(default_factory=default_home, description="Folder for what was built")
     host: str = Field(default="127.0.0.1", description="Address the dashboard listens on")
     port_offset: int = Field(default=0, ge=0, le=10000, description="Added to every port")
     dashboard_base: int = Field(default=3000, description="Port of the dashboard")

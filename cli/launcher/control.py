@@ -16,8 +16,9 @@ from cli.launcher.journal import Journal
 from cli.launcher.runfiles import RunFiles
 from cli.launcher.supervisor import Supervisor, Wanted
 from stack.auth.outbox import Outbox
+from stack.backup import archive
 from stack.bootstrap import bootstrap
-from stack.errors import Unhealthy
+from stack.errors import Missing, Unhealthy
 from stack.migrations import migrate as apply_migrations
 from stack.postgres import Cluster, find_cluster
 from stack.secrets import Secrets, load_secrets
@@ -100,6 +101,24 @@ def migrate() -> list[str]:
     with _running_database(find_cluster(settings, secrets), settings, secrets):
         owner = settings.database_url("postgres", secrets.password("postgres"))
         return list(apply_migrations(owner, settings.supabase_folder))
+
+
+def back_up(target: Path, passphrase: str) -> int:
+    """Write an encrypted backup, while the stack runs or not; its size."""
+    settings = Settings()
+    if not settings.secrets_file.exists():
+        raise Missing(f"{settings.home} has no installation.", "RUNYARD_HOME names the folder of another one.")
+    secrets = load_secrets(settings.secrets_file)
+    cluster = find_cluster(settings, secrets)
+    with _running_database(cluster, settings, secrets):
+        return archive.back_up(settings, cluster, target, passphrase)
+
+
+def restore(source: Path, passphrase: str) -> archive.Restored:
+    """Make the installation of a backup here, where none is and nothing runs."""
+    settings = Settings()
+    with RunFiles(settings).hold():
+        return archive.restore(settings, source, passphrase)
 
 
 def home() -> Path:

@@ -68,7 +68,9 @@ def functions_part(settings: Settings, secrets: Secrets) -> Part:
 def dashboard_part(settings: Settings, secrets: Secrets, faults: Path | None = None) -> Part:
     """The dashboard as production serves it; the first start builds the page. `faults` is where it asks to break something."""
     client = {
-        "SUPABASE_URL": settings.url,
+        # Not the public address: a container or a firewall may not let this machine reach it.
+        "SUPABASE_URL": f"http://127.0.0.1:{settings.gateway_port}",
+        "RUNYARD_RUNNER_URL": os.environ.get("RUNYARD_RUNNER_URL") or settings.url,
         "SUPABASE_PUBLISHABLE_KEY": secrets.publishable_key,
         "RUNYARD_FORWARDING_KEY": secrets.forwarding_key,
     }

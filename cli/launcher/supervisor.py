@@ -26,7 +26,7 @@ from cli.launcher.runfiles import RunFiles
 from cli.launcher.sweeper import SWEEP_EVERY_SECONDS, Sweeper
 from stack.bootstrap import bootstrap
 from stack.functions import functions_fingerprint
-from stack.migrations import migrate, seed
+from stack.migrations import applied_versions, list_migrations, migrate, seed
 from stack.postgres import check_port, find_cluster
 from stack.secrets import Secrets
 from stack.settings import Settings, command
@@ -168,9 +168,23 @@ class Supervisor:
 
     def _prepare_database(self) -> None:
         bootstrap(self.cluster.url, self.secrets)
+        self._announce_migrations()
         for name in migrate(self._owner_url, self.settings.supabase_folder):
             self.journal.note("postgres", f"applied {name}")
         seed(self._owner_url, self.settings.supabase_folder / "seed.sql")
+
+    def _announce_migrations(self) -> None:
+        """Say before it happens that another version's database is changed, and how."""
+        done = set(applied_versions(self.cluster.url))
+        found = list_migrations(self.settings.supabase_folder / "migrations")
+        pending = [migration.path.name for migration in found if migration.version not in done]
+        if done and pending:
+            self.journal.note("postgres", f"upgrading the database of an earlier version: {', '.join(pending)}")
+        if unknown := sorted(done - {migration.version for migration in found}):
+            note = (
+                f"the database is of a newer version (migrations {', '.join(unknown)}): start that one or a later one"
+            )
+            self.journal.note("postgres", note)
 
     async def _serve(self) -> None:
         sweeper = Sweeper(self._owner_url, self.journal)

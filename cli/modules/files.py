@@ -31,7 +31,13 @@ USUAL: dict[str, Any] = {
 
 def with_variables(org: Organization, rows: list[Row]) -> list[Row]:
     """Rows of modules or groups with their plain variables; HCL expressions, files and enforced ones are not in files of modules."""
-    plain = {"is_hcl": "is.false", "is_enforced": "is.false", "kind": "in.(input,env)", "ended_at": "is.null"}
+    plain = {
+        "key_id": "is.null",
+        "is_hcl": "is.false",
+        "is_enforced": "is.false",
+        "kind": "in.(input,env)",
+        "ended_at": "is.null",
+    }
     if len(rows) == 1:
         plain["path"] = f"eq.{rows[0]['path']}"
     found = org.api.all_rows("variables", org_id=f"eq.{org.id}", order="path,kind,name", **plain)

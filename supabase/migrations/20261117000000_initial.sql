@@ -374,7 +374,7 @@ declare
   v_row pg_catalog.jsonb := to_jsonb(case when tg_op = 'DELETE' then old else new end);
 begin
   perform private.wake_org((v_row ->> 'org_id')::pg_catalog.uuid, tg_table_name,
-    coalesce(v_row ->> 'id', v_row ->> 'user_id'));
+    coalesce(v_row ->> 'id', v_row ->> 'user_id', v_row ->> 'module_id'));
   return null;
 end;
 $$;
@@ -3602,7 +3602,7 @@ create trigger make_job_counter after insert on public.organizations
 create function private.number_job() returns trigger
 language plpgsql set search_path = '' as $$
 begin
-  if new.number is null and new.plan_job_id is not null and new.retry_of is null then
+  if new.plan_job_id is not null and new.retry_of is null then
     update public.provision_jobs as p set is_followed = true
     where p.id = new.plan_job_id and p.org_id = new.org_id and not p.is_followed returning p.number into new.number;
   end if;
@@ -3610,7 +3610,9 @@ begin
   return new;
 end;
 $$;
-create trigger number before insert on public.provision_jobs for each row execute function private.number_job();
+-- A thousand jobs at once bring their numbers: a call for each would be a fifth of their cost.
+create trigger number before insert on public.provision_jobs
+  for each row when (new.number is null) execute function private.number_job();
 
 -- The number of a job, for texts that people read.
 create function private.job_number(p_job bigint) returns bigint
@@ -5340,8 +5342,8 @@ begin
   perform private.lock_dependencies(v_consumer.org_id);
   perform private.write_dependency(p_consumer, p_producer, p_options);
   perform private.refuse_cycle(v_consumer.org_id);
-  perform private.audit(v_consumer.org_id, 'module.depends', 'module', p_consumer::pg_catalog.text, v_consumer.path,
-    jsonb_build_object('on', v_producer.path) || coalesce(p_options, '{}'));
+  perform private.audit(v_consumer.org_id, 'module.dependency_set', 'module', p_consumer::pg_catalog.text,
+    v_consumer.path, jsonb_build_object('on', v_producer.path) || coalesce(p_options, '{}'));
   perform private.wake_dependency(v_consumer.org_id, p_consumer, p_producer);
   return jsonb_build_object('consumer', v_consumer.path, 'producer', v_producer.path, 'cascades', (
       select d.cascades from public.module_dependencies as d
@@ -5367,7 +5369,7 @@ begin
   if not found then
     perform private.fail('RY404', 'There is no such dependency.', 'Look at the module''s dependencies again.');
   end if;
-  perform private.audit(v_consumer.org_id, 'module.independent', 'module', p_consumer::pg_catalog.text,
+  perform private.audit(v_consumer.org_id, 'module.dependency_removed', 'module', p_consumer::pg_catalog.text,
     v_consumer.path, jsonb_build_object('of', v_producer));
   perform private.wake_dependency(v_consumer.org_id, p_consumer, p_producer);
   return jsonb_build_object('consumer', v_consumer.path, 'producer', v_producer);
@@ -7505,8 +7507,32 @@ grant execute on function private.set_shared_worker to service_role;
 -- Variables: the inputs, environment and files of jobs. A variable belongs to a path: a module, a group, or "" for the
 -- whole organisation. Each row is one version and never changes its value; a new value ends the old row. A job keeps
 -- the numbers of the rows that it was given, so an apply has what its plan had, and no payload, event or audit row
--- contains a value. One function ranks them for the job, the page and the command alike. No secrets: those stay on the
--- runner.
+-- contains a value. One function ranks them for the job, the page and the command alike.
+-- A secret is sealed before it comes here: a libsodium sealed box to the organisation's public key, whose other half
+-- only runners have, as a file. A job with sealed variables needs a runner with the key's label.
+
+create table public.sealing_keys (
+  id text primary key check (id ~ '^[0-9a-f]{16}$'),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  public_key text not null check (public_key ~ '^[A-Za-z0-9+/]{43}=$'),
+  created_by uuid,
+  created_by_label text not null,
+  created_at timestamptz not null default now(),
+  retired_at timestamptz
+);
+create unique index sealing_keys_current_idx on public.sealing_keys (org_id) where retired_at is null;
+create index sealing_keys_org_id_idx on public.sealing_keys (org_id);
+alter table public.sealing_keys enable row level security;
+grant select on public.sealing_keys to authenticated, service_role;
+create policy "Members see their organisation's sealing keys" on public.sealing_keys
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.sealing_keys is
+  'Public keys that secrets are sealed to. The private halves are files on runners and were never here.';
+comment on column public.sealing_keys.id is 'The beginning of the public key''s SHA-256; runners with it have a label.';
+comment on column public.sealing_keys.public_key is 'An X25519 public key, in base64.';
+comment on column public.sealing_keys.created_by_label is 'The member''s name at that time.';
+comment on column public.sealing_keys.retired_at is
+  'When a newer one took its place; what was sealed to it still opens.';
 
 create table public.variables (
   id bigint generated always as identity primary key,
@@ -7520,23 +7546,27 @@ create table public.variables (
   value jsonb check (octet_length(value::text) <= case kind when 'env' then 65536 else 1048576 end),
   is_hcl boolean not null default false,
   is_enforced boolean not null default false,
+  key_id text references public.sealing_keys (id) on delete cascade,
   version integer not null default 1,
   created_by uuid,
   created_by_label text not null,
   created_at timestamptz not null default now(),
   ended_at timestamptz,
   unique (org_id, path, kind, name, version),
-  constraint variables_text_check check (kind = 'input' and not is_hcl or jsonb_typeof(value) = 'string'),
+  constraint variables_text_check check (
+    kind = 'input' and not is_hcl and key_id is null or jsonb_typeof(value) = 'string'),
+  constraint variables_sealed_check check (key_id is null or value #>> '{}' ~ '^[A-Za-z0-9+/]{64,}={0,2}$'),
   constraint variables_hcl_check check (kind = 'input' or not is_hcl),
   constraint variables_run_check check (path is not null or ended_at is not null and not is_enforced)
 );
 create unique index variables_current_idx on public.variables (org_id, path, kind, name) where ended_at is null;
+create index variables_key_id_idx on public.variables (key_id) where key_id is not null;
 create index variables_ended_idx on public.variables (ended_at) where ended_at is not null;
 alter table public.variables enable row level security;
 grant select on public.variables to authenticated, service_role;
 create policy "Members see their organisation's variables" on public.variables
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
-comment on table public.variables is 'Versions of variables. Those without ended_at count for new jobs. No secrets.';
+comment on table public.variables is 'Versions of variables. Those without ended_at count for new jobs.';
 comment on column public.variables.path is
   'The module or group whose jobs have it; "" is the whole organisation. Null: given with the request of a job.';
 comment on column public.variables.kind is 'input of the module, env (environment variable), or file.';
@@ -7545,6 +7575,7 @@ comment on column public.variables.value is
   'JSON; a text for env, file and HCL. Emptied 30 days after the version ended, when plans expire, too.';
 comment on column public.variables.is_hcl is 'Whether the value of an input is an HCL expression.';
 comment on column public.variables.is_enforced is 'Whether it wins over the variables of paths below and of runs.';
+comment on column public.variables.key_id is 'The key that the value is sealed to; null: the value is plain.';
 comment on column public.variables.version is 'Counts the values that a key has had at this path.';
 comment on column public.variables.created_by_label is 'The member''s name at that time.';
 comment on column public.variables.ended_at is 'When another value replaced it, or somebody removed it.';
@@ -7566,6 +7597,7 @@ comment on column private.job_variables.variables is 'Numbers of rows of public.
 create function private.secret_warning(p_name text, p_value jsonb) returns text
 language sql immutable set search_path = '' as $$
   select case
+    when p_value is null then null
     when p_value::pg_catalog.text ~ ('(AKIA|ASIA)[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{20}'
       '|glpat-[\w-]{20}'
       '|xox[abeprs]-[\w-]{10}|sk_live_\w{16}|-----BEGIN [A-Z ]*PRIVATE KEY|eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.')
@@ -7576,16 +7608,23 @@ $$;
 
 -- Refuses a variable that no job could use.
 create function private.check_variable(p_variable public.variables) returns void
-language plpgsql immutable set search_path = '' as $$
+language plpgsql stable set search_path = '' as $$
 begin
   if p_variable.kind is null or p_variable.name is null or p_variable.value is null then
     perform private.fail('RY422', 'A variable has a kind, a name and a value.',
       'Write {"kind": "input", "name": "region", "value": "eu-west-1"}; kinds are input, env and file.');
   end if;
   if p_variable.kind in ('env', 'file') and p_variable.is_hcl
-    or jsonb_typeof(p_variable.value) <> 'string' and (p_variable.kind <> 'input' or p_variable.is_hcl) then
+    or jsonb_typeof(p_variable.value) <> 'string'
+    and (p_variable.kind <> 'input' or p_variable.is_hcl or p_variable.key_id is not null) then
     perform private.fail('RY422', format('The value of "%s" must be a text.', left(p_variable.name, 200)),
-      'Environment variables, files and HCL expressions are texts; only an input may be an HCL expression.');
+      'Environment variables, files, HCL expressions and sealed values are texts; only an input may be an HCL '
+      'expression.');
+  end if;
+  if p_variable.key_id is not null and not exists (select from public.sealing_keys as k where k.id = p_variable.key_id
+    and k.org_id = p_variable.org_id and k.retired_at is null) then
+    perform private.fail('RY409', 'The value is sealed to a key that is not the organisation''s current one.',
+      'Seal it again: runyard variables seal.');
   end if;
   if p_variable.kind = 'file' and p_variable.name ~ '(^|/)(\.terraform|[^/]*runyard[^/]*\.auto\.tfvars[^/]*)(/|$)' then
     perform private.fail('RY422', format('The runner writes "%s" itself.', p_variable.name),
@@ -7611,14 +7650,14 @@ begin
     perform private.need('variable.enforce', p_new.org_id, p_new.path);
   end if;
   if v_old.ended_at is null and (v_old.value, v_old.is_hcl, v_old.is_enforced)
-    = (p_new.value, p_new.is_hcl, p_new.is_enforced) then
+    = (p_new.value, p_new.is_hcl, p_new.is_enforced) and v_old.key_id is not distinct from p_new.key_id then
     return v_old;
   end if;
   update public.variables set ended_at = now() where id = v_old.id and ended_at is null;
   insert into public.variables (
-    org_id, path, kind, name, value, is_hcl, is_enforced, version, created_by, created_by_label
+    org_id, path, kind, name, value, is_hcl, is_enforced, key_id, version, created_by, created_by_label
   ) values (
-    p_new.org_id, p_new.path, p_new.kind, p_new.name, p_new.value, p_new.is_hcl, p_new.is_enforced,
+    p_new.org_id, p_new.path, p_new.kind, p_new.name, p_new.value, p_new.is_hcl, p_new.is_enforced, p_new.key_id,
     coalesce(v_old.version, 0) + 1, private.caller_id(), private.caller_label(p_new.org_id)
   ) returning * into v_variable;
   return v_variable;
@@ -7629,6 +7668,33 @@ exception
       'A value has at most 1 MiB, that of an environment variable 64 KiB.');
 end;
 $$;
+
+create function private.create_sealing_key(p_org uuid, p_public_key text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_key public.sealing_keys;
+begin
+  perform private.need('variable.enforce', p_org);
+  if coalesce(p_public_key, '') !~ '^[A-Za-z0-9+/]{43}=$' then
+    perform private.fail('RY422', 'A public key is 32 bytes in base64.', 'runyard variables create-key makes one.');
+  end if;
+  perform private.lock_variables(p_org, 'key');
+  update public.sealing_keys set retired_at = now() where org_id = p_org and retired_at is null;
+  insert into public.sealing_keys (id, org_id, public_key, created_by, created_by_label)
+  values (left(encode(sha256(decode(p_public_key, 'base64')), 'hex'), 16), p_org, p_public_key, private.caller_id(),
+    private.caller_label(p_org))
+  returning * into v_key;
+  perform private.audit(p_org, 'sealing_key.created', 'sealing_key', v_key.id, v_key.id);
+  return to_jsonb(v_key) || jsonb_build_object('label', 'sealing-key=' || v_key.id);
+exception
+  when unique_violation then
+    perform private.fail('RY409', 'This key is known already.', 'Make another one: runyard variables create-key.');
+end;
+$$;
+comment on function private.create_sealing_key is
+  'Makes a public key the one that secrets of the organisation are sealed to from now on. Runners that have its '
+  'private half get the label of the answer. Admins.';
+grant execute on function private.create_sealing_key to authenticated;
 
 -- Writes the names of changed variables into the audit log, never their values.
 create function private.audit_variables(p_org uuid, p_action text, p_path text, p_names text[]) returns void
@@ -7649,6 +7715,14 @@ begin
 end;
 $$;
 
+-- A variable as members see it; nobody needs a sealed value.
+create function private.shown_variable(p_variable public.variables) returns jsonb
+language sql stable set search_path = '' as $$
+  select to_jsonb(p_variable) - array['org_id', 'created_by', 'ended_at']
+    || jsonb_build_object('value', v.value, 'warning', private.secret_warning(p_variable.name, v.value))
+  from (select case when p_variable.key_id is null then p_variable.value end as value) as v
+$$;
+
 create function private.set_variables(p_org uuid, p_path text, p_variables jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -7667,7 +7741,8 @@ begin
   from jsonb_array_elements(p_variables) as g group by g -> 'kind', g ->> 'name' having count(*) > 1;
   perform private.lock_variables(p_org, p_path);
   for v_given in select g from jsonb_array_elements(p_variables) as g loop
-    perform private.refuse_unknown_keys(v_given, array['kind', 'name', 'value', 'is_hcl', 'is_enforced']);
+    perform private.refuse_unknown_keys(v_given, array['kind', 'name', 'value', 'is_hcl', 'is_enforced',
+      'key_id']);
     v_one := jsonb_populate_record(null::public.variables, v_given);
     v_one.org_id := p_org;
     v_one.path := p_path;
@@ -7678,8 +7753,7 @@ begin
     if v_one.created_at = now() then
       v_changed := v_changed || v_one.name;
     end if;
-    v_answer := v_answer || (to_jsonb(v_one) || jsonb_build_object('warning', private.secret_warning(v_one.name,
-      v_one.value)));
+    v_answer := v_answer || private.shown_variable(v_one);
   end loop;
   perform private.audit_variables(p_org, 'variable.set', p_path, v_changed);
   return v_answer;
@@ -7690,9 +7764,10 @@ exception
 end;
 $$;
 comment on function private.set_variables is
-  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced}]. A key '
-  'that has this value already keeps its version. Each row of the answer has a warning where the value may be a '
-  'secret. Operators; admins for the organisation and for enforced ones.';
+  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced, '
+  'key_id}]; with key_id, the value is sealed to that key. A variable that has this value already keeps its version. '
+  'Each row of the answer has a warning where the value may be a secret. Operators; admins for the organisation and '
+  'for enforced ones.';
 grant execute on function private.set_variables to authenticated;
 
 create function private.remove_variable(p_variable bigint) returns jsonb
@@ -7722,7 +7797,7 @@ comment on function private.remove_variable is
 grant execute on function private.remove_variable to authenticated;
 
 -- Makes an object of names and values the plain variables of one kind at a path: a module's file and a group's form
--- name all of them at once. HCL expressions and enforced ones stay.
+-- name all of them at once. HCL expressions, sealed and enforced ones stay.
 create function private.replace_variables(p_org uuid, p_path text, p_kind text, p_values jsonb) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -7748,7 +7823,8 @@ begin
   end loop;
   with ended as (
     update public.variables as v set ended_at = now() where v.org_id = p_org and v.path = p_path and v.kind = p_kind
-      and v.ended_at is null and not (v.is_hcl or v.is_enforced or p_values ? v.name) returning v.name
+      and v.ended_at is null and v.key_id is null and not (v.is_hcl or v.is_enforced or p_values ? v.name)
+    returning v.name
   )
   select coalesce(array_agg(e.name), '{}') into v_removed from ended as e;
   perform private.audit_variables(p_org, 'variable.set', p_path, v_changed);
@@ -7795,13 +7871,6 @@ language sql stable set search_path = '' as $$
   ) as v
 $$;
 
--- A variable as members see it.
-create function private.shown_variable(p_variable public.variables) returns jsonb
-language sql stable set search_path = '' as $$
-  select to_jsonb(p_variable) - array['org_id', 'created_by', 'ended_at']
-    || jsonb_build_object('warning', private.secret_warning(p_variable.name, p_variable.value))
-$$;
-
 create function private.preview_variables(p_org uuid, p_path text) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
@@ -7842,7 +7911,7 @@ end;
 $$;
 
 -- Notes which versions new jobs have: those of the job that they repeat or whose plan they apply, else the current
--- ones.
+-- ones. Jobs with sealed values need runners with the key, and shared ones have none: a label keeps them apart.
 create function private.freeze_variables(p_org uuid, p_jobs bigint[], p_run bigint[]) returns void
 language plpgsql set search_path = '' as $$
 begin
@@ -7860,6 +7929,12 @@ begin
       end as variables
   ) as f
   where j.module_id is not null and cardinality(f.variables) > 0;
+  update public.provision_jobs as j set labels = private.job_labels(j.labels, k.labels)
+  from (
+    select g.job_id, array_agg(distinct 'sealing-key=' || v.key_id) as labels
+    from private.job_variables as g join public.variables as v on v.id = any (g.variables)
+    where g.job_id = any (p_jobs) and v.key_id is not null group by g.job_id
+  ) as k where j.id = k.job_id;
 end;
 $$;
 
@@ -7875,7 +7950,8 @@ begin
   perform private.need('job.read', v_job.org_id, v_job.module_path);
   return coalesce((
     select jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'path', v.path, 'version', v.version,
-      'is_enforced', v.is_enforced, 'is_current', v.ended_at is null) order by v.kind, v.name)
+      'is_enforced', v.is_enforced, 'is_sealed', v.key_id is not null,
+      'is_current', v.ended_at is null) order by v.kind, v.name)
     from private.job_variables as g join public.variables as v on v.id = any (g.variables)
     where g.job_id = p_job), '[]');
 end;
@@ -7895,7 +7971,7 @@ begin
   where g.job_id = p_job and v.value is null;
   return jsonb_build_object('variables', coalesce((
     select jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'value', v.value, 'is_hcl', v.is_hcl, 'path',
-      v.path, 'is_enforced', v.is_enforced) order by v.kind, v.name)
+      v.path, 'is_enforced', v.is_enforced, 'key_id', v.key_id) order by v.kind, v.name)
     from private.job_variables as g join public.variables as v on v.id = any (g.variables)
     where g.job_id = p_job), '[]'));
 end;
@@ -8265,17 +8341,20 @@ declare
   v_pin pg_catalog.jsonb := jsonb_strip_nulls(jsonb_build_object('commit', p_options #> '{git,commit}', 'merge',
     p_options #> '{git,merge}'));
   v_groups pg_catalog.jsonb := private.group_chains(p_org, p_modules);
+  -- An apply of a plan may have the plan's number.
+  v_counter pg_catalog.regclass := case when p_options ->> 'plan_job_id' is null then private.job_counter(p_org) end;
   v_jobs bigint[];
   v_pins pg_catalog.uuid[];
 begin
   with made as (
     insert into public.provision_jobs as j (
-      org_id, type, status, module_id, module_path, group_path, payload, pinned_worker_id, pinned_instance_name,
-        labels, priority,
+      org_id, number, type, status, module_id, module_path, group_path, payload, pinned_worker_id,
+        pinned_instance_name, labels, priority,
       max_attempts, approvals_required, approval_deadline_at, plan_job_id, plan_sha256, message, idempotency_key,
       created_by, created_by_label, queued_at
     )
-    select p_org, p_type, case when n.approvals > 0 then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status,
+    select p_org, nextval(v_counter), p_type,
+      case when n.approvals > 0 then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status,
       m.id, m.path,
       m.group_path,
       case when p_options ->> 'plan_job_id' is not null
@@ -11128,7 +11207,8 @@ declare
   v_job public.provision_jobs;
   -- A task of its own for each update and for each step of the scale; and no rights to act on other runners.
   v_settings pg_catalog.jsonb :=
-    '{"allow_multiple_instances": true, "accepted_job_types": ["PLAN", "APPLY", "DESTROY", "OUTPUT", "DRIFT"]}';
+    '{"allow_multiple_instances": true, "accepted_job_types": ["PLAN", "APPLY", "DESTROY", "OUTPUT", "DRIFT",
+      "RESOLVE"]}';
 begin
   perform private.need('runner.manage', p_org);
   v_settings := v_settings || private.runner_settings(p_options,
@@ -11749,7 +11829,7 @@ create function private.settle_set(p_set uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
   with recursive ended as materialized (
-    select m.module_id, coalesce(format('Because of #%s.', j.number), 'Because of ' || o.path || '.') as words
+    select m.module_id, format('Because of %s.', coalesce('#' || j.number, o.path)) as words
     from private.set_members as m
     left join public.provision_jobs as j on j.id = m.job_id
     left join public.modules as o on o.id = m.module_id
@@ -12037,7 +12117,8 @@ begin
     return private.set_json(v_set);
   end if;
   if exists (select from public.job_sets as s where s.org_id = p_org and s.path = p_path and s.type = p_type
-    and s.schedule_id is null and not s.options ? 'git' and s.finished_at is null and private.is_set_open(s.id)) then
+    and s.schedule_id is null and s.cause_job_id is null and not s.options ? 'git' and s.finished_at is null
+    and private.is_set_open(s.id)) then
     perform private.fail('RY409', 'Such a set is running here.', 'Wait for it, or cancel the rest of it.');
   end if;
   insert into public.job_sets (org_id, type, path, options, idempotency_key, created_by, created_by_label)
@@ -12312,10 +12393,16 @@ $$;
 create function private.cascade(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 declare
-  v_modules pg_catalog.uuid[] := private.cascaded_modules(p_job);
+  v_modules pg_catalog.uuid[];
   v_words pg_catalog.text := format('After job %s of %s.', p_job.number, p_job.module_path);
   v_set public.job_sets;
 begin
+  -- Most modules have no such consumer: one look into the index, and nothing is planned for them.
+  if not exists (select from public.module_dependencies as d where d.producer_id = p_job.module_id
+    and d.cascades <> 'off') then
+    return;
+  end if;
+  v_modules := private.cascaded_modules(p_job);
   if v_modules = '{}' then
     return;
   end if;
@@ -12513,7 +12600,7 @@ comment on column public.module_git.seen_fingerprint is 'Digest of its watched f
 comment on column public.module_git.seen_set_id is 'The set that plans it; null: it was not planned.';
 comment on column public.module_git.applied_fingerprint is
   'Digest of its watched folders at that commit; null: not known yet.';
-comment on column public.module_git.seen_at is 'When the repository was last read for it.';
+comment on column public.module_git.seen_at is 'When that content was first seen.';
 comment on column public.module_git.applied_at is 'When that apply or destroy ended.';
 comment on column public.module_git.watched is 'The folders that counted then: its own, and its local modules''.';
 comment on column public.module_git.applied_commit is 'The commit of the last apply; null after a destroy.';
@@ -12733,6 +12820,10 @@ language sql set search_path = '' as $$
     seen_set_id = case when g.seen_fingerprint = excluded.seen_fingerprint then g.seen_set_id end,
     seen_branch = excluded.seen_branch, seen_at = now(), watched = excluded.watched,
     applied_fingerprint = coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
+  -- Each row that is written wakes the pages that show it, and a poll finds most as they were.
+  where (g.seen_branch, g.seen_fingerprint, g.watched) is distinct from (excluded.seen_branch,
+      excluded.seen_fingerprint, excluded.watched)
+    or g.applied_fingerprint is distinct from coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
 $$;
 
 -- Answers the deliveries that waited for this reading: for each module why it was planned or not. What no delivery
@@ -12886,6 +12977,8 @@ begin
   if v_connection.id is null then
     perform private.fail('RY404', 'There is no such connection.', 'It may have been removed.');
   end if;
+  -- Before any row: the end of a reading has this lock when it writes the same rows.
+  perform private.lock_state(v_connection.org_id, p_connection);
   insert into public.git_deliveries (org_id, connection_id, delivery_id, event, action, ref, before_commit,
     after_commit, pull_request, sender, body_sha256, verdict, reason, decided_at)
   values (v_connection.org_id, p_connection, p_delivery ->> 'delivery_id', left(p_delivery ->> 'event', 100),
@@ -12948,27 +13041,34 @@ $$;
 
 -- ## what people do
 
+-- How a module follows its repository, as pages and commands show it.
+create function private.module_git_json(p_module public.modules) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('id', m.id, 'path', m.path, 'is_on', coalesce(g.is_on, true), 'branch', coalesce(g.branch,
+    m.source ->> 'ref'), 'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths), '[]'),
+    'apply', coalesce(g.apply, 'after_merge'), 'watched', coalesce(to_jsonb(g.watched), '[]'), 'seen_commit',
+    g.seen_commit, 'seen_at', g.seen_at, 'applied_commit', g.applied_commit, 'applied_at', g.applied_at)
+  from (select (p_module).*) as m left join public.module_git as g on g.module_id = m.id
+$$;
+
 -- A connection as pages and commands show it, with its modules.
 create function private.connection_json(p_connection public.git_connections) returns jsonb
 language sql stable set search_path = '' as $$
-  select to_jsonb(p_connection) - array['heads', 'work_digest'] || jsonb_build_object('modules', coalesce(jsonb_agg(
-    jsonb_build_object('id', m.id, 'path', m.path, 'is_on', coalesce(g.is_on, true), 'branch', coalesce(g.branch,
-      m.source ->> 'ref'), 'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths),
-      '[]'), 'apply', coalesce(g.apply, 'after_merge'), 'watched', coalesce(to_jsonb(g.watched), '[]'),
-      'seen_commit', g.seen_commit, 'seen_at', g.seen_at, 'applied_commit', g.applied_commit, 'applied_at',
-      g.applied_at) order by m.path) filter (where m.id is not null), '[]'), 'last_report', (
+  select to_jsonb(p_connection) - array['heads', 'work_digest'] || jsonb_build_object('modules', (
+    select coalesce(jsonb_agg(private.module_git_json(m) order by m.path), '[]')
+    from private.modules_of_connection(p_connection) as m), 'last_report', (
     select jsonb_build_object('status', d.status, 'note', d.note, 'at', coalesce(d.finished_at, d.created_at))
     from public.deliveries as d where d.rule_id = p_connection.id order by d.id desc limit 1))
-  from (select) as one left join private.modules_of_connection(p_connection) as m on true
-  left join public.module_git as g on g.module_id = m.id
 $$;
 
--- A connection that the caller may use so, locked.
+-- A connection that the caller may use so, locked as the end of a reading locks it: first its state, then its row.
 create function private.my_connection(p_connection uuid, p_verb text) returns public.git_connections
 language plpgsql set search_path = '' as $$
 declare
   v_connection public.git_connections;
 begin
+  perform private.lock_state(c.org_id, c.id) from public.git_connections as c where c.id = p_connection
+    and c.org_id in (select private.my_org_ids());
   select * into v_connection from public.git_connections where id = p_connection and removed_at is null
     and org_id in (select private.my_org_ids()) for update;
   if v_connection.id is null then
@@ -13153,6 +13253,21 @@ $$;
 comment on function private.set_module_git is
   'Changes how a module follows its repository {is_on, branch, paths, apply}. Operators.';
 grant execute on function private.set_module_git to authenticated;
+
+create function private.module_repository(p_module uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'git.read');
+begin
+  return (select private.module_git_json(v_module) || jsonb_build_object('repository', c.repository, 'error', c.error)
+    from public.git_connections as c where c.org_id = v_module.org_id and c.removed_at is null
+      and v_module.source_kind = 'git' and c.repository = private.repository_key(v_module.source ->> 'url'));
+end;
+$$;
+comment on function private.module_repository is
+  'How a module follows its connected repository: branch, watched paths, the commits seen and applied; null where its '
+  'repository is not connected. Members.';
+grant execute on function private.module_repository to authenticated;
 
 -- ==================== schemas/pull_requests.sql
 
@@ -15152,10 +15267,10 @@ begin
 end;
 $$;
 
--- Jobs of a module or a runner, and those that a search finds.
+-- Jobs of a module or a runner, those of a set whose plans have changes, and those that a search finds.
 -- By the indexes of modules and runners, also when a tenth of all jobs is found: the rows are wide.
 create function private.jobs_about(
-  p_org uuid, p_pattern text, p_search text, p_module uuid, p_worker uuid, p_types text[]
+  p_org uuid, p_pattern text, p_search text, p_module uuid, p_worker uuid, p_set uuid, p_types text[]
 ) returns table (id bigint, status public.job_status)
 language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan set enable_seqscan = off as $$
 declare
@@ -15166,9 +15281,14 @@ declare
   v_workers pg_catalog.uuid[] := case when p_pattern is null then array[p_worker] else array(
     select w.id from public.workers as w where (w.org_id = p_org or w.is_shared) and w.name ilike p_pattern) end;
   v_number bigint := substring(p_search from '^\s*#?(\d{1,18})\s*$')::bigint;
+  v_changed bigint[] := array(
+    select p.id from private.set_members as m join public.provision_jobs as p on p.id = m.job_id
+    where m.set_id = p_set and p.plan_summary -> 'has_changes' = 'true');
 begin
   return query select j.id, j.status from public.provision_jobs as j
-  where j.org_id = p_org and (j.module_id = any (v_modules) or j.worker_id = any (v_workers) or j.number = v_number)
+  where j.org_id = p_org and (j.module_id = any (v_modules) or j.worker_id = any (v_workers) or j.number = v_number
+      or j.id = any (v_changed) or j.plan_job_id = any (v_changed))
+    and (p_set is null or j.id = any (v_changed) or j.plan_job_id = any (v_changed))
     and (p_module is null or j.module_id = p_module) and (p_worker is null or j.worker_id = p_worker)
     -- A runner's list has each of its jobs: another runner may have applied what it planned.
     and (p_worker is not null or not j.is_followed)
@@ -15201,10 +15321,11 @@ declare
   v_rows pg_catalog.jsonb;
 begin
   perform private.need('job.read', p_org);
-  perform private.check_page(p_filters, array['status', 'type', 'module_id', 'worker_id'], p_sort,
+  perform private.check_page(p_filters, array['status', 'type', 'module_id', 'worker_id', 'changed_in'], p_sort,
     array['active', 'newest'], p_limit, p_offset);
   v_statuses := coalesce(nullif(private.text_list(p_filters -> 'status')::public.job_status[], '{}'), v_all);
-  if v_pattern is null and num_nulls(p_filters ->> 'module_id', p_filters ->> 'worker_id') = 2 then
+  if v_pattern is null
+    and num_nulls(p_filters ->> 'module_id', p_filters ->> 'worker_id', p_filters ->> 'changed_in') = 3 then
     v_counts := private.job_counts(p_org, v_types);
     -- Status by status: each is a stretch of that index, in order.
     v_shown := array(
@@ -15220,7 +15341,8 @@ begin
   else
     with about as materialized (
       select a.id, a.status from private.jobs_about(p_org, v_pattern, p_search,
-        (p_filters ->> 'module_id')::pg_catalog.uuid, (p_filters ->> 'worker_id')::pg_catalog.uuid, v_types) as a
+        (p_filters ->> 'module_id')::pg_catalog.uuid, (p_filters ->> 'worker_id')::pg_catalog.uuid,
+        (p_filters ->> 'changed_in')::pg_catalog.uuid, v_types) as a
     )
     select (select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (select a.status, count(*) as n from about as a
       group by a.status) as c), array(
@@ -15248,7 +15370,8 @@ end;
 $$;
 comment on function private.list_jobs is
   'A page of runs {total, counts by status, rows}, running ones first or newest first: a plan that an apply follows is '
-  'listed as that apply, with its plan; filters {status, type, module_id, worker_id}; a runner''s are all its jobs.'
+  'listed as that apply, with its plan; filters {status, type, module_id, worker_id, '
+  'changed_in: a set whose plans have changes}; a runner''s are all its jobs.'
   ' Without a search, the newest 10,000 of each final status are counted. Members.';
 grant execute on function private.list_jobs to authenticated;
 
@@ -16226,13 +16349,14 @@ language sql stable security definer set search_path = '' as $$
     'swept_seconds_ago', private.swept_seconds_ago(),
     'published', coalesce((select jsonb_agg(t.tablename order by t.tablename) from pg_catalog.pg_publication_tables as t
       where t.pubname = 'supabase_realtime' and t.schemaname = 'public'), '[]'),
+    'extensions', (select jsonb_agg(e.extname order by e.extname) from pg_catalog.pg_extension as e),
     'organizations', (select count(*) from public.organizations),
     'unfinished_jobs', (select count(*) from private.live_jobs),
     'runners_online', (select count(*) from public.workers as w where w.removed_at is null and w.status = 'ONLINE'))
 $$;
 comment on function private.installation_health is
-  'What the database says of itself: connections, the oldest transaction, the last sweep, what is published. Service '
-  'key only.';
+  'What the database says of itself: connections, the oldest transaction, the last sweep, what is published and '
+  'installed. Service key only.';
 grant execute on function private.installation_health to service_role;
 
 -- ==================== schemas/sweep.sql
@@ -17100,6 +17224,17 @@ comment on function public.create_schedule is
   'Operators; admins to destroy.';
 grant execute on function public.create_schedule to authenticated;
 
+create function public.create_sealing_key(p_org uuid, p_public_key text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.create_sealing_key(p_org, p_public_key);
+end
+$$;
+comment on function public.create_sealing_key is
+  'Makes a public key the one that secrets of the organisation are sealed to from now on. Runners that have '
+  'its private half get the label of the answer. Admins.';
+grant execute on function public.create_sealing_key to authenticated;
+
 create function public.create_service_account(p_org uuid, p_spec jsonb, p_secret_hash text default
   null::text, p_secret_hint text default null::text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -17359,8 +17494,8 @@ begin
 end
 $$;
 comment on function public.installation_health is
-  'What the database says of itself: connections, the oldest transaction, the last sweep, what is '
-  'published. Service key only.';
+  'What the database says of itself: connections, the oldest transaction, the last sweep, what is published '
+  'and installed. Service key only.';
 grant execute on function public.installation_health to service_role;
 
 create function public.installation_metrics() returns jsonb
@@ -17519,8 +17654,9 @@ end
 $$;
 comment on function public.list_jobs is
   'A page of runs {total, counts by status, rows}, running ones first or newest first: a plan that an apply '
-  'follows is listed as that apply, with its plan; filters {status, type, module_id, worker_id}; a runner''s '
-  'are all its jobs. Without a search, the newest 10,000 of each final status are counted. Members.';
+  'follows is listed as that apply, with its plan; filters {status, type, module_id, worker_id, changed_in: '
+  'a set whose plans have changes}; a runner''s are all its jobs. Without a search, the newest 10,000 of '
+  'each final status are counted. Members.';
 grant execute on function public.list_jobs to authenticated;
 
 create function public.list_modules(p_org uuid, p_search text default null::text, p_filters jsonb
@@ -17632,6 +17768,17 @@ $$;
 comment on function public.member_sign_ins is
   'Which members have two-step sign-in, and when each last signed in. Admins.';
 grant execute on function public.member_sign_ins to authenticated;
+
+create function public.module_repository(p_module uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.module_repository(p_module);
+end
+$$;
+comment on function public.module_repository is
+  'How a module follows its connected repository: branch, watched paths, the commits seen and applied; null '
+  'where its repository is not connected. Members.';
+grant execute on function public.module_repository to authenticated;
 
 create function public.my_organizations() returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -18260,9 +18407,10 @@ begin
 end
 $$;
 comment on function public.set_variables is
-  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, '
-  'is_enforced}]. A key that has this value already keeps its version. Each row of the answer has a warning '
-  'where the value may be a secret. Operators; admins for the organisation and for enforced ones.';
+  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced, '
+  'key_id}]; with key_id, the value is sealed to that key. A variable that has this value already keeps its '
+  'version. Each row of the answer has a warning where the value may be a secret. Operators; admins for the '
+  'organisation and for enforced ones.';
 grant execute on function public.set_variables to authenticated;
 
 create function public.set_worker_disabled(p_worker uuid, p_disabled boolean) returns jsonb

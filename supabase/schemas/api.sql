@@ -193,6 +193,17 @@ comment on function public.create_schedule is
   'Operators; admins to destroy.';
 grant execute on function public.create_schedule to authenticated;
 
+create function public.create_sealing_key(p_org uuid, p_public_key text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.create_sealing_key(p_org, p_public_key);
+end
+$$;
+comment on function public.create_sealing_key is
+  'Makes a public key the one that secrets of the organisation are sealed to from now on. Runners that have '
+  'its private half get the label of the answer. Admins.';
+grant execute on function public.create_sealing_key to authenticated;
+
 create function public.create_service_account(p_org uuid, p_spec jsonb, p_secret_hash text default
   null::text, p_secret_hint text default null::text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -452,8 +463,8 @@ begin
 end
 $$;
 comment on function public.installation_health is
-  'What the database says of itself: connections, the oldest transaction, the last sweep, what is '
-  'published. Service key only.';
+  'What the database says of itself: connections, the oldest transaction, the last sweep, what is published '
+  'and installed. Service key only.';
 grant execute on function public.installation_health to service_role;
 
 create function public.installation_metrics() returns jsonb
@@ -612,8 +623,9 @@ end
 $$;
 comment on function public.list_jobs is
   'A page of runs {total, counts by status, rows}, running ones first or newest first: a plan that an apply '
-  'follows is listed as that apply, with its plan; filters {status, type, module_id, worker_id}; a runner''s '
-  'are all its jobs. Without a search, the newest 10,000 of each final status are counted. Members.';
+  'follows is listed as that apply, with its plan; filters {status, type, module_id, worker_id, changed_in: '
+  'a set whose plans have changes}; a runner''s are all its jobs. Without a search, the newest 10,000 of '
+  'each final status are counted. Members.';
 grant execute on function public.list_jobs to authenticated;
 
 create function public.list_modules(p_org uuid, p_search text default null::text, p_filters jsonb
@@ -725,6 +737,17 @@ $$;
 comment on function public.member_sign_ins is
   'Which members have two-step sign-in, and when each last signed in. Admins.';
 grant execute on function public.member_sign_ins to authenticated;
+
+create function public.module_repository(p_module uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.module_repository(p_module);
+end
+$$;
+comment on function public.module_repository is
+  'How a module follows its connected repository: branch, watched paths, the commits seen and applied; null '
+  'where its repository is not connected. Members.';
+grant execute on function public.module_repository to authenticated;
 
 create function public.my_organizations() returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -1353,9 +1376,10 @@ begin
 end
 $$;
 comment on function public.set_variables is
-  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, '
-  'is_enforced}]. A key that has this value already keeps its version. Each row of the answer has a warning '
-  'where the value may be a secret. Operators; admins for the organisation and for enforced ones.';
+  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced, '
+  'key_id}]; with key_id, the value is sealed to that key. A variable that has this value already keeps its '
+  'version. Each row of the answer has a warning where the value may be a secret. Operators; admins for the '
+  'organisation and for enforced ones.';
 grant execute on function public.set_variables to authenticated;
 
 create function public.set_worker_disabled(p_worker uuid, p_disabled boolean) returns jsonb

@@ -31,10 +31,16 @@ $$;
 create function private.cascade(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 declare
-  v_modules pg_catalog.uuid[] := private.cascaded_modules(p_job);
+  v_modules pg_catalog.uuid[];
   v_words pg_catalog.text := format('After job %s of %s.', p_job.number, p_job.module_path);
   v_set public.job_sets;
 begin
+  -- Most modules have no such consumer: one look into the index, and nothing is planned for them.
+  if not exists (select from public.module_dependencies as d where d.producer_id = p_job.module_id
+    and d.cascades <> 'off') then
+    return;
+  end if;
+  v_modules := private.cascaded_modules(p_job);
   if v_modules = '{}' then
     return;
   end if;

@@ -270,8 +270,8 @@ begin
   perform private.lock_dependencies(v_consumer.org_id);
   perform private.write_dependency(p_consumer, p_producer, p_options);
   perform private.refuse_cycle(v_consumer.org_id);
-  perform private.audit(v_consumer.org_id, 'module.depends', 'module', p_consumer::pg_catalog.text, v_consumer.path,
-    jsonb_build_object('on', v_producer.path) || coalesce(p_options, '{}'));
+  perform private.audit(v_consumer.org_id, 'module.dependency_set', 'module', p_consumer::pg_catalog.text,
+    v_consumer.path, jsonb_build_object('on', v_producer.path) || coalesce(p_options, '{}'));
   perform private.wake_dependency(v_consumer.org_id, p_consumer, p_producer);
   return jsonb_build_object('consumer', v_consumer.path, 'producer', v_producer.path, 'cascades', (
       select d.cascades from public.module_dependencies as d
@@ -297,7 +297,7 @@ begin
   if not found then
     perform private.fail('RY404', 'There is no such dependency.', 'Look at the module''s dependencies again.');
   end if;
-  perform private.audit(v_consumer.org_id, 'module.independent', 'module', p_consumer::pg_catalog.text,
+  perform private.audit(v_consumer.org_id, 'module.dependency_removed', 'module', p_consumer::pg_catalog.text,
     v_consumer.path, jsonb_build_object('of', v_producer));
   perform private.wake_dependency(v_consumer.org_id, p_consumer, p_producer);
   return jsonb_build_object('consumer', v_consumer.path, 'producer', v_producer);

@@ -357,17 +357,20 @@ declare
   v_pin pg_catalog.jsonb := jsonb_strip_nulls(jsonb_build_object('commit', p_options #> '{git,commit}', 'merge',
     p_options #> '{git,merge}'));
   v_groups pg_catalog.jsonb := private.group_chains(p_org, p_modules);
+  -- An apply of a plan may have the plan's number.
+  v_counter pg_catalog.regclass := case when p_options ->> 'plan_job_id' is null then private.job_counter(p_org) end;
   v_jobs bigint[];
   v_pins pg_catalog.uuid[];
 begin
   with made as (
     insert into public.provision_jobs as j (
-      org_id, type, status, module_id, module_path, group_path, payload, pinned_worker_id, pinned_instance_name,
-        labels, priority,
+      org_id, number, type, status, module_id, module_path, group_path, payload, pinned_worker_id,
+        pinned_instance_name, labels, priority,
       max_attempts, approvals_required, approval_deadline_at, plan_job_id, plan_sha256, message, idempotency_key,
       created_by, created_by_label, queued_at
     )
-    select p_org, p_type, case when n.approvals > 0 then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status,
+    select p_org, nextval(v_counter), p_type,
+      case when n.approvals > 0 then 'AWAITING_APPROVAL' else 'QUEUED' end::public.job_status,
       m.id, m.path,
       m.group_path,
       case when p_options ->> 'plan_job_id' is not null

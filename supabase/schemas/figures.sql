@@ -543,11 +543,12 @@ language sql stable security definer set search_path = '' as $$
     'swept_seconds_ago', private.swept_seconds_ago(),
     'published', coalesce((select jsonb_agg(t.tablename order by t.tablename) from pg_catalog.pg_publication_tables as t
       where t.pubname = 'supabase_realtime' and t.schemaname = 'public'), '[]'),
+    'extensions', (select jsonb_agg(e.extname order by e.extname) from pg_catalog.pg_extension as e),
     'organizations', (select count(*) from public.organizations),
     'unfinished_jobs', (select count(*) from private.live_jobs),
     'runners_online', (select count(*) from public.workers as w where w.removed_at is null and w.status = 'ONLINE'))
 $$;
 comment on function private.installation_health is
-  'What the database says of itself: connections, the oldest transaction, the last sweep, what is published. Service '
-  'key only.';
+  'What the database says of itself: connections, the oldest transaction, the last sweep, what is published and '
+  'installed. Service key only.';
 grant execute on function private.installation_health to service_role;

@@ -365,7 +365,7 @@ declare
   v_row pg_catalog.jsonb := to_jsonb(case when tg_op = 'DELETE' then old else new end);
 begin
   perform private.wake_org((v_row ->> 'org_id')::pg_catalog.uuid, tg_table_name,
-    coalesce(v_row ->> 'id', v_row ->> 'user_id'));
+    coalesce(v_row ->> 'id', v_row ->> 'user_id', v_row ->> 'module_id'));
   return null;
 end;
 $$;

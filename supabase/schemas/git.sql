@@ -177,7 +177,7 @@ comment on column public.module_git.seen_fingerprint is 'Digest of its watched f
 comment on column public.module_git.seen_set_id is 'The set that plans it; null: it was not planned.';
 comment on column public.module_git.applied_fingerprint is
   'Digest of its watched folders at that commit; null: not known yet.';
-comment on column public.module_git.seen_at is 'When the repository was last read for it.';
+comment on column public.module_git.seen_at is 'When that content was first seen.';
 comment on column public.module_git.applied_at is 'When that apply or destroy ended.';
 comment on column public.module_git.watched is 'The folders that counted then: its own, and its local modules''.';
 comment on column public.module_git.applied_commit is 'The commit of the last apply; null after a destroy.';
@@ -397,6 +397,10 @@ language sql set search_path = '' as $$
     seen_set_id = case when g.seen_fingerprint = excluded.seen_fingerprint then g.seen_set_id end,
     seen_branch = excluded.seen_branch, seen_at = now(), watched = excluded.watched,
     applied_fingerprint = coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
+  -- Each row that is written wakes the pages that show it, and a poll finds most as they were.
+  where (g.seen_branch, g.seen_fingerprint, g.watched) is distinct from (excluded.seen_branch,
+      excluded.seen_fingerprint, excluded.watched)
+    or g.applied_fingerprint is distinct from coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
 $$;
 
 -- Answers the deliveries that waited for this reading: for each module why it was planned or not. What no delivery
@@ -550,6 +554,8 @@ begin
   if v_connection.id is null then
     perform private.fail('RY404', 'There is no such connection.', 'It may have been removed.');
   end if;
+  -- Before any row: the end of a reading has this lock when it writes the same rows.
+  perform private.lock_state(v_connection.org_id, p_connection);
   insert into public.git_deliveries (org_id, connection_id, delivery_id, event, action, ref, before_commit,
     after_commit, pull_request, sender, body_sha256, verdict, reason, decided_at)
   values (v_connection.org_id, p_connection, p_delivery ->> 'delivery_id', left(p_delivery ->> 'event', 100),
@@ -612,27 +618,34 @@ $$;
 
 -- ## what people do
 
+-- How a module follows its repository, as pages and commands show it.
+create function private.module_git_json(p_module public.modules) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('id', m.id, 'path', m.path, 'is_on', coalesce(g.is_on, true), 'branch', coalesce(g.branch,
+    m.source ->> 'ref'), 'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths), '[]'),
+    'apply', coalesce(g.apply, 'after_merge'), 'watched', coalesce(to_jsonb(g.watched), '[]'), 'seen_commit',
+    g.seen_commit, 'seen_at', g.seen_at, 'applied_commit', g.applied_commit, 'applied_at', g.applied_at)
+  from (select (p_module).*) as m left join public.module_git as g on g.module_id = m.id
+$$;
+
 -- A connection as pages and commands show it, with its modules.
 create function private.connection_json(p_connection public.git_connections) returns jsonb
 language sql stable set search_path = '' as $$
-  select to_jsonb(p_connection) - array['heads', 'work_digest'] || jsonb_build_object('modules', coalesce(jsonb_agg(
-    jsonb_build_object('id', m.id, 'path', m.path, 'is_on', coalesce(g.is_on, true), 'branch', coalesce(g.branch,
-      m.source ->> 'ref'), 'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths),
-      '[]'), 'apply', coalesce(g.apply, 'after_merge'), 'watched', coalesce(to_jsonb(g.watched), '[]'),
-      'seen_commit', g.seen_commit, 'seen_at', g.seen_at, 'applied_commit', g.applied_commit, 'applied_at',
-      g.applied_at) order by m.path) filter (where m.id is not null), '[]'), 'last_report', (
+  select to_jsonb(p_connection) - array['heads', 'work_digest'] || jsonb_build_object('modules', (
+    select coalesce(jsonb_agg(private.module_git_json(m) order by m.path), '[]')
+    from private.modules_of_connection(p_connection) as m), 'last_report', (
     select jsonb_build_object('status', d.status, 'note', d.note, 'at', coalesce(d.finished_at, d.created_at))
     from public.deliveries as d where d.rule_id = p_connection.id order by d.id desc limit 1))
-  from (select) as one left join private.modules_of_connection(p_connection) as m on true
-  left join public.module_git as g on g.module_id = m.id
 $$;
 
--- A connection that the caller may use so, locked.
+-- A connection that the caller may use so, locked as the end of a reading locks it: first its state, then its row.
 create function private.my_connection(p_connection uuid, p_verb text) returns public.git_connections
 language plpgsql set search_path = '' as $$
 declare
   v_connection public.git_connections;
 begin
+  perform private.lock_state(c.org_id, c.id) from public.git_connections as c where c.id = p_connection
+    and c.org_id in (select private.my_org_ids());
   select * into v_connection from public.git_connections where id = p_connection and removed_at is null
     and org_id in (select private.my_org_ids()) for update;
   if v_connection.id is null then
@@ -817,3 +830,18 @@ $$;
 comment on function private.set_module_git is
   'Changes how a module follows its repository {is_on, branch, paths, apply}. Operators.';
 grant execute on function private.set_module_git to authenticated;
+
+create function private.module_repository(p_module uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'git.read');
+begin
+  return (select private.module_git_json(v_module) || jsonb_build_object('repository', c.repository, 'error', c.error)
+    from public.git_connections as c where c.org_id = v_module.org_id and c.removed_at is null
+      and v_module.source_kind = 'git' and c.repository = private.repository_key(v_module.source ->> 'url'));
+end;
+$$;
+comment on function private.module_repository is
+  'How a module follows its connected repository: branch, watched paths, the commits seen and applied; null where its '
+  'repository is not connected. Members.';
+grant execute on function private.module_repository to authenticated;

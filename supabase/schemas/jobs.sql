@@ -210,7 +210,7 @@ create trigger make_job_counter after insert on public.organizations
 create function private.number_job() returns trigger
 language plpgsql set search_path = '' as $$
 begin
-  if new.number is null and new.plan_job_id is not null and new.retry_of is null then
+  if new.plan_job_id is not null and new.retry_of is null then
     update public.provision_jobs as p set is_followed = true
     where p.id = new.plan_job_id and p.org_id = new.org_id and not p.is_followed returning p.number into new.number;
   end if;
@@ -218,7 +218,9 @@ begin
   return new;
 end;
 $$;
-create trigger number before insert on public.provision_jobs for each row execute function private.number_job();
+-- A thousand jobs at once bring their numbers: a call for each would be a fifth of their cost.
+create trigger number before insert on public.provision_jobs
+  for each row when (new.number is null) execute function private.number_job();
 
 -- The number of a job, for texts that people read.
 create function private.job_number(p_job bigint) returns bigint

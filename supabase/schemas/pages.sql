@@ -50,10 +50,10 @@ begin
 end;
 $$;
 
--- Jobs of a module or a runner, and those that a search finds.
+-- Jobs of a module or a runner, those of a set whose plans have changes, and those that a search finds.
 -- By the indexes of modules and runners, also when a tenth of all jobs is found: the rows are wide.
 create function private.jobs_about(
-  p_org uuid, p_pattern text, p_search text, p_module uuid, p_worker uuid, p_types text[]
+  p_org uuid, p_pattern text, p_search text, p_module uuid, p_worker uuid, p_set uuid, p_types text[]
 ) returns table (id bigint, status public.job_status)
 language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan set enable_seqscan = off as $$
 declare
@@ -64,9 +64,14 @@ declare
   v_workers pg_catalog.uuid[] := case when p_pattern is null then array[p_worker] else array(
     select w.id from public.workers as w where (w.org_id = p_org or w.is_shared) and w.name ilike p_pattern) end;
   v_number bigint := substring(p_search from '^\s*#?(\d{1,18})\s*$')::bigint;
+  v_changed bigint[] := array(
+    select p.id from private.set_members as m join public.provision_jobs as p on p.id = m.job_id
+    where m.set_id = p_set and p.plan_summary -> 'has_changes' = 'true');
 begin
   return query select j.id, j.status from public.provision_jobs as j
-  where j.org_id = p_org and (j.module_id = any (v_modules) or j.worker_id = any (v_workers) or j.number = v_number)
+  where j.org_id = p_org and (j.module_id = any (v_modules) or j.worker_id = any (v_workers) or j.number = v_number
+      or j.id = any (v_changed) or j.plan_job_id = any (v_changed))
+    and (p_set is null or j.id = any (v_changed) or j.plan_job_id = any (v_changed))
     and (p_module is null or j.module_id = p_module) and (p_worker is null or j.worker_id = p_worker)
     -- A runner's list has each of its jobs: another runner may have applied what it planned.
     and (p_worker is not null or not j.is_followed)
@@ -99,10 +104,11 @@ declare
   v_rows pg_catalog.jsonb;
 begin
   perform private.need('job.read', p_org);
-  perform private.check_page(p_filters, array['status', 'type', 'module_id', 'worker_id'], p_sort,
+  perform private.check_page(p_filters, array['status', 'type', 'module_id', 'worker_id', 'changed_in'], p_sort,
     array['active', 'newest'], p_limit, p_offset);
   v_statuses := coalesce(nullif(private.text_list(p_filters -> 'status')::public.job_status[], '{}'), v_all);
-  if v_pattern is null and num_nulls(p_filters ->> 'module_id', p_filters ->> 'worker_id') = 2 then
+  if v_pattern is null
+    and num_nulls(p_filters ->> 'module_id', p_filters ->> 'worker_id', p_filters ->> 'changed_in') = 3 then
     v_counts := private.job_counts(p_org, v_types);
     -- Status by status: each is a stretch of that index, in order.
     v_shown := array(
@@ -118,7 +124,8 @@ begin
   else
     with about as materialized (
       select a.id, a.status from private.jobs_about(p_org, v_pattern, p_search,
-        (p_filters ->> 'module_id')::pg_catalog.uuid, (p_filters ->> 'worker_id')::pg_catalog.uuid, v_types) as a
+        (p_filters ->> 'module_id')::pg_catalog.uuid, (p_filters ->> 'worker_id')::pg_catalog.uuid,
+        (p_filters ->> 'changed_in')::pg_catalog.uuid, v_types) as a
     )
     select (select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (select a.status, count(*) as n from about as a
       group by a.status) as c), array(
@@ -146,7 +153,8 @@ end;
 $$;
 comment on function private.list_jobs is
   'A page of runs {total, counts by status, rows}, running ones first or newest first: a plan that an apply follows is '
-  'listed as that apply, with its plan; filters {status, type, module_id, worker_id}; a runner''s are all its jobs.'
+  'listed as that apply, with its plan; filters {status, type, module_id, worker_id, '
+  'changed_in: a set whose plans have changes}; a runner''s are all its jobs.'
   ' Without a search, the newest 10,000 of each final status are counted. Members.';
 grant execute on function private.list_jobs to authenticated;
 

@@ -136,7 +136,7 @@ create function private.settle_set(p_set uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
   with recursive ended as materialized (
-    select m.module_id, coalesce(format('Because of #%s.', j.number), 'Because of ' || o.path || '.') as words
+    select m.module_id, format('Because of %s.', coalesce('#' || j.number, o.path)) as words
     from private.set_members as m
     left join public.provision_jobs as j on j.id = m.job_id
     left join public.modules as o on o.id = m.module_id
@@ -424,7 +424,8 @@ begin
     return private.set_json(v_set);
   end if;
   if exists (select from public.job_sets as s where s.org_id = p_org and s.path = p_path and s.type = p_type
-    and s.schedule_id is null and not s.options ? 'git' and s.finished_at is null and private.is_set_open(s.id)) then
+    and s.schedule_id is null and s.cause_job_id is null and not s.options ? 'git' and s.finished_at is null
+    and private.is_set_open(s.id)) then
     perform private.fail('RY409', 'Such a set is running here.', 'Wait for it, or cancel the rest of it.');
   end if;
   insert into public.job_sets (org_id, type, path, options, idempotency_key, created_by, created_by_label)

@@ -1,8 +1,32 @@
 -- Variables: the inputs, environment and files of jobs. A variable belongs to a path: a module, a group, or "" for the
 -- whole organisation. Each row is one version and never changes its value; a new value ends the old row. A job keeps
 -- the numbers of the rows that it was given, so an apply has what its plan had, and no payload, event or audit row
--- contains a value. One function ranks them for the job, the page and the command alike. No secrets: those stay on the
--- runner.
+-- contains a value. One function ranks them for the job, the page and the command alike.
+-- A secret is sealed before it comes here: a libsodium sealed box to the organisation's public key, whose other half
+-- only runners have, as a file. A job with sealed variables needs a runner with the key's label.
+
+create table public.sealing_keys (
+  id text primary key check (id ~ '^[0-9a-f]{16}$'),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  public_key text not null check (public_key ~ '^[A-Za-z0-9+/]{43}=$'),
+  created_by uuid,
+  created_by_label text not null,
+  created_at timestamptz not null default now(),
+  retired_at timestamptz
+);
+create unique index sealing_keys_current_idx on public.sealing_keys (org_id) where retired_at is null;
+create index sealing_keys_org_id_idx on public.sealing_keys (org_id);
+alter table public.sealing_keys enable row level security;
+grant select on public.sealing_keys to authenticated, service_role;
+create policy "Members see their organisation's sealing keys" on public.sealing_keys
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.sealing_keys is
+  'Public keys that secrets are sealed to. The private halves are files on runners and were never here.';
+comment on column public.sealing_keys.id is 'The beginning of the public key''s SHA-256; runners with it have a label.';
+comment on column public.sealing_keys.public_key is 'An X25519 public key, in base64.';
+comment on column public.sealing_keys.created_by_label is 'The member''s name at that time.';
+comment on column public.sealing_keys.retired_at is
+  'When a newer one took its place; what was sealed to it still opens.';
 
 create table public.variables (
   id bigint generated always as identity primary key,
@@ -16,23 +40,27 @@ create table public.variables (
   value jsonb check (octet_length(value::text) <= case kind when 'env' then 65536 else 1048576 end),
   is_hcl boolean not null default false,
   is_enforced boolean not null default false,
+  key_id text references public.sealing_keys (id) on delete cascade,
   version integer not null default 1,
   created_by uuid,
   created_by_label text not null,
   created_at timestamptz not null default now(),
   ended_at timestamptz,
   unique (org_id, path, kind, name, version),
-  constraint variables_text_check check (kind = 'input' and not is_hcl or jsonb_typeof(value) = 'string'),
+  constraint variables_text_check check (
+    kind = 'input' and not is_hcl and key_id is null or jsonb_typeof(value) = 'string'),
+  constraint variables_sealed_check check (key_id is null or value #>> '{}' ~ '^[A-Za-z0-9+/]{64,}={0,2}$'),
   constraint variables_hcl_check check (kind = 'input' or not is_hcl),
   constraint variables_run_check check (path is not null or ended_at is not null and not is_enforced)
 );
 create unique index variables_current_idx on public.variables (org_id, path, kind, name) where ended_at is null;
+create index variables_key_id_idx on public.variables (key_id) where key_id is not null;
 create index variables_ended_idx on public.variables (ended_at) where ended_at is not null;
 alter table public.variables enable row level security;
 grant select on public.variables to authenticated, service_role;
 create policy "Members see their organisation's variables" on public.variables
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
-comment on table public.variables is 'Versions of variables. Those without ended_at count for new jobs. No secrets.';
+comment on table public.variables is 'Versions of variables. Those without ended_at count for new jobs.';
 comment on column public.variables.path is
   'The module or group whose jobs have it; "" is the whole organisation. Null: given with the request of a job.';
 comment on column public.variables.kind is 'input of the module, env (environment variable), or file.';
@@ -41,6 +69,7 @@ comment on column public.variables.value is
   'JSON; a text for env, file and HCL. Emptied 30 days after the version ended, when plans expire, too.';
 comment on column public.variables.is_hcl is 'Whether the value of an input is an HCL expression.';
 comment on column public.variables.is_enforced is 'Whether it wins over the variables of paths below and of runs.';
+comment on column public.variables.key_id is 'The key that the value is sealed to; null: the value is plain.';
 comment on column public.variables.version is 'Counts the values that a key has had at this path.';
 comment on column public.variables.created_by_label is 'The member''s name at that time.';
 comment on column public.variables.ended_at is 'When another value replaced it, or somebody removed it.';
@@ -62,6 +91,7 @@ comment on column private.job_variables.variables is 'Numbers of rows of public.
 create function private.secret_warning(p_name text, p_value jsonb) returns text
 language sql immutable set search_path = '' as $$
   select case
+    when p_value is null then null
     when p_value::pg_catalog.text ~ ('(AKIA|ASIA)[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{20}'
       '|glpat-[\w-]{20}'
       '|xox[abeprs]-[\w-]{10}|sk_live_\w{16}|-----BEGIN [A-Z ]*PRIVATE KEY|eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.')
@@ -72,16 +102,23 @@ $$;
 
 -- Refuses a variable that no job could use.
 create function private.check_variable(p_variable public.variables) returns void
-language plpgsql immutable set search_path = '' as $$
+language plpgsql stable set search_path = '' as $$
 begin
   if p_variable.kind is null or p_variable.name is null or p_variable.value is null then
     perform private.fail('RY422', 'A variable has a kind, a name and a value.',
       'Write {"kind": "input", "name": "region", "value": "eu-west-1"}; kinds are input, env and file.');
   end if;
   if p_variable.kind in ('env', 'file') and p_variable.is_hcl
-    or jsonb_typeof(p_variable.value) <> 'string' and (p_variable.kind <> 'input' or p_variable.is_hcl) then
+    or jsonb_typeof(p_variable.value) <> 'string'
+    and (p_variable.kind <> 'input' or p_variable.is_hcl or p_variable.key_id is not null) then
     perform private.fail('RY422', format('The value of "%s" must be a text.', left(p_variable.name, 200)),
-      'Environment variables, files and HCL expressions are texts; only an input may be an HCL expression.');
+      'Environment variables, files, HCL expressions and sealed values are texts; only an input may be an HCL '
+      'expression.');
+  end if;
+  if p_variable.key_id is not null and not exists (select from public.sealing_keys as k where k.id = p_variable.key_id
+    and k.org_id = p_variable.org_id and k.retired_at is null) then
+    perform private.fail('RY409', 'The value is sealed to a key that is not the organisation''s current one.',
+      'Seal it again: runyard variables seal.');
   end if;
   if p_variable.kind = 'file' and p_variable.name ~ '(^|/)(\.terraform|[^/]*runyard[^/]*\.auto\.tfvars[^/]*)(/|$)' then
     perform private.fail('RY422', format('The runner writes "%s" itself.', p_variable.name),
@@ -107,14 +144,14 @@ begin
     perform private.need('variable.enforce', p_new.org_id, p_new.path);
   end if;
   if v_old.ended_at is null and (v_old.value, v_old.is_hcl, v_old.is_enforced)
-    = (p_new.value, p_new.is_hcl, p_new.is_enforced) then
+    = (p_new.value, p_new.is_hcl, p_new.is_enforced) and v_old.key_id is not distinct from p_new.key_id then
     return v_old;
   end if;
   update public.variables set ended_at = now() where id = v_old.id and ended_at is null;
   insert into public.variables (
-    org_id, path, kind, name, value, is_hcl, is_enforced, version, created_by, created_by_label
+    org_id, path, kind, name, value, is_hcl, is_enforced, key_id, version, created_by, created_by_label
   ) values (
-    p_new.org_id, p_new.path, p_new.kind, p_new.name, p_new.value, p_new.is_hcl, p_new.is_enforced,
+    p_new.org_id, p_new.path, p_new.kind, p_new.name, p_new.value, p_new.is_hcl, p_new.is_enforced, p_new.key_id,
     coalesce(v_old.version, 0) + 1, private.caller_id(), private.caller_label(p_new.org_id)
   ) returning * into v_variable;
   return v_variable;
@@ -125,6 +162,33 @@ exception
       'A value has at most 1 MiB, that of an environment variable 64 KiB.');
 end;
 $$;
+
+create function private.create_sealing_key(p_org uuid, p_public_key text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_key public.sealing_keys;
+begin
+  perform private.need('variable.enforce', p_org);
+  if coalesce(p_public_key, '') !~ '^[A-Za-z0-9+/]{43}=$' then
+    perform private.fail('RY422', 'A public key is 32 bytes in base64.', 'runyard variables create-key makes one.');
+  end if;
+  perform private.lock_variables(p_org, 'key');
+  update public.sealing_keys set retired_at = now() where org_id = p_org and retired_at is null;
+  insert into public.sealing_keys (id, org_id, public_key, created_by, created_by_label)
+  values (left(encode(sha256(decode(p_public_key, 'base64')), 'hex'), 16), p_org, p_public_key, private.caller_id(),
+    private.caller_label(p_org))
+  returning * into v_key;
+  perform private.audit(p_org, 'sealing_key.created', 'sealing_key', v_key.id, v_key.id);
+  return to_jsonb(v_key) || jsonb_build_object('label', 'sealing-key=' || v_key.id);
+exception
+  when unique_violation then
+    perform private.fail('RY409', 'This key is known already.', 'Make another one: runyard variables create-key.');
+end;
+$$;
+comment on function private.create_sealing_key is
+  'Makes a public key the one that secrets of the organisation are sealed to from now on. Runners that have its '
+  'private half get the label of the answer. Admins.';
+grant execute on function private.create_sealing_key to authenticated;
 
 -- Writes the names of changed variables into the audit log, never their values.
 create function private.audit_variables(p_org uuid, p_action text, p_path text, p_names text[]) returns void
@@ -145,6 +209,14 @@ begin
 end;
 $$;
 
+-- A variable as members see it; nobody needs a sealed value.
+create function private.shown_variable(p_variable public.variables) returns jsonb
+language sql stable set search_path = '' as $$
+  select to_jsonb(p_variable) - array['org_id', 'created_by', 'ended_at']
+    || jsonb_build_object('value', v.value, 'warning', private.secret_warning(p_variable.name, v.value))
+  from (select case when p_variable.key_id is null then p_variable.value end as value) as v
+$$;
+
 create function private.set_variables(p_org uuid, p_path text, p_variables jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -163,7 +235,8 @@ begin
   from jsonb_array_elements(p_variables) as g group by g -> 'kind', g ->> 'name' having count(*) > 1;
   perform private.lock_variables(p_org, p_path);
   for v_given in select g from jsonb_array_elements(p_variables) as g loop
-    perform private.refuse_unknown_keys(v_given, array['kind', 'name', 'value', 'is_hcl', 'is_enforced']);
+    perform private.refuse_unknown_keys(v_given, array['kind', 'name', 'value', 'is_hcl', 'is_enforced',
+      'key_id']);
     v_one := jsonb_populate_record(null::public.variables, v_given);
     v_one.org_id := p_org;
     v_one.path := p_path;
@@ -174,8 +247,7 @@ begin
     if v_one.created_at = now() then
       v_changed := v_changed || v_one.name;
     end if;
-    v_answer := v_answer || (to_jsonb(v_one) || jsonb_build_object('warning', private.secret_warning(v_one.name,
-      v_one.value)));
+    v_answer := v_answer || private.shown_variable(v_one);
   end loop;
   perform private.audit_variables(p_org, 'variable.set', p_path, v_changed);
   return v_answer;
@@ -186,9 +258,10 @@ exception
 end;
 $$;
 comment on function private.set_variables is
-  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced}]. A key '
-  'that has this value already keeps its version. Each row of the answer has a warning where the value may be a '
-  'secret. Operators; admins for the organisation and for enforced ones.';
+  'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced, '
+  'key_id}]; with key_id, the value is sealed to that key. A variable that has this value already keeps its version. '
+  'Each row of the answer has a warning where the value may be a secret. Operators; admins for the organisation and '
+  'for enforced ones.';
 grant execute on function private.set_variables to authenticated;
 
 create function private.remove_variable(p_variable bigint) returns jsonb
@@ -218,7 +291,7 @@ comment on function private.remove_variable is
 grant execute on function private.remove_variable to authenticated;
 
 -- Makes an object of names and values the plain variables of one kind at a path: a module's file and a group's form
--- name all of them at once. HCL expressions and enforced ones stay.
+-- name all of them at once. HCL expressions, sealed and enforced ones stay.
 create function private.replace_variables(p_org uuid, p_path text, p_kind text, p_values jsonb) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -244,7 +317,8 @@ begin
   end loop;
   with ended as (
     update public.variables as v set ended_at = now() where v.org_id = p_org and v.path = p_path and v.kind = p_kind
-      and v.ended_at is null and not (v.is_hcl or v.is_enforced or p_values ? v.name) returning v.name
+      and v.ended_at is null and v.key_id is null and not (v.is_hcl or v.is_enforced or p_values ? v.name)
+    returning v.name
   )
   select coalesce(array_agg(e.name), '{}') into v_removed from ended as e;
   perform private.audit_variables(p_org, 'variable.set', p_path, v_changed);
@@ -291,13 +365,6 @@ language sql stable set search_path = '' as $$
   ) as v
 $$;
 
--- A variable as members see it.
-create function private.shown_variable(p_variable public.variables) returns jsonb
-language sql stable set search_path = '' as $$
-  select to_jsonb(p_variable) - array['org_id', 'created_by', 'ended_at']
-    || jsonb_build_object('warning', private.secret_warning(p_variable.name, p_variable.value))
-$$;
-
 create function private.preview_variables(p_org uuid, p_path text) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
@@ -338,7 +405,7 @@ end;
 $$;
 
 -- Notes which versions new jobs have: those of the job that they repeat or whose plan they apply, else the current
--- ones.
+-- ones. Jobs with sealed values need runners with the key, and shared ones have none: a label keeps them apart.
 create function private.freeze_variables(p_org uuid, p_jobs bigint[], p_run bigint[]) returns void
 language plpgsql set search_path = '' as $$
 begin
@@ -356,6 +423,12 @@ begin
       end as variables
   ) as f
   where j.module_id is not null and cardinality(f.variables) > 0;
+  update public.provision_jobs as j set labels = private.job_labels(j.labels, k.labels)
+  from (
+    select g.job_id, array_agg(distinct 'sealing-key=' || v.key_id) as labels
+    from private.job_variables as g join public.variables as v on v.id = any (g.variables)
+    where g.job_id = any (p_jobs) and v.key_id is not null group by g.job_id
+  ) as k where j.id = k.job_id;
 end;
 $$;
 
@@ -371,7 +444,8 @@ begin
   perform private.need('job.read', v_job.org_id, v_job.module_path);
   return coalesce((
     select jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'path', v.path, 'version', v.version,
-      'is_enforced', v.is_enforced, 'is_current', v.ended_at is null) order by v.kind, v.name)
+      'is_enforced', v.is_enforced, 'is_sealed', v.key_id is not null,
+      'is_current', v.ended_at is null) order by v.kind, v.name)
     from private.job_variables as g join public.variables as v on v.id = any (g.variables)
     where g.job_id = p_job), '[]');
 end;
@@ -391,7 +465,7 @@ begin
   where g.job_id = p_job and v.value is null;
   return jsonb_build_object('variables', coalesce((
     select jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'value', v.value, 'is_hcl', v.is_hcl, 'path',
-      v.path, 'is_enforced', v.is_enforced) order by v.kind, v.name)
+      v.path, 'is_enforced', v.is_enforced, 'key_id', v.key_id) order by v.kind, v.name)
     from private.job_variables as g join public.variables as v on v.id = any (g.variables)
     where g.job_id = p_job), '[]'));
 end;

@@ -97,3 +97,11 @@ def test_too_many_consumers_are_refused_in_words(world: World, org: Organization
     assert sets(org) == []
     why = "select reason from public.job_events where job_id = %s and event = 'cascade_refused'"
     assert "501 modules depend on its outputs" in world.owner.one(why, job)
+
+
+def test_cascade_does_not_keep_people_from_planning_the_same_path(org: Organization, runner: Runner) -> None:
+    depend(org, "apps/site", "net/vpc", cascades="always")
+    applied(org, runner, "net/vpc", 2, id="vpc-2")
+    assert sets(org)[0]["status"] == "RUNNING"
+    made = org.owner.call("start_set", p_org=org.id, p_type="PLAN", p_path="net/vpc")
+    assert (made["total"], made["cause_job_id"]) == (1, None)

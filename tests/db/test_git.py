@@ -1,5 +1,7 @@
 """Pushes and polls: an event only asks a runner to read the repository; its content decides what is planned."""
 
+import uuid
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -254,6 +256,44 @@ def test_a_module_that_only_plans_gets_no_apply(site: Site) -> None:
     (plan,) = read(site, 2, dns="d1", vpc="v2")
     runner.finish(plan, p_plan_summary={"has_changes": True})
     assert world.owner.rows("select id from public.provision_jobs where plan_job_id = %s", plan["id"]) == []
+
+
+def test_deliveries_polls_and_the_end_of_a_reading_never_wait_for_each_other_for_ever(site: Site) -> None:
+    world, org, runner, connection = site
+    first_reading(site)
+    service = world.caller("service_role")
+    operator = org.member("operator")
+
+    def deliver() -> None:
+        for _ in range(40):
+            said = {"delivery_id": str(uuid.uuid4()), "event": "push", "ref": "refs/heads/main"}
+            service.call("receive_git_delivery", p_connection=connection, p_delivery=said)
+
+    def poll() -> None:
+        for _ in range(40):
+            operator.call("poll_repository", p_connection=connection)
+
+    with ThreadPoolExecutor(2) as pool:
+        busy = [pool.submit(deliver), pool.submit(poll)]
+        while not all(each.done() for each in busy):
+            for job in runner.claim():
+                runner.finish(job, p_result={"git": {"modules": []}})
+        for each in busy:
+            each.result()
+    for job in runner.claim():
+        runner.finish(job, p_result={"git": {"modules": []}})
+    pending = "select count(*) from public.git_deliveries where connection_id = %s and verdict = 'PENDING'"
+    assert world.owner.one(pending, connection) == 0
+
+
+def test_a_reading_that_finds_nothing_new_wakes_no_page(site: Site) -> None:
+    world, org, _, connection = site
+    first_reading(site)
+    seen = "select array_agg(xmin::text order by module_id) from public.module_git where org_id = %s"
+    before = world.owner.one(seen, org.id)
+    push(world, connection)
+    assert read(site, 2, dns="d1", vpc="v1") == []
+    assert world.owner.one(seen, org.id) == before
 
 
 def test_a_set_of_all_modules_starts_beside_one_of_a_push(site: Site) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.db.git_site import SEALED, URL, Site, open_site, push
+from tests.db.git_site import SEALED, URL, Site, commit, first_reading, open_site, push
 from tests.db.world import Organization, World, refused
 
 
@@ -148,3 +148,24 @@ def test_an_organisation_has_a_limited_number_of_repositories(world: World, org:
     world.owner.connection.execute(many, [org.id])
     with refused("RY429", "An organisation has at most 1,000 repositories."):
         org.owner.call("connect_repository", p_org=org.id, p_spec={})
+
+
+def test_a_viewer_reads_how_a_module_follows_its_repository(site: Site, world: World) -> None:
+    _, org, _, connection = site
+    first_reading(site)
+    viewer, module = org.member("viewer"), org.modules["net/vpc"]
+    found = viewer.call("module_repository", p_module=module)
+    assert (found["repository"], found["branch"], found["folder"]) == ("git.example.com/infra/edge", "main", "vpc")
+    assert (found["seen_commit"], found["applied_commit"], found["is_on"]) == (commit(1), None, True)
+    with refused("RY404"):
+        world.organization().owner.call("module_repository", p_module=module)
+    org.owner.call("disconnect_repository", p_connection=connection)
+    assert viewer.call("module_repository", p_module=module) is None
+
+
+def test_a_change_of_a_module_wakes_pages_with_the_id_of_the_module(site: Site, world: World) -> None:
+    _, org, _, _ = site
+    module = org.modules["net/vpc"]
+    org.owner.call("set_module_git", p_module=module, p_spec={"is_on": False})
+    woken = [each["id"] for each in world.wake_ups(f"org:{org.id}") if each.get("table") == "module_git"]
+    assert set(woken) == {module}

@@ -127,3 +127,19 @@ def test_the_audit_log_has_the_number(org: Organization) -> None:
     org.owner.call("cancel_job", p_job=jobs[-1])
     cancelled = "select target_id from public.audit_events where org_id = %s and action = 'job.cancelled'"
     assert org.owner.rows(cancelled, org.id) == ["2"]
+
+
+def test_plans_with_changes_of_a_set_are_listed_also_when_their_applies_follow(org: Organization) -> None:
+    runner = org.runner("r", is_assigned_to_all_modules=True, capacity=50)
+    for path in ("set/changed", "set/followed", "set/same"):
+        org.module(path, **({"auto_apply": True} if path == "set/followed" else {}))
+    made = org.owner.call("start_set", p_org=org.id, p_type="PLAN", p_path="set")["id"]
+    for job in runner.claim(9):
+        runner.finish(job, p_plan_summary={"has_changes": job["module_path"] != "set/same"})
+    org.enqueue("set/changed", "OUTPUT")
+    answer = org.owner.call("list_jobs", p_org=org.id, p_filters={"changed_in": made})
+    assert {(row["module_path"], row["type"]) for row in answer["rows"]} == {
+        ("set/changed", "PLAN"),
+        ("set/followed", "APPLY"),
+    }
+    assert answer["total"] == 2

@@ -98,6 +98,7 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
     org.owner.call("set_update_policy", p_org=org.id, p_spec={"mode": "OFF"})
     spec = {"kind": "custom", "name": "registry", "audience": "x"}
     attached = org.owner.call("attach_identity", p_org=org.id, p_path="a", p_spec=spec)["id"]
+    org.owner.call("create_sealing_key", p_org=org.id, p_public_key="B" * 42 + "A=")
     set_here = [{"kind": "input", "name": "size", "value": 1}]
     variable = org.owner.call("set_variables", p_org=org.id, p_path="a", p_variables=set_here)[0]["id"]
     keep = {"p_job": job["id"], "p_attempt": 1, "p_number": 1, "p_body": '{"serial": 3}'}
@@ -158,6 +159,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "create_module": {"p_group_path": "a", "p_name": "new"},
     "create_organization": {"p_name": "New", "p_slug": "brand-new"},
     "create_personal_token": {"p_name": "laptop", "p_token_hash": sha256("t"), "p_hint": "abcd"},
+    "create_sealing_key": {"p_public_key": "A" * 43 + "="},
     "create_service_account": {
         "p_spec": {
             "name": "n",

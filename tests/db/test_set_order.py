@@ -134,6 +134,8 @@ def test_module_that_cannot_be_placed_leaves_out_its_dependents(org: Organizatio
     now = progress(org, made)
     assert (now["failed"], now["left_out"], now["waiting"]) == (1, 1, 0)
     assert "hands off" in now["failures"][0]["message"]
+    [left_out] = org.owner.call("explain_set", p_set=made)["left_out"]
+    assert left_out == {"module_path": "a/three", "message": "Because of a/two."}
     org.owner.call("unlock_module", p_module=org.modules["a/two"])
     org.owner.call("retry_set", p_set=made)
     org.world.sweep()
@@ -310,3 +312,25 @@ def test_waiting_modules_name_what_they_wait_for(org: Organization) -> None:
     after = org.owner.call("explain_set", p_set=made)
     message = f"Because of #{root['number']}."
     assert (after["waiting"], after["left_out"][0]) == ([], {"module_path": "a/leaf", "message": message})
+
+
+def test_lost_runner_and_held_job_keep_the_chain(world: World, org: Organization) -> None:
+    runner = ordered(org, ("a/one", "a/two"), ("a/two", "a/three"))
+    made = start(org)
+    one = runner.claim_one()
+    world.lose(runner)
+    assert (world.status(one["id"]), progress(org, made)["waiting"]) == ("QUEUED", 3)
+    world.end_backoff(one["id"])
+    second = org.runner("r2", is_assigned_to_all_modules=True)
+    second.finish(second.claim_one())
+    two = second.claim_one()
+    second.report(two, "APPLY")
+    world.lose(second)
+    assert (world.status(two["id"]), progress(org, made)["waiting"]) == ("NEEDS_ATTENTION", 1)
+    org.owner.call("resolve_attention", p_job=two["id"], p_action="mark_failed")
+    assert progress(org, made)["left_out"] == 1
+    org.owner.call("retry_set", p_set=made)
+    third = org.runner("r3", is_assigned_to_all_modules=True)
+    third.finish(third.claim_one())
+    third.finish(third.claim_one())
+    assert progress(org, made)["status"] == "SUCCEEDED"

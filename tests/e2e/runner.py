@@ -108,7 +108,9 @@ class ScriptedRunner:
         self._call("worker_state_lock", p_job=job["id"], p_attempt=job["attempt"], p_lock=info)
         return lock_id
 
-    def finish(self, job: dict[str, Any], status: str, last_seq: int = 0, summary: Any = None) -> Any:
+    def finish(
+        self, job: dict[str, Any], status: str, last_seq: int = 0, summary: Any = None, result: Any = None
+    ) -> Any:
         """End the job."""
         self._running.pop(job["id"], None)
         return self._call(
@@ -116,7 +118,7 @@ class ScriptedRunner:
             p_job=job["id"],
             p_attempt=job["attempt"],
             p_status=status,
-            p_result=None,
+            p_result=result,
             p_error=None,
             p_plan_summary=summary,
             p_log={"last_seq": last_seq, "bytes": 0, "sha256": ""},

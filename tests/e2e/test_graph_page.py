@@ -111,6 +111,9 @@ def test_group_is_applied_in_order_and_says_what_was_left_out(
     assert job["module_path"] == "chain/first"
     runner.finish(job, "FAILED")
     expect(page.get_by_text("1 left out because of what failed")).to_be_visible()
+    waits = page.get_by_test_id("set-waits")
+    waits.get_by_text("Why modules wait or were left out").press("Enter")
+    expect(waits.get_by_role("listitem")).to_have_text(f"chain/second is left out. Because of #{job['number']}.")
     page.get_by_role("button", name="Retry failed").click()
     expect(page.get_by_test_id("set-progress")).to_have_text("0 of 2 done")
     runner.finish(runner.claim(), "SUCCEEDED")

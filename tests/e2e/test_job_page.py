@@ -39,3 +39,37 @@ def test_a_job_cancelled_in_the_queue_waited_and_never_ran(
     expect(page.get_by_text("Waited", exact=True)).to_be_visible()
     expect(page.get_by_text("No runner took this job.")).to_be_visible()
     expect(page.get_by_text("Ran for")).to_have_count(0)
+
+
+def test_a_job_shows_that_its_runner_has_no_sandbox_and_that_old_details_are_gone(
+    product: Product, owner: Person, runner: ScriptedRunner, open_as: Callable[[Person], Page]
+) -> None:
+    product.sql(
+        'update worker_instances set facts = facts || \'{"isolation": "none"}\' where worker_id = %s',
+        runner.worker["id"],
+    )
+    job = runner.claim(enqueue(product, owner, make_module(product, owner, "panel/open"), "PLAN"))
+    runner.finish(job, "FAILED")
+    page = open_as(owner)
+    page.goto(f"/dashboard/jobs/{job['number']}")
+    expect(page.get_by_test_id("not-isolated")).to_be_visible()
+    expect(page.get_by_role("button", name="Run again")).to_be_visible()
+    product.sql("update provision_jobs set slimmed_at = now(), payload = '{}', steps = '[]' where id = %s", job["id"])
+    page.reload()
+    expect(page.get_by_test_id("slimmed")).to_contain_text("Details were removed 90 days after it ended.")
+    expect(page.get_by_role("button", name="Run again")).to_have_count(0)
+
+
+def test_the_log_of_an_attempt_that_came_too_late_can_be_read(
+    product: Product, owner: Person, runner: ScriptedRunner, open_as: Callable[[Person], Page]
+) -> None:
+    job = runner.claim(enqueue(product, owner, make_module(product, owner, "panel/late"), "PLAN"))
+    runner.log(job, 1, "plan", "written in time\n")
+    runner.vanish(job)
+    runner.finish(job, "SUCCEEDED", last_seq=1)
+    page = open_as(owner)
+    page.goto(f"/dashboard/jobs/{job['number']}")
+    with page.expect_download() as download:
+        page.get_by_test_id("late-log").click()
+    assert download.value.suggested_filename == f"job-{job['number']}-plan-attempt-1.log"
+    assert "written in time" in download.value.path().read_text()

@@ -332,3 +332,26 @@ def test_a_link_shows_the_job_of_the_organisation_that_it_names(
     expect(page.get_by_text("else/where")).to_have_count(0)
     page.goto(f"/dashboard/jobs/{number}?org={stranger.org_id}")
     expect(page.get_by_text("You are not a member of the organisation that this link names.")).to_be_visible()
+
+
+def test_plans_of_a_group_run_that_have_changes_are_one_click_away(
+    product: Product, owner: Person, runner: ScriptedRunner, open_as: Callable[[Person], Page]
+) -> None:
+    for name in ("same", "changed"):
+        make_module(product, owner, f"groups/run/{name}")
+    product.rpc(owner.token, "start_set", {"p_org": owner.org_id, "p_type": "PLAN", "p_path": "groups/run"})
+    for _ in range(2):
+        job = runner.claim()
+        is_changed = job["module_path"] == "groups/run/changed"
+        runner.finish(
+            job, "SUCCEEDED", summary=SUMMARY if is_changed else {**SUMMARY, "update": 0, "has_changes": False}
+        )
+    page = open_as(owner)
+    page.goto("/dashboard/modules?path=groups/run")
+    page.get_by_test_id("set-changes").first.click()
+    rows = page.get_by_role("table", name="Jobs").locator("tr[data-row]")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("groups/run/changed")
+    expect(rows).to_contain_text("~1")
+    page.get_by_test_id("set-chip").click()
+    expect(rows).not_to_have_count(1)

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.product import Person, Product
-from tests.e2e.test_work_pages import make_module, open_as, owner
+from tests.e2e.test_work_pages import enqueue, make_module, open_as, owner
 
 __all__ = ["open_as", "owner"]
 pytestmark = pytest.mark.timeout(900)
@@ -42,6 +42,13 @@ def test_a_module_shows_its_variables_and_a_new_value_hides_the_inherited_one(
     dialog.get_by_role("button", name="Add").click()
     expect(inherited).to_contain_text('"us-east-1"')
     expect(inherited).to_contain_text('hides given "eu-west-1"')
+
+    job = enqueue(product, owner, module, "PLAN")
+    page.goto(f"/dashboard/jobs/{job}")
+    given = page.get_by_role("region", name="Variables")
+    expect(given).to_contain_text("given/one, version 1")
+    expect(given).not_to_contain_text("us-east-1")
+    page.goto("/dashboard/settings/variables?path=given/one")
 
     page.get_by_role("button", name="More actions for region").click()
     page.get_by_role("menuitem", name="Remove").click()

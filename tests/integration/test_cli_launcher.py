@@ -49,6 +49,23 @@ def test_another_terminal_sees_it_and_stops_it_a_taken_port_is_named_and_a_secon
         check_taken_port(stack)
     with start_stack(shared_tmp_path, *QUIET) as again:
         assert emails(again) == ["ada@example.org"]
+        assert "an earlier version" not in again.log.read_text()
+
+
+def test_a_start_after_an_upgrade_names_its_migrations_and_one_before_it_warns(shared_tmp_path: Path) -> None:
+    project, home = shared_tmp_path / "project", shared_tmp_path / "home"
+    shutil.copytree(PROJECT / "supabase", project / "supabase")
+    name = "99990101000000_add_a_note.sql"
+    with start_stack(home, *QUIET, RUNYARD_PROJECT=str(project)) as stack:
+        assert "upgrading" not in stack.log.read_text()
+        create_user(stack, "ada@example.org")
+    (project / "supabase" / "migrations" / name).write_text("comment on table public.provision_jobs is 'upgraded';\n")
+    with start_stack(home, *QUIET, RUNYARD_PROJECT=str(project)) as upgraded:
+        said = upgraded.log.read_text()
+        assert said.index(f"upgrading the database of an earlier version: {name}") < said.index(f"applied {name}")
+        assert emails(upgraded) == ["ada@example.org"]
+    with start_stack(home, *QUIET) as older:
+        assert "the database is of a newer version (migrations 99990101000000)" in older.log.read_text()
 
 
 def test_nothing_is_left_when_the_supervisor_is_killed_and_the_next_start_works(shared_tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_variables_from_setting_to_removing(terminal: Terminal, bench: Bench, tm
     assert terminal.run("variables", "set", path).returncode == ExitCode.USAGE
     assert terminal.run("variables", "set", "nowhere", "a=1").returncode == ExitCode.REFUSED
     job = bench.enqueue("PLAN", bench.rows("modules", path=path)[0]["id"], variables={"who": "run"})
-    kept = terminal.run("variables", "effective", "--job", str(job)).stdout.splitlines()
+    kept = terminal.run("variables", "effective", "--job", str(bench.job(job)["number"])).stdout.splitlines()
     assert "input\twho\tthe run\t1" in kept
     assert not [line for line in kept if "info" in line], "names and versions, without values"
 

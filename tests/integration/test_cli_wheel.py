@@ -1,4 +1,4 @@
-"""The wheel `runyard` in an environment of its own: what a person without a clone gets."""
+"""The wheels in environments of their own: what a person without a clone gets."""
 
 import importlib.util
 import json
@@ -7,6 +7,7 @@ import subprocess
 import sys
 import uuid
 from pathlib import Path
+from zipfile import ZipFile
 
 import httpx
 import pytest
@@ -30,19 +31,26 @@ def registry() -> dict[str, str]:
     return {**module.uv_environment(), "UV_PYTHON": sys.executable}
 
 
+def build(folder: Path, name: str) -> Path:
+    """Build one wheel."""
+    subprocess.run([sys.executable, "scripts/wheels.py", "--dist", folder, "--only", name], cwd=PROJECT, check=True)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def install(wheel: Path) -> Path:
+    """The folder of the programs of an environment that has the wheel and what it requires."""
+    uv, venv = [sys.executable, "-m", "uv"], wheel.parent / "venv"
+    subprocess.run([*uv, "venv", "--quiet", venv], env=registry(), check=True)
+    command = [*uv, "pip", "install", "--quiet", "--python", venv / "bin" / "python", wheel]
+    subprocess.run(command, env=registry(), check=True)
+    return venv / "bin"
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the programs of an environment that has the wheel and what it asks for."""
-    folder = tmp_path_factory.mktemp("wheel")
-    subprocess.run(
-        [sys.executable, "scripts/wheels.py", "--dist", folder, "--only", "runyard"], cwd=PROJECT, check=True
-    )
-    (wheel,) = folder.glob("runyard-*.whl")
-    uv, venv = [sys.executable, "-m", "uv"], folder / "venv"
-    subprocess.run([*uv, "venv", "--quiet", venv], env=registry(), check=True)
-    install = [*uv, "pip", "install", "--quiet", "--python", venv / "bin" / "python", wheel]
-    subprocess.run(install, env=registry(), check=True)
-    return venv / "bin"
+    """The programs of the wheel `runyard-cli`."""
+    return install(build(tmp_path_factory.mktemp("wheel"), "runyard-cli"))
 
 
 def run(
@@ -93,55 +101,58 @@ def signed_in_by_code(installed: Path, home: Path, laptop: Path, place: tuple[st
 
 
 @pytest.fixture(scope="module")
-def with_stack(installed: Path) -> Path:
-    """The same environment, with the embedded stack's wheel beside it."""
-    folder = installed.parent.parent
-    subprocess.run(
-        [sys.executable, "scripts/wheels.py", "--dist", folder, "--only", "runyard-stack"], cwd=PROJECT, check=True
-    )
-    (own,), (wheel,) = folder.glob("runyard-*.whl"), folder.glob("runyard_stack-*.whl")
-    second = folder / "second"
-    uv = [sys.executable, "-m", "uv"]
-    subprocess.run([*uv, "venv", "--quiet", second], env=registry(), check=True)
-    packages = [str(own), str(wheel)]
-    subprocess.run(
-        [*uv, "pip", "install", "--quiet", "--python", second / "bin" / "python", *packages], env=registry(), check=True
-    )
-    return second / "bin"
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel `runyard`, which has everything."""
+    return build(_open_folder(tmp_path_factory.mktemp("whole")), "runyard")
+
+
+def test_the_whole_wheel_has_every_file_that_the_server_side_needs(whole: Path) -> None:
+    with ZipFile(whole) as archive:
+        names = set(archive.namelist())
+    places = {"app": "cli/bundle/", "assets": "cli/bundle/", "docs": "cli/bundle/", "reflex.lock": "cli/bundle/"}
+    places |= {"supabase": "stack/bundle/", "cli": "", "stack": "", "worker": ""}
+    listed = subprocess.run(["git", "ls-files", *places], cwd=PROJECT, capture_output=True, text=True, check=True)
+    tracked = listed.stdout.splitlines()
+    assert len(tracked) > 500
+    # The supabase CLI's own ignore file is for a clone.
+    wanted = {places[name.partition("/")[0]] + name for name in tracked if not name.endswith(".gitignore")}
+    wanted |= {f"cli/bundle/{name}" for name in ("rxconfig.py", "zensical.toml", "scripts/older_runner.py")}
+    assert sorted(wanted - names) == []
 
 
 @pytest.mark.slow
-def test_the_wheel_of_the_stack_brings_the_embedded_supabase(
-    with_stack: Path, tmp_path_factory: pytest.TempPathFactory
+def test_the_whole_wheel_serves_the_sign_in_page_without_a_clone(
+    whole: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    home = _open_folder(tmp_path_factory.mktemp("home"))
-    gateway, postgres, functions = free_ports(3)
-    ports = {"GATEWAY_BASE": gateway, "POSTGRES_BASE": postgres, "FUNCTIONS_BASE": functions}
+    program, home = install(whole) / "runyard", _open_folder(tmp_path_factory.mktemp("home"))
+    gateway, postgres, functions, dashboard = free_ports(4)
+    ports = {"GATEWAY": gateway, "POSTGRES": postgres, "FUNCTIONS": functions, "DASHBOARD": dashboard}
     environment = {
         **clean_environment(),
         "RUNYARD_HOME": str(home / "state"),
         "RUNYARD_PG_FSYNC": "false",
-        **{f"RUNYARD_{name}": str(port) for name, port in ports.items()},
+        # No page that this clone has built: a new user has none.
+        "RUNYARD_CACHE": str(home / "cache"),
+        **{f"RUNYARD_{name}_BASE": str(port) for name, port in ports.items()},
     }
     log = home / "log"
     with log.open("wb") as output:
-        up = subprocess.Popen([with_stack / "runyard", "up"], cwd=home, env=environment, stdout=output, stderr=output)
+        up = subprocess.Popen([program, "up", "--no-demo"], cwd=home, env=environment, stdout=output, stderr=output)
     try:
-        wait_until(lambda: up.poll() is None and answers(gateway), timeout_seconds=180, every_seconds=0.5)
+        wait_until(lambda: up.poll() is not None or (home / "state" / "run" / "ready").exists(), timeout_seconds=500)
+        assert up.poll() is None, log.read_text()[-3000:]
+        assert answers(gateway)
+        page = httpx.get(f"http://127.0.0.1:{dashboard}/login", timeout=60, follow_redirects=True)
+        assert (page.status_code, "Runyard" in page.text) == (200, True)
         shown = subprocess.run(
-            [with_stack / "runyard", "status", "--json"],
-            cwd=home,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
+            [program, "status", "--json"], cwd=home, env=environment, capture_output=True, text=True, check=False
         )
-        assert '"gateway"' in shown.stdout, shown.stderr
+        assert json.loads(shown.stdout)["health"]["dashboard"], shown.stderr
     except TimeoutError as error:
         raise AssertionError(log.read_text()[-3000:]) from error
     finally:
         up.terminate()
-        up.wait(60)
+        up.wait(90)
 
 
 def answers(port: int) -> bool:

@@ -125,17 +125,23 @@ class Bench:
     tofu: Path
     token: str = ""
     org: str = ""
+    account: dict[str, str] = field(default_factory=dict)
     processes: list[WorkerProcess] = field(default_factory=list)
     tokens: dict[str, str] = field(default_factory=dict)
     http: httpx.Client = field(default_factory=plain_client)
 
     def sign_up(self) -> None:
         email = f"{uuid.uuid4().hex[:12]}@example.com"
-        body = {"email": email, "password": secrets.token_urlsafe(16)}
-        reply = self._post("/auth/v1/signup", body, self.project.publishable_key)
+        self.account = {"email": email, "password": secrets.token_urlsafe(16)}
+        reply = self._post("/auth/v1/signup", self.account, self.project.publishable_key)
         self.token = reply["access_token"]
         slug = f"org-{uuid.uuid4().hex[:10]}"
         self.org = self.rpc("create_organization", p_name=slug, p_slug=slug)["id"]
+
+    def sign_in(self) -> None:
+        """Get another token, from a project that knows the account."""
+        reply = self._post("/auth/v1/token?grant_type=password", self.account, self.project.publishable_key)
+        self.token = reply["access_token"]
 
     def rpc(self, name: str, **arguments: Any) -> Any:
         return self._post(f"/rest/v1/rpc/{name}", arguments, self.token)

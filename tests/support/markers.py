@@ -15,6 +15,7 @@ RULES: tuple[tuple[str, frozenset[str], str], ...] = (
     ("engine", frozenset({"bench", "cloud", "demo", "served"}), ENGINE_FILES),
     ("docker", frozenset({"docker", "real_docker"}), r"docker"),
     ("kubernetes", frozenset({"real_kubernetes"}), r"kubernetes|_eks"),
+    ("gitea", frozenset({"real_gitea"}), r"$^"),
     ("aws", frozenset({"aws", "aws_endpoint"}), r"integration/cloud/|_ecs|_eks"),
 )
 

@@ -97,6 +97,7 @@ class ClaimedJob(Reply):
     """A job that this instance now holds a lease on."""
 
     id: int
+    number: int = 0
     attempt: int
     type: JobType
     lease_seconds: float = 60.0
@@ -171,6 +172,8 @@ class GivenVariable(Reply):
     name: str
     value: Any = None
     is_hcl: bool = False
+    path: str | None = None
+    key_id: str | None = None
 
 
 class GivenVariables(Reply):

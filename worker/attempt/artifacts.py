@@ -13,4 +13,4 @@ async def fetch_artifact(space: Workspace, name: str) -> bytes:
     body = base64.b64decode(str(reply.get("body_base64") or ""))
     if reply.get("sha256") and hashlib.sha256(body).hexdigest() != reply["sha256"]:
         raise JobFailed(f"The saved {name} does not match its checksum.", code="checksum", hint="Plan again.")
-    return body
+    return space.keys.unseal(body)

@@ -17,6 +17,7 @@ from worker.api.replies import BoundValues, ClaimedJob, JobRef
 from worker.attempt.context import JobContext
 from worker.attempt.control import JobControl
 from worker.attempt.output_watch import OutputWatch
+from worker.attempt.sealed_values import Keys
 from worker.attempt.spec import JobSpec
 from worker.attempt.variables import JobVariables
 from worker.children.child import Command
@@ -43,6 +44,7 @@ class Workspace:
     root: Path
     backend: StateBackend
     variables: JobVariables = field(default_factory=JobVariables)
+    keys: Keys = field(default_factory=lambda: Keys({}))
     env: dict[str, str] = field(default_factory=dict)
     work: Path = field(default_factory=Path)
     bound: BoundValues = field(default_factory=BoundValues)

@@ -92,7 +92,7 @@ def _names_for_jobs(settings: Settings) -> list[str]:
 
 
 def _behaviour(settings: Settings) -> dict[str, str]:
-    """Logs and hooks as on the runner itself."""
+    """Logs, hooks and keys as on the runner itself; the files of keys are those of the image or of a mount."""
     stream = settings.job_log_stream
     levels = settings.logging.log_level.items()
     return {
@@ -103,6 +103,7 @@ def _behaviour(settings: Settings) -> dict[str, str]:
         **{f"RUNYARD__LOGGING__LOGLEVEL__{category}": level.value for category, level in levels},
         "RUNYARD__HOOKS__TIMEOUTSECONDS": str(settings.hooks.timeout_seconds),
         "RUNYARD__HOOKSPREAPPROVAL__ENABLED": str(settings.hooks_preapproval.enabled).lower(),
+        "RUNYARD__SEALING__KEYFILES": ",".join(map(str, settings.sealing.key_files)),
         "RUNYARD__SERVER__TIMEOUTSECONDS": str(settings.server.timeout_seconds),
     }
 

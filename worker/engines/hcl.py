@@ -85,7 +85,7 @@ class HclDriver:
             "version": self._engine.version,
         }
         await space.context.server.put_artifact(space.ref, META_ARTIFACT, json.dumps(meta).encode())
-        await space.context.server.put_artifact(space.ref, PLAN_ARTIFACT, body)
+        await space.context.server.put_artifact(space.ref, PLAN_ARTIFACT, space.keys.seal(body))
         space.say(f"Kept the plan, {len(body):,} bytes.")
 
     async def load_plan(self, space: Workspace) -> None:
@@ -95,7 +95,7 @@ class HclDriver:
         load_sealed(space, plan)
         if meta.get("lock_file") and not (space.work / LOCK_FILE).exists():
             space.write(space.work / LOCK_FILE, str(meta["lock_file"]).encode())
-        space.say(f"Fetched the plan of job {space.job.plan_job_id}, {len(plan):,} bytes.")
+        space.say(f"Fetched the plan, {len(plan):,} bytes.")
 
     async def apply(self, space: Workspace, *, is_destroy: bool) -> None:
         """Carry the planned file out; the engine asks nothing, since a plan is its approval."""
@@ -114,7 +114,7 @@ class HclDriver:
         """Show the outputs as people do, and keep them with sensitive values masked."""
         outputs: dict[str, Any] = json.loads(await space.capture([self._binary, "output", "-json"]) or b"{}")
         space.log.redactor.add(*secret_outputs(outputs))
-        space.result["outputs"] = shown_outputs(outputs)
+        space.result["outputs"] = shown_outputs(outputs, space.log.redactor.redact)
         if outputs:
             await space.run([self._binary, "output"])
         else:

@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
+from worker.logs.texts import Mask, masked
+
 LARGEST_VALUE = 16 * 1024
 
 
-def shown_outputs(outputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Mask the JSON of `output -json` for the job's result."""
-    return {name: _shown(entry) for name, entry in sorted(outputs.items()) if isinstance(entry, Mapping)}
+def shown_outputs(outputs: Mapping[str, Any], mask: Mask) -> dict[str, Any]:
+    """Mask the JSON of `output -json` for the job's result; `mask` hides what else the runner knows to be secret."""
+    return {name: _shown(entry, mask) for name, entry in sorted(outputs.items()) if isinstance(entry, Mapping)}
 
 
 def secret_outputs(outputs: Mapping[str, Any]) -> list[str]:
@@ -17,13 +19,13 @@ def secret_outputs(outputs: Mapping[str, Any]) -> list[str]:
     return [entry["value"] for entry in entries if entry.get("sensitive") and isinstance(entry.get("value"), str)]
 
 
-def _shown(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _shown(entry: Mapping[str, Any], mask: Mask) -> dict[str, Any]:
     is_sensitive = bool(entry.get("sensitive"))
     value = entry.get("value")
     is_too_long = len(str(value)) > LARGEST_VALUE
     return {
         "sensitive": is_sensitive,
         "type": entry.get("type"),
-        "value": None if is_sensitive or is_too_long else value,
+        "value": None if is_sensitive or is_too_long else masked(value, mask),
         **({"is_truncated": True} if is_too_long and not is_sensitive else {}),
     }

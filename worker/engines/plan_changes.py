@@ -1,17 +1,16 @@
 """What a plan changes, attribute by attribute: the text that people who confirm it read, without a secret in it."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from worker.engines.plan_summary import MOST_RESOURCES, action_of
+from worker.logs.texts import Mask
 
 CHANGES_ARTIFACT = "changes.json"
 MOST_ATTRIBUTES = 200
 LONGEST_TEXT = 2_000
 LARGEST_BYTES = 8 * 1024 * 1024
-
-Mask = Callable[[str], str]
 
 
 class Leaf(NamedTuple):

@@ -95,8 +95,8 @@ class PulumiDriver:
         """Keep the update plan, where Pulumi made one."""
         settings = space.read(space.work / SETTINGS_FILE)
         if space.plan is not None and settings is not None:
-            await space.context.server.put_artifact(space.ref, SETTINGS_ARTIFACT, settings)
-            await space.context.server.put_artifact(space.ref, PLAN_ARTIFACT, sealed_bytes(space))
+            await space.context.server.put_artifact(space.ref, SETTINGS_ARTIFACT, space.keys.seal(settings))
+            await space.context.server.put_artifact(space.ref, PLAN_ARTIFACT, space.keys.seal(sealed_bytes(space)))
 
     async def load_plan(self, space: Workspace) -> None:
         """Fetch the update plan of the job that was approved; a destroy has none, it removes what there is."""
@@ -137,7 +137,7 @@ class PulumiDriver:
         shown = json.loads(await space.capture([self._binary, "stack", "output", "--json", "--stack", STACK]) or b"{}")
         outputs = {name: {"value": value, "sensitive": value == "[secret]"} for name, value in shown.items()}
         space.log.redactor.add(*secret_outputs(outputs))
-        space.result["outputs"] = shown_outputs(outputs)
+        space.result["outputs"] = shown_outputs(outputs, space.log.redactor.redact)
         await space.run([self._binary, "stack", "output", "--stack", STACK])
 
     async def rescue(self, space: Workspace) -> None:

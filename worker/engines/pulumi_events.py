@@ -4,8 +4,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from worker.engines.plan_changes import Leaf, Mask, bounded, compare, flatten
+from worker.engines.plan_changes import Leaf, bounded, compare, flatten
 from worker.engines.plan_summary import summary_of
+from worker.logs.texts import Mask
 
 _ACTIONS = {
     "same": "no_op", "create": "create", "update": "update", "delete": "delete", "replace": "replace",

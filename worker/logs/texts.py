@@ -1,7 +1,9 @@
 """The texts in a value, however deep: what must be masked of a sensitive one."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
+
+Mask = Callable[[str], str]
 
 
 def texts_of(value: Any) -> Iterator[str]:
@@ -14,3 +16,12 @@ def texts_of(value: Any) -> Iterator[str]:
     elif isinstance(value, list):
         for inner in value:
             yield from texts_of(inner)
+
+
+def masked(value: Any, mask: Mask) -> Any:
+    """Return a value of JSON with every text in it masked, names of members as well."""
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, dict):
+        return {mask(str(name)): masked(inner, mask) for name, inner in value.items()}
+    return [masked(inner, mask) for inner in value] if isinstance(value, list) else value

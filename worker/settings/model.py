@@ -67,6 +67,16 @@ class HooksPreapprovalSettings(Section):
     )
 
 
+class SealingSettings(Section):
+    """Keys that open sealed variables."""
+
+    key_files: PathList = Field(
+        default_factory=list,
+        description="Files that `runyard variables create-key` wrote. The runner reads them for each job that has sealed variables; "
+        "jobs do not see them while they are isolated.",
+    )
+
+
 class HooksSettings(Section):
     """Limits on hook scripts."""
 
@@ -264,6 +274,7 @@ class Settings(BaseSettings):
 
     engine: EngineSettings = Field(default_factory=EngineSettings)
     hooks_preapproval: HooksPreapprovalSettings = Field(default_factory=HooksPreapprovalSettings)
+    sealing: SealingSettings = Field(default_factory=SealingSettings)
     hooks: HooksSettings = Field(default_factory=HooksSettings)
     job_log_stream: JobLogStreamSettings = Field(default_factory=JobLogStreamSettings)
     logging: LoggingSettings = Field(default_factory=LoggingSettings)

@@ -1,9 +1,11 @@
 """A private directory and a clean environment."""
 
+import asyncio
 import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from worker.attempt.sealed_values import Keys, texts_in
 from worker.attempt.variables import JobVariables
 from worker.attempt.workspace import Workspace
 from worker.children.environment import host_variables, job_variables, sensitive_values
@@ -20,15 +22,27 @@ async def prepare(space: Workspace) -> None:
     """Make the directory, check that the engine is there, and put the environment together."""
     check_engine(space)
     await make_folders(space)
-    space.variables = JobVariables.of(await space.context.server.variables(space.ref))
-    space.log.redactor.add(*space.variables.secrets())
+    await take_variables(space)
     space.env = await build_environment(space)
     await give_identities(space)
     space.log.redactor.add(*sensitive_values(space.env), *space.backend.secrets)
     runner = space.context.settings.runner.instance
     space.say(
-        f"Job {space.job.id}, attempt {space.job.attempt}, on {runner}: {space.job.type} of {space.spec.module.path}"
+        f"Job {space.job.number}, attempt {space.job.attempt}, on {runner}: {space.job.type} of {space.spec.module.path}"
     )
+
+
+async def take_variables(space: Workspace) -> None:
+    """Fetch the job's variables and open sealed ones; the log masks secrets before anything uses them."""
+    given = await space.context.server.variables(space.ref)
+    if any(each.key_id for each in given):
+        keys = await asyncio.to_thread(Keys.read, space.context.settings.sealing.key_files)
+        space.keys, opened = keys.open_all(given)
+        sealed = [each.value for each, before in zip(opened, given, strict=True) if before.key_id]
+        await asyncio.to_thread(space.log.hide, texts_in(sealed))
+        given = opened
+    space.variables = JobVariables.of(given)
+    space.log.redactor.add(*space.variables.secrets())
 
 
 async def make_folders(space: Workspace) -> None:

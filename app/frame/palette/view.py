@@ -48,6 +48,7 @@ ACTIONS: tuple[tuple[str, str, str, str, str, str], ...] = (
 )
 # Found by their words only: with nothing typed the list above is long enough.
 MORE: tuple[tuple[str, str, str, str, str, str], ...] = (
+    ("graph", "waypoints", "Go to the graph of modules", "/dashboard/modules/graph", "", ""),
     ("theme", "moon", "Switch theme: light or dark", "", "theme", ""),
     ("sign-out", "log-out", "Sign out", "", "sign-out", ""),
     (
@@ -65,6 +66,7 @@ MORE: tuple[tuple[str, str, str, str, str, str], ...] = (
             ("variables", "variables"),
             ("cloud-identities", "cloud identities"),
             ("service-accounts", "service accounts"),
+            ("git", "git repositories, webhooks, deliveries"),
             ("schedules", "schedules"),
             ("notifications", "notifications"),
             ("updates", "updates of runners"),

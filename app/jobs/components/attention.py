@@ -8,7 +8,7 @@ from app.frame.session import SessionState
 from app.jobs.state.actions import JobActionState
 from app.jobs.state.job import JobState
 from app.ui.dialog import dialog_acts
-from app.ui.elements import clock_seconds
+from app.ui.elements import DOWNLOAD, clock_seconds
 from app.ui.icons import icon
 
 View = JobState.view
@@ -214,6 +214,7 @@ def late_report() -> rx.Component:
             ". ",
             rx.el.span("Reported after the lease expired: recorded, not applied."),
         ),
+        rx.cond(JobState.late_attempt > 0, _late_log(), rx.fragment()),
         rx.button(
             "See the report",
             on_click=JobActionState.show_late(True),
@@ -225,6 +226,31 @@ def late_report() -> rx.Component:
         custom_attrs={"data-accent-color": "blue"},
     )
     return rx.cond(JobState.late != "", rx.fragment(note, _late_dialog()), rx.fragment())
+
+
+def _late_log() -> rx.Component:
+    """The log of that attempt, with the lines that arrived after a person had released it."""
+    attempt = JobState.late_attempt.to_string()
+    return rx.el.a(
+        "Download the log of attempt " + attempt,
+        href="/api/jobs/" + View["id"].to_string() + "/log.txt?attempt=" + attempt,
+        class_name="ry-link",
+        custom_attrs={"data-testid": "late-log", **DOWNLOAD},
+    )
+
+
+def slimmed() -> rx.Component:
+    """What is no longer there of an old job."""
+    note = rx.el.div(
+        icon("archive", ""),
+        rx.el.p(
+            "Details were removed 90 days after it ended. ",
+            rx.el.span("Its source, steps, plan and outputs are past their retention period; its events stay."),
+        ),
+        class_name="ry-note",
+        custom_attrs={"data-accent-color": "gray", "data-testid": "slimmed"},
+    )
+    return rx.cond(View["slimmed_at"] != "", note, rx.fragment())
 
 
 def _late_dialog() -> rx.Component:

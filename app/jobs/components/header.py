@@ -138,6 +138,17 @@ def _acts() -> list[rx.Component]:
     return [rx.cond(View["module_id"] != "", module, rx.fragment()), rx.cond(SessionState.can_operate, offers, "")]
 
 
+def _not_isolated() -> rx.Component:
+    return rx.badge(
+        icon("circle-slash", "xs"),
+        "Not isolated",
+        color_scheme="amber",
+        radius="full",
+        title="Its runner runs jobs without a sandbox: the job can read what the runner's user can.",
+        custom_attrs={"data-testid": "not-isolated"},
+    )
+
+
 def job_head() -> rx.Component:
     """Title, state, path and actions."""
     path = rx.cond(
@@ -156,6 +167,7 @@ def job_head() -> rx.Component:
             rx.el.div(
                 rx.el.h1(rx.el.span("#", View["number"], class_name="num"), " ", View["title"]),
                 job_badge(View["status"].to(str)),
+                rx.cond(View["is_open"], _not_isolated(), rx.fragment()),
                 stopping,
                 class_name="ry-row ry-wraps",
             ),
@@ -208,6 +220,14 @@ def _checked_by() -> rx.Component:
     )
 
 
+def _git_facts() -> rx.Component:
+    git = View["git"].to(dict[str, str])
+    author = rx.cond(git["author"] != "", rx.el.span(" by ", git["author"], class_name="mut"), rx.fragment())
+    commit = _fact("Commit", rx.el.span(git["commit"], class_name="ry-mono"), author)
+    pull = _fact("Pull request", rx.el.span(git["pull_request"], class_name="num"))
+    return rx.fragment(_maybe(git["commit"] != "", commit), _maybe(git["pull_request"] != "", pull))
+
+
 def job_facts() -> rx.Component:
     """Duration, runner and attempt first."""
     duration = rx.el.b(since(View["since"].to(str), View["until"].to(str)), class_name="num ry-strong")
@@ -225,6 +245,7 @@ def job_facts() -> rx.Component:
         _maybe(View["labels"].to(list[str]).length() > 0, _fact("Needs", needs)),
         _maybe(View["engine"] != "", _fact("Engine", View["engine"])),
         _maybe(View["source"] != "", _fact("Source", rx.el.span(View["source"], class_name="ry-mono"))),
+        _git_facts(),
         _job_fact("Applies plan", "planned_by"),
         _job_fact("Repeats", "retry_of"),
         _job_fact("Checks", "inspects"),

@@ -71,6 +71,7 @@ class JobState(LivePage, rx.State):
     late: str = ""
     late_at: str = ""
     late_status: str = ""
+    late_attempt: int = 0
     why: queue.Why = queue.Why()
     state: module_states.StateView = module_states.StateView()
     checked_by: int = 0
@@ -90,7 +91,7 @@ class JobState(LivePage, rx.State):
     _state_at: float = 0.0
     _read_for: tuple[str, ...] = ()
     _named: dict[str, str] = {}
-    _engines_of: tuple[str, Row] = ("", {})
+    _instance: tuple[str, Row] = ("", {})
     _lease: LiveQuery | None = None
 
     def _number(self) -> int:
@@ -104,7 +105,7 @@ class JobState(LivePage, rx.State):
         self._job, self._events, self._asked_at, self.log_seq, self._read_for = {}, [], 0.0, 0, ()
         self._plan_job, self._opened, self.is_line_open, self.phase = {}, {}, False, ""
         self.why, self.state = queue.Why(), module_states.StateView()
-        self._named, self._engines_of, self._lease = {}, ("", {}), None
+        self._named, self._instance, self._lease = {}, ("", {}), None
         if not await self._read_job():
             self.view = EMPTY_VIEW
             return
@@ -225,7 +226,7 @@ class JobState(LivePage, rx.State):
             await self._read_around()
             await self._read_heavy()
             self.log_seq += 1
-        self._show_job(await self._names(), await self._engines())
+        self._show_job(await self._names(), await self._at_work())
 
     async def _names(self) -> dict[str, str]:
         """Name the runner that a lifecycle job acts on."""
@@ -236,21 +237,23 @@ class JobState(LivePage, rx.State):
             self._named = {target: str(rows[0]["name"])} if rows else {}
         return self._named
 
-    async def _engines(self) -> Row:
-        """Know the engines of the instance at work; one that connected later may have others than the job had."""
+    async def _at_work(self) -> Row:
+        """Know the engines and the isolation of the instance at work; one that connected later may have others."""
         instance = str(self._job.get("instance_id") or "")
         if not instance:
             return {}
-        if instance != self._engines_of[0]:
+        if instance != self._instance[0]:
             since = Filter("connected_at", "lte", str(self._job.get("claimed_at")))
-            query = Query(columns="engines", filters=(Filter("id", "eq", instance), since), limit=1)
+            query = Query(
+                columns="engines,isolation:facts->>isolation", filters=(Filter("id", "eq", instance), since), limit=1
+            )
             rows = (await self._select("worker_instances", query)).rows
-            self._engines_of = (instance, dict(rows[0].get("engines") or {}) if rows else {})
-        return self._engines_of[1]
+            self._instance = (instance, rows[0] if rows else {})
+        return self._instance[1]
 
-    def _show_job(self, names: dict[str, str], engines: Row) -> None:
+    def _show_job(self, names: dict[str, str], instance: Row) -> None:
         job = self._job
-        self._assign("view", detail.build_view(job, names, self._events, engines, self._numbers))
+        self._assign("view", detail.build_view(job, names, self._events, instance, self._numbers))
         self._assign("stages", build_stages(job, self._own_plan(), self._events))
         self._assign("line", json.dumps(dataclasses.asdict(timeline.build(job, self._events))))
         self._show_log()
@@ -304,6 +307,7 @@ class JobState(LivePage, rx.State):
         found = report if isinstance(report, dict) else {}
         self._assign("late", json.dumps(found, indent=2, ensure_ascii=False) if found else "")
         self._assign("late_at", str(found.get("at") or found.get("reported_at") or ""))
+        self._assign("late_attempt", int(found.get("attempt") or 0))
         self._assign("late_status", STATUS_WORDS.get(str(found.get("status")), "").lower())
 
     def _lease_query(self) -> LiveQuery | None:

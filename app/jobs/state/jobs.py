@@ -40,6 +40,7 @@ class JobsState(LivePage, rx.State):
     status: str = "any"
     type: str = "any"
     runner: str = "any"
+    changed: str = "any"
     runner_name: str = ""
     search: str = ""
     export: str = ""
@@ -51,7 +52,7 @@ class JobsState(LivePage, rx.State):
     is_held: bool = False
 
     def _filter(self) -> JobFilter:
-        return JobFilter(self.view, self.status, self.type, self.runner, self.search)
+        return JobFilter(**{name: getattr(self, name) for name in CHOICES})
 
     def _take(self, chosen: JobFilter) -> None:
         for name in CHOICES:
@@ -126,6 +127,11 @@ class JobsState(LivePage, rx.State):
     async def any_runner(self) -> rx.event.EventSpec | None:
         """Show the jobs of all runners again."""
         return await self._choose("runner", "any")
+
+    @rx.event
+    async def any_set(self) -> rx.event.EventSpec | None:
+        """Show more than the plans of one group run that have changes."""
+        return await self._choose("changed", "any")
 
     @rx.event
     async def search_for(self, text: str) -> rx.event.EventSpec | None:

@@ -7,6 +7,7 @@ from typing import Any, TypedDict, cast
 
 from app.jobs.view import timeline, words
 from app.jobs.view.events import DECISIONS, JOB_EVENTS
+from app.jobs.view.git import GitFacts, git_facts
 from app.jobs.view.rows import span, target
 from app.ui.words import TYPE_WORDS, as_sentence
 
@@ -15,6 +16,8 @@ Row = Mapping[str, Any]
 MAIN_STEP = {"PLAN": "plan", "DRIFT": "plan", "APPLY": "apply", "DESTROY": "destroy", "OUTPUT": "output"}
 # Two heartbeats and a little.
 SILENT_SECONDS = 35.0
+# What an instance reports whose jobs run without a sandbox.
+NOT_ISOLATED = ("none", "off")
 PRIORITIES = ((50, "High"), (100, "Normal"))
 
 
@@ -57,6 +60,8 @@ class JobView(TypedDict):
     done: int
     total: int
     lost_at: str
+    slimmed_at: str
+    is_open: bool
     can_cancel: bool
     can_choose_cancel: bool
     can_retry: bool
@@ -65,6 +70,7 @@ class JobView(TypedDict):
     is_kill: bool
     is_waiting: bool
     is_before_run: bool
+    git: GitFacts
 
 
 class OutputView(TypedDict):
@@ -89,15 +95,18 @@ def build_view(
     job: Row,
     names: Mapping[str, str],
     events: Sequence[Row],
-    engines: Row | None = None,
+    instance: Row | None = None,
     numbers: Mapping[str, int] | None = None,
 ) -> JobView:
-    """Put a job's facts into words; `engines` are those of the instance at work, `numbers` those of the jobs it names."""
+    """Put a job's facts into words; `instance` is the one at work, `numbers` are those of the jobs it names."""
+    at_work = instance or {}
     built = {**_what(job, names), **_times(job, events), **_whose(job), **_offers(job), **_others(job, numbers or {})}
     if any(event.get("event") == "marked_failed" or event.get("reason") == "mark_failed" for event in events):
         # It tells what to decide, and that is done.
         built["problem_hint"] = ""
-    return cast("JobView", {**built, "engine": engine(job, engines or {}), "source": source(job)})
+    built["is_open"] = at_work.get("isolation") in NOT_ISOLATED
+    more = {"engine": engine(job, at_work.get("engines") or {}), "source": source(job), "git": git_facts(job)}
+    return cast("JobView", {**built, **more})
 
 
 def _what(job: Row, names: Mapping[str, str]) -> dict[str, Any]:
@@ -157,16 +166,17 @@ def title(job: Row) -> str:
 
 def _times(job: Row, events: Sequence[Row]) -> dict[str, Any]:
     since, until = span(job)
-    lost_at = _lost_at(events)
+    lost = lost_at(events)
     is_over = job["status"] in words.FINISHED
     return {
         "time_label": _time_label(job),
         "since": since,
         # A job that was lost ran until then; the time after it belongs to the person who decided.
-        "until": lost_at if is_over and lost_at else until,
+        "until": lost if is_over and lost else until,
         "created_at": str(job.get("created_at") or ""),
         "ended_at": str(job.get("finished_at") or ""),
-        "lost_at": lost_at,
+        "lost_at": lost,
+        "slimmed_at": str(job.get("slimmed_at") or ""),
     }
 
 
@@ -192,7 +202,8 @@ def _offers(job: Row) -> dict[str, bool]:
         "can_cancel": status in words.ACTIVE,
         # After a cancel was asked for, only a harder kind makes sense; before a runner has it, there is only one kind.
         "can_choose_cancel": status in words.RUNNING,
-        "can_retry": status in ("FAILED", "CANCELLED"),
+        # What it had is past its retention period.
+        "can_retry": status in ("FAILED", "CANCELLED") and not job.get("slimmed_at"),
         "can_apply": status == "SUCCEEDED" and is_plan and bool(summary.get("has_changes")),
         "is_waiting": status == "QUEUED" and not is_asked,
         "is_before_run": status in ("AWAITING_APPROVAL", "QUEUED"),
@@ -231,7 +242,7 @@ def _cancelling(job: Row) -> str:
     return words.CANCEL_WORDS.get(str(job.get("cancel_kind")), "")
 
 
-def _lost_at(events: Iterable[Row]) -> str:
+def lost_at(events: Iterable[Row]) -> str:
     """When contact was lost; nothing once the runner is back."""
     at = ""
     for event in events:

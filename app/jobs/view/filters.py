@@ -16,7 +16,7 @@ VIEWS: dict[str, frozenset[str]] = {
     "active": ACTIVE,
     "finished": FINISHED,
 }
-CHOICES = ("view", "status", "type", "runner", "search")
+CHOICES = ("view", "status", "type", "runner", "changed", "search")
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class JobFilter:
     status: str = "any"
     type: str = "any"
     runner: str = "any"
+    changed: str = "any"
     search: str = ""
 
     def with_choice(self, name: str, value: str) -> "JobFilter":
@@ -34,7 +35,7 @@ class JobFilter:
         offers = {"view": VIEWS, "status": {"any", *STATUS_WORDS}, "type": {"any", *TYPE_WORDS}}
         if name in offers and value not in offers[name]:
             return self
-        if name == "runner" and not re.fullmatch(r"any|[0-9a-f-]{36}", value):
+        if name in ("runner", "changed") and not re.fullmatch(r"any|[0-9a-f-]{36}", value):
             return self
         if name == "search":
             value = value[:100].strip()
@@ -60,6 +61,8 @@ class JobFilter:
             filters["type"] = [self.type]
         if self.runner != "any":
             filters["worker_id"] = self.runner
+        if self.changed != "any":
+            filters["changed_in"] = self.changed
         # Of a thousand that are queued, those that run are looked for.
         return {"search": self.search, "filters": filters, "sort": "active" if self.view == "active" else "newest"}
 

@@ -1,9 +1,10 @@
 """The stages of a run, plan, review and apply, each with how far it got."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 from app.jobs.view import words
+from app.jobs.view.detail import lost_at
 from app.ui.words import STATUS_WORDS, TYPE_WORDS
 
 Row = Mapping[str, Any]
@@ -20,10 +21,10 @@ class Stage(TypedDict):
     until: str
 
 
-def build(job: Row, plan: Row, events: Iterable[Row]) -> list[Stage]:
+def build(job: Row, plan: Row, events: Sequence[Row]) -> list[Stage]:
     """Draw the stages of a plan that is meant to be applied, from the start; of any other job there are none."""
     if plan:
-        return [_plan(plan), _review(job, events), _apply(job)]
+        return [_plan(plan), _review(job, events), _apply(job, lost_at(events))]
     options = (job.get("payload") or {}).get("options") or {}
     if job["type"] != "PLAN" or not options.get("confirm"):
         return []
@@ -54,7 +55,7 @@ def _stage(name: str, job: Row, said: str) -> Stage:
     }
 
 
-def _review(job: Row, events: Iterable[Row]) -> Stage:
+def _review(job: Row, events: Sequence[Row]) -> Stage:
     decided = {str(event.get("event")): str(event.get("at") or "") for event in events}
     since, required = str(job.get("created_at") or ""), int(job.get("approvals_required") or 0)
     given = f"{job.get('approvals_received') or 0} of {required} approvals" if required else ""
@@ -75,12 +76,14 @@ def _reviewed(status: str, said: str, since: str, until: str) -> Stage:
     return {"name": "Review", "status": status, "words": said, "since": since, "until": until}
 
 
-def _apply(job: Row) -> Stage:
+def _apply(job: Row, lost: str) -> Stage:
     name = TYPE_WORDS.get(str(job["type"]), str(job["type"]))
     if not job.get("queued_at"):
         is_over = job["status"] in words.FINISHED
         return _ahead(name, "not reached" if is_over else "starts when confirmed")
-    return _stage(name, job, _status_words(job))
+    stage = _stage(name, job, _status_words(job))
+    # A job that was lost ran until then; the time after it belongs to the person who decides.
+    return {**stage, "until": lost or stage["until"]}
 
 
 def _status_words(job: Row) -> str:

@@ -172,10 +172,12 @@ def _states(moves: Sequence[tuple[str, int]], end: int) -> list[Bar]:
 def _steps(job: Row, states: Sequence[Bar], end: int) -> Iterable[Bar]:
     running = _home(states)
     closed = running.to_ms if running else end
+    # A runner that was lost and came back has its attempt since it began, not since its return.
+    taken = to_ms(job.get("started_at")) or (running.from_ms if running else 0)
     for at, step in enumerate(steps_of(job)):
         started, finished = to_ms(step.get("started_at")), to_ms(step.get("finished_at"))
         # A runner's clock may be wrong: a step does not begin before the job was taken, and no bar leaves its panel.
-        started = max(started, running.from_ms) if started and running else started
+        started = max(started, taken) if started else started
         finished = max(finished, started) if finished else finished
         bar = Bar(
             key=f"step-{at}",

@@ -13,6 +13,7 @@ from app.modules.components.contents import history_chart, locks, outputs, resou
 from app.modules.components.dependencies import changed_note, dependencies
 from app.modules.components.grants import output_readers
 from app.modules.components.rail import beside_rail
+from app.modules.components.repository import repository
 from app.modules.state.actions import ModuleActionState
 from app.modules.state.contents import ModuleContentsState
 from app.modules.state.form import ModuleFormState
@@ -344,7 +345,14 @@ def module_detail() -> rx.Component:
         locks(),
         beside_rail(
             [_history()],
-            [outputs(), path_variables(Module["path"].to(str)), dependencies(), path_schedules(), output_readers()],
+            [
+                outputs(),
+                path_variables(Module["path"].to(str)),
+                repository(),
+                dependencies(),
+                path_schedules(),
+                output_readers(),
+            ],
             [resources(), _source(), source_files(), _state()],
         ),
         class_name="ry-stack ry-detail",

@@ -5,9 +5,9 @@ from typing import Any
 import reflex as rx
 
 from app.frame.session import AppState, say_error
+from app.modules.state.lookup import find_module
 from app.modules.view.dependencies import CASCADES, NONE, DependenciesView, bindings, build
-from app.project.errors import AppError, NotThere
-from app.project.models import Filter, Query
+from app.project.errors import AppError
 
 
 class DependenciesState(AppState, rx.State):
@@ -32,7 +32,7 @@ class DependenciesState(AppState, rx.State):
             return None
         options = {"bindings": bindings(str(form.get("bindings") or "")[:5000]), "cascades": cascades}
         try:
-            ends = {"p_consumer": self._module_id, "p_producer": await self._module(path)}
+            ends = {"p_consumer": self._module_id, "p_producer": await find_module(self, path)}
             await self._rpc("set_dependency", {**ends, "p_options": options})
             await self._read(self._module_id, self._path)
         except AppError as error:
@@ -53,11 +53,3 @@ class DependenciesState(AppState, rx.State):
         except AppError as error:
             return say_error(error)
         return rx.toast.success(f"No longer depends on {known['path']}")
-
-    async def _module(self, path: str) -> str:
-        mine = (Filter("org_id", "eq", await self._org_id()), Filter("deleted_at", "is", "null"))
-        query = Query(columns="id", filters=(*mine, Filter("path", "eq", path)), limit=1)
-        rows = (await self._select("modules", query)).rows
-        if not rows:
-            raise NotThere(f'There is no module "{path}".', "Write its whole path, as the tree shows it.")
-        return str(rows[0]["id"])

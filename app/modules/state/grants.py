@@ -5,8 +5,9 @@ from typing import Any
 import reflex as rx
 
 from app.frame.session import AppState, say_error
+from app.modules.state.lookup import find_module
 from app.modules.view.grants import Reader, readers
-from app.project.errors import AppError, NotThere
+from app.project.errors import AppError
 from app.project.models import Filter, Query
 
 MOST = 200
@@ -35,7 +36,7 @@ class ModuleGrantsState(AppState, rx.State):
         if not self._module_id or not path:
             return None
         try:
-            await self._decide("grant_outputs", await self._module(path))
+            await self._decide("grant_outputs", await find_module(self, path))
         except AppError as error:
             return say_error(error)
         # the field is uncontrolled: another number empties it
@@ -53,14 +54,6 @@ class ModuleGrantsState(AppState, rx.State):
         except AppError as error:
             return say_error(error)
         return rx.toast.success(f"{known['path']} no longer reads the outputs")
-
-    async def _module(self, path: str) -> str:
-        mine = (Filter("org_id", "eq", await self._org_id()), Filter("deleted_at", "is", "null"))
-        query = Query(columns="id", filters=(*mine, Filter("path", "eq", path)), limit=1)
-        rows = (await self._select("modules", query)).rows
-        if not rows:
-            raise NotThere(f'There is no module "{path}".', "Write its whole path, as the tree shows it.")
-        return str(rows[0]["id"])
 
     async def _decide(self, function: str, reader: str) -> None:
         await self._rpc(function, {"p_module": self._module_id, "p_reader": reader})

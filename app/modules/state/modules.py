@@ -17,6 +17,7 @@ from app.modules.state.contents import ModuleContentsState
 from app.modules.state.dependencies import DependenciesState
 from app.modules.state.grants import ModuleGrantsState
 from app.modules.state.group import GroupState
+from app.modules.state.repository import RepositoryState
 from app.modules.view import tree
 from app.modules.view.contents import BARS
 from app.modules.view.module import ModuleView, build_view, drift_words
@@ -60,7 +61,9 @@ NO_GROUP: GroupView = {"id": "", "path": "", "description": "", "hooks": [], "mo
 class ModulesState(LivePage, rx.State):
     """What the modules page shows."""
 
-    TOPICS: ClassVar[frozenset[str]] = frozenset({"modules", "groups", "provision_jobs", "worker_assignments"})
+    TOPICS: ClassVar[frozenset[str]] = frozenset(
+        {"modules", "groups", "provision_jobs", "worker_assignments", "module_git", "git_connections"}
+    )
 
     nodes: list[Node] = []
     total: int = 0
@@ -163,6 +166,7 @@ class ModulesState(LivePage, rx.State):
         await (await self.get_state(ModuleContentsState))._read(self._full)
         await (await self.get_state(ModuleGrantsState))._read(module_id)
         await (await self.get_state(DependenciesState))._read(module_id, str(self._full["path"]))
+        await (await self.get_state(RepositoryState))._read(module_id)
         await self._read_history(module_id)
 
     async def _read_runners(self, mine: Filter) -> None:
@@ -209,6 +213,8 @@ class ModulesState(LivePage, rx.State):
         jobs = [job for job in rows if job is not None]
         if self._full and not changed.is_everything and self._concerns(jobs, changed):
             await self._read_module(str(self._full["id"]))
+        elif self._full and not changed.is_everything and self._is_read_again(changed):
+            await (await self.get_state(RepositoryState))._read(str(self._full["id"]))
         await self._show_tree(store)
         await self._show_group(store, self.group["path"])
         if self._full:
@@ -225,6 +231,10 @@ class ModulesState(LivePage, rx.State):
         mine = str(self._full["id"])
         touched = any(str(job.get("module_id")) == mine for job in jobs)
         return touched or mine in changed.ids("modules") or changed.touches(("worker_assignments", AGAIN))
+
+    def _is_read_again(self, changed: Changed) -> bool:
+        """Whether a runner has read the repository for this module, or a repository was connected or removed."""
+        return str(self._full["id"]) in changed.ids("module_git") or changed.touches(("git_connections",))
 
     async def _show_tree(self, store: OrgStore) -> None:
         summary, *listed = (store.live_queries.held(one) for one in self._queries())

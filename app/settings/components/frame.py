@@ -26,6 +26,7 @@ ENTRIES = (
     ("variables", "Variables"),
     ("cloud-identities", "Cloud identities"),
     ("service-accounts", "Service accounts"),
+    ("git", "Git"),
     ("schedules", "Schedules"),
     ("notifications", "Notifications"),
     ("updates", "Updates"),

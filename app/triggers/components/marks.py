@@ -1,4 +1,4 @@
-"""Badges of runs and deliveries: shape, colour and word."""
+"""Badges of runs, deliveries and repositories: shape, colour and word."""
 
 import reflex as rx
 
@@ -19,6 +19,22 @@ DELIVERIES = {
     "FAILED": ("circle-x", "red", "Failed"),
 }
 
+CONNECTIONS = {
+    "CONNECTED": ("circle-check", "green", "Connected"),
+    "SILENT": ("circle-check", "gray", "Found by poll only"),
+    "UNREAD": ("circle-dashed", "gray", "Not read yet"),
+    "UNUSED": ("circle-dashed", "gray", "Not used yet"),
+    "REFUSED": ("circle-x", "red", "Signature refused"),
+    "BROKEN": ("circle-x", "red", "Cannot be read"),
+}
+VERDICTS = {
+    "PENDING": ("circle-dashed", "blue", "Pending"),
+    "PLANNED": ("circle-check", "green", "Planned"),
+    "NOTHING": ("circle-slash", "gray", "Nothing to plan"),
+    "IGNORED": ("circle-slash", "gray", "Ignored"),
+    "FAILED": ("circle-x", "red", "Failed"),
+}
+
 
 def _mark(status: rx.Var[str], known: dict[str, tuple[str, str, str]]) -> rx.Component:
     badges = [
@@ -36,3 +52,13 @@ def run_mark(status: rx.Var[str]) -> rx.Component:
 def delivery_mark(status: rx.Var[str]) -> rx.Component:
     """What became of a message."""
     return _mark(status, DELIVERIES)
+
+
+def connection_mark(status: rx.Var[str]) -> rx.Component:
+    """Whether a repository is read and its webhook works."""
+    return _mark(status, CONNECTIONS)
+
+
+def verdict_mark(verdict: rx.Var[str]) -> rx.Component:
+    """What an event of a repository led to."""
+    return _mark(verdict, VERDICTS)

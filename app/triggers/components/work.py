@@ -10,6 +10,7 @@ from app.ui.dialog import question
 from app.ui.icons import icon
 
 State = WorkState
+CHANGED = {"data-testid": "set-changes"}
 SURFACE = {"variant": "surface", "color_scheme": "gray"}
 BUSY = "A set is running here. Wait for it or cancel the rest."
 
@@ -68,6 +69,17 @@ def _key(one: rx.Var[KeyView]) -> rx.Component:
     return rx.el.span(rx.el.i(style={"background": one["color"]}), one["words"])
 
 
+def _waits(row: rx.Var[SetView]) -> rx.Component:
+    lines = row["waits"].to(list[str])
+    why = rx.el.details(
+        rx.el.summary("Why modules wait or were left out"),
+        rx.el.ul(rx.foreach(lines, lambda line: rx.el.li(line, class_name="ry-breaks"))),
+        class_name="ry-pb ry-waits",
+        custom_attrs={"data-testid": "set-waits"},
+    )
+    return rx.cond(lines.length() > 0, why, rx.fragment())
+
+
 def _set(row: rx.Var[SetView]) -> rx.Component:
     key = row["id"].to(str)
     bar = rx.el.div(
@@ -83,6 +95,11 @@ def _set(row: rx.Var[SetView]) -> rx.Component:
     )
     retry = rx.button(icon("rotate-cw"), "Retry failed", on_click=State.retry(key), size="1", **SURFACE)
     cancel = rx.button("Cancel the rest", on_click=State.cancel(key), size="1", **SURFACE)
+    changed = rx.cond(
+        row["changes_href"] != "",
+        rx.link("Show them", href=row["changes_href"].to(str), class_name="ry-link", custom_attrs=CHANGED),
+        rx.fragment(),
+    )
     acts = rx.el.div(
         rx.cond(row["can_retry"], retry, rx.fragment()),
         rx.cond(row["is_running"], cancel, rx.fragment()),
@@ -103,7 +120,8 @@ def _set(row: rx.Var[SetView]) -> rx.Component:
         ),
         rx.el.div(bar, key_line, class_name="ry-pb", style={"padding_bottom": "12px"}),
         rx.el.ul(rx.foreach(row["failures"].to(list[FailureView]), _failure), class_name="ry-list"),
-        rx.cond(row["foot"] != "", rx.el.div(rx.el.span(row["foot"]), class_name="ry-foot"), rx.fragment()),
+        _waits(row),
+        rx.cond(row["foot"] != "", rx.el.div(rx.el.span(row["foot"]), changed, class_name="ry-foot"), rx.fragment()),
         class_name="ry-panel",
         aria_label=row["title"].to(str),
         key=row["id"],

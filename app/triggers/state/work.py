@@ -32,9 +32,16 @@ class WorkState(AppState, rx.State):
         sets = await self._rpc("list_sets", {"p_org": org, "p_path": self.path, "p_limit": 3})
         schedules = await self._rpc("list_schedules", {"p_org": org, "p_path": self.path})
         shown = [row for number, row in enumerate(sets) if number == 0 or row["status"] == "RUNNING"]
-        self._assign("sets", [build_view(row) for row in shown])
+        self._assign("sets", [build_view(row, await self._why(row)) for row in shown])
         self._assign("schedules", [build_schedule(row) for row in schedules])
         self._assign("is_running", any(row["status"] == "RUNNING" for row in sets))
+
+    async def _why(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Read why modules of a set have no job, where some have none."""
+        if not row["waiting"] + row["left_out"]:
+            return {}
+        found: dict[str, Any] = await self._rpc("explain_set", {"p_set": row["id"]})
+        return found
 
     @rx.event
     async def show(self, path: str) -> rx.event.EventSpec | None:

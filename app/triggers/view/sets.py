@@ -40,6 +40,7 @@ class SetView(TypedDict):
     by: str
     left: str
     foot: str
+    changes_href: str
     succeeded: str
     failed: str
     running: str
@@ -47,10 +48,11 @@ class SetView(TypedDict):
     is_running: bool
     can_retry: bool
     failures: list[FailureView]
+    waits: list[str]
 
 
-def build_view(row: Row) -> SetView:
-    """Read a set's progress."""
+def build_view(row: Row, why: Row | None = None) -> SetView:
+    """Read a set's progress, and why some of its modules have no job."""
     total, done, failed = (int(row.get(name) or 0) for name in ("total", "done", "failed"))
     is_running = row.get("status") == "RUNNING"
     return {
@@ -60,6 +62,7 @@ def build_view(row: Row) -> SetView:
         "by": f"started by {row.get('created_by_label') or 'system'}",
         "left": left_words(row.get("seconds_left")) if is_running else "",
         "foot": _foot(row),
+        "changes_href": f"/dashboard/jobs?changed={row['id']}" if row.get("with_changes") and row.get("id") else "",
         "succeeded": _share(row, "succeeded"),
         "failed": _share(row, "failed"),
         "running": _share(row, "running"),
@@ -67,7 +70,19 @@ def build_view(row: Row) -> SetView:
         "is_running": is_running,
         "can_retry": any((one.get("status") or "FAILED") == "FAILED" for one in row.get("failures") or []),
         "failures": [_failure(one) for one in (row.get("failures") or [])[:10]],
+        "waits": _waits(why or {})[:10],
     }
+
+
+def _waits(why: Row) -> list[str]:
+    """Which module waits for which others, and which were left out; one that waits for its turn alone is not named."""
+    waiting = [one for one in why.get("waiting") or [] if one["waits_for"]]
+    lines = [f"{one['module_path']} waits for {', '.join(map(_before, one['waits_for']))}" for one in waiting]
+    return lines + [f"{one['module_path']} is left out. {one['message']}" for one in why.get("left_out") or []]
+
+
+def _before(one: Row) -> str:
+    return f"{one['module_path']} (#{one['job_number']})" if one.get("job_number") else str(one["module_path"])
 
 
 def _key(row: Row, name: str, color: str) -> KeyView:
@@ -88,7 +103,9 @@ def _share(row: Row, name: str) -> str:
 
 def _foot(row: Row) -> str:
     changes, waiting, running = (int(row.get(name) or 0) for name in ("with_changes", "waiting", "running"))
-    found = {"PLAN": f"{changes} plans have changes.", "DRIFT": f"{changes} modules have drift."}
+    many = (f"{changes} plans have changes.", f"{changes} modules have drift.")
+    plans, drifts = ("1 plan has changes.", "1 module has drift.") if changes == 1 else many
+    found = {"PLAN": plans, "DRIFT": drifts}
     words = found.get(str(row.get("type")), "") if changes else ""
     if row.get("left_out"):
         words = (

@@ -20,9 +20,9 @@ ABOUT = (
 )
 # Hints on the value, by kind.
 HINTS = {
-    "input": "JSON, or a text. No secrets: every member can read it.",
+    "input": "JSON, or a text. Every member can read it. Secrets: runyard variables seal.",
     "hcl": "An expression, such as [for n in range(3) : n].",
-    "env": "A text. No secrets: every member can read it.",
+    "env": "A text. Every member can read it. Secrets: runyard variables seal.",
     "file": "The content. The name is its path in the module's folder.",
 }
 
@@ -37,7 +37,8 @@ def _name(row: rx.Var[VariableView]) -> rx.Component:
 
 
 def _value(row: rx.Var[VariableView]) -> rx.Component:
-    return rx.el.span(row["value"], class_name="ry-mono ry-breaks")
+    sealed = rx.el.span(icon("lock", "xs"), " Sealed, version ", row["version"], class_name="mut")
+    return rx.cond(row["is_sealed"], sealed, rx.el.span(row["value"], class_name="ry-mono ry-breaks"))
 
 
 def _from(row: rx.Var[VariableView]) -> rx.Component:
@@ -56,7 +57,7 @@ def _menu(row: rx.Var[VariableView]) -> rx.Component:
     key = row["id"].to(str)
     acts = menu(
         "More actions for " + row["name"].to(str),
-        menu_item("pencil", "Edit", State.edit(key)),
+        rx.cond(row["is_sealed"], rx.fragment(), menu_item("pencil", "Edit", State.edit(key))),
         menu_item("trash-2", "Remove", State.ask_remove(key), color_scheme="red"),
     )
     return rx.cond(SessionState.can_operate & row["is_own"].to(bool), acts, rx.fragment())

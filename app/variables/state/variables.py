@@ -80,7 +80,7 @@ class VariablesState(Items, rx.State):
         self.is_open = False
         if made["warning"]:
             return rx.toast.warning(
-                made["warning"], description="Every member can read it. Keep secrets on the runner."
+                made["warning"], description="Every member can read it. Seal secrets: runyard variables seal."
             )
         return rx.toast.success("Saved. Applies to future jobs.")
 

@@ -31,6 +31,7 @@ class VariableView(TypedDict):
     version: int
     is_own: bool
     is_enforced: bool
+    is_sealed: bool
 
 
 def build_rows(rows: list[Row], path: str) -> list[VariableView]:
@@ -56,12 +57,15 @@ def build_row(row: Row, path: str) -> VariableView:
         "version": int(row.get("version") or 1),
         "is_own": row["path"] == path,
         "is_enforced": bool(row.get("is_enforced")),
+        "is_sealed": bool(row.get("key_id")),
     }
 
 
 def shown_value(row: Row) -> str:
     """Write a value on one line; a file is shown by its size."""
     value = row.get("value")
+    if row.get("key_id"):
+        return "Sealed"
     if row["kind"] == "file":
         return count(len(str(value).encode()), "byte")
     is_code = row["kind"] == "env" or row.get("is_hcl")

@@ -15,6 +15,7 @@ from cli.client.http import Connection
 from cli.client.tokens import make_token
 from cli.engines.cache import binary_folder
 from cli.engines.catalog import ENGINES
+from cli.folders import sources_folder
 from cli.launcher.demo.content import GROUPS, MODULES, ORGANISATION, RELEASES
 from cli.launcher.demo.credentials import TokenFile
 from cli.launcher.process import Part
@@ -56,14 +57,14 @@ async def prepare_demo(settings: Settings, secrets: Secrets, own_url: str = "") 
     parts = [
         *([runner_part(settings, SHARED, shared)] if shared else []),
         runner_part(settings, OWN, own, url=own_url),
-        runner_part(settings, OLDER, older, script=PROJECT / "scripts" / "older_runner.py"),
+        runner_part(settings, OLDER, older, script=sources_folder() / "scripts" / "older_runner.py"),
         activity_part(settings, secrets),
     ]
     return Demo(DEMO_EMAIL, secrets.demo_password, parts)
 
 
 def _prepare(settings: Settings, secrets: Secrets) -> tuple[Credentials | None, Credentials | None, Credentials | None]:
-    tokens = TokenFile(settings.home / "demo.json")
+    tokens = TokenFile(settings.demo_file)
     connection = Connection(settings.url)
     operator = Api(connection, secrets.secret_key, secrets.secret_key)
     auth.make_account(operator, DEMO_EMAIL, secrets.demo_password)

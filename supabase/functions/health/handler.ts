@@ -1,6 +1,7 @@
-/** Whether the edge functions run (/health), and whether the sweep has a driver that runs (/health/sweep). */
+/** Whether the edge functions run (/health), the sweep has a driver (/health/sweep), and which settings they have (/health/settings). */
 
 import { call, limit } from "../_shared/database.ts";
+import { dashboardUrl, read } from "../_shared/env.ts";
 import { addressOf, Answer, json } from "../_shared/http.ts";
 
 const PER_ADDRESS = 60;
@@ -23,10 +24,30 @@ async function sweep(request: Request): Promise<Response> {
   });
 }
 
-export async function handler(request: Request): Promise<Response> {
-  if (!new URL(request.url).pathname.endsWith("/sweep")) return json(200, { status: "ok" });
+/** The name of the key that signs runners' tokens, which Auth publishes, too. */
+function signingKey(): string | null {
   try {
-    return await sweep(request);
+    return (JSON.parse(read("WORKER_SIGNING_JWK") ?? "{}") as { kid?: string }).kid ?? null;
+  } catch {
+    return null;
+  }
+}
+
+/** `runyard doctor --project` compares them with the project; nothing that is secret is shown. */
+async function settings(request: Request): Promise<Response> {
+  await limit([[`health:address:${addressOf(request)}`, PER_ADDRESS]]);
+  return json(200, {
+    signing_key: signingKey(),
+    has_identity_keys: read("RUNYARD_IDENTITY_KEYS") !== undefined,
+    dashboard_url: dashboardUrl() ?? null,
+  });
+}
+
+export async function handler(request: Request): Promise<Response> {
+  const answer = { sweep, settings }[new URL(request.url).pathname.split("/").at(-1) ?? ""];
+  if (answer === undefined) return json(200, { status: "ok" });
+  try {
+    return await answer(request);
   } catch (error) {
     if (error instanceof Answer) return json(error.status, error.body, error.headers);
     console.error(error instanceof Error ? error.message : "unknown error");

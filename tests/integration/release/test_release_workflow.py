@@ -88,11 +88,11 @@ def test_files_go_from_job_to_job_to_the_page_and_the_project(
     assert rehearsal.run(WORKFLOW)[0] == "check"
     check_page(rehearsal, page, bench)
     assert published(bench, version)["channel"] == "stable"
-    image = f"ghcr.io/{OWNER.lower()}/runyard-worker"
-    assert f"docker push {image}:{version}-{platform.machine()}" in rehearsal.calls
-    assert f"{image}@sha256:{'ab' * 32}" in rehearsal.signed
-    starts = [call.startswith(f"docker run --rm {image}") for call in rehearsal.calls]
-    assert any(starts[: rehearsal.calls.index(f"docker push {image}:{version}-{platform.machine()}")])
+    assert f"ghcr.io/{OWNER.lower()}/runyard-worker@sha256:{'ab' * 32}" in rehearsal.signed
+    for name in ("runyard-worker", "runyard-server"):
+        image = f"ghcr.io/{OWNER.lower()}/{name}:{version}-{platform.machine()}"
+        pushed = rehearsal.calls.index(f"docker push {image}")
+        assert any(call.startswith(f"docker run --rm {image}") for call in rehearsal.calls[:pushed])
 
 
 def test_a_candidate_is_no_latest_release_and_nobody_is_asked_to_update(
@@ -141,7 +141,7 @@ def test_an_older_runner_updates_itself_to_what_the_workflow_built(
     machine = f"runyard-worker-{platform.system().lower()}-{platform.machine().lower()}"
     files = page.files(rehearsal.tag)
     names = set(files)
-    assert {f"{each}-{version}-py3-none-any.whl" for each in ("runyard", "runyard_stack", "runyard_worker")} <= names
+    assert {f"{each}-{version}-py3-none-any.whl" for each in ("runyard", "runyard_cli", "runyard_worker")} <= names
     assert f"runyard-worker-{version}.cdx.json" in names
     assert (f"runyard-worker-{version}.tgz" in names) == (shutil.which("helm") is not None)
 

@@ -154,6 +154,7 @@ def test_a_page_offers_nothing_that_the_database_refuses(path: str) -> None:
         ("/dashboard/settings/service-accounts", "can_admin"),
         ("/dashboard/settings/notifications", "can_admin"),
         ("/dashboard/settings/schedules", "can_operate"),
+        ("/dashboard/settings/git", "can_admin"),
     ],
 )
 def test_an_empty_page_asks_nobody_to_create_what_they_may_not(path: str, role: str) -> None:

@@ -15,7 +15,12 @@ from packaging.version import Version
 from stack.settings import PROJECT
 from worker.version import __version__
 
-PLACES = ("worker/version.py", "cli/version.py", "deploy/helm/runyard-worker/Chart.yaml")
+PLACES = (
+    "worker/version.py",
+    "cli/version.py",
+    "deploy/helm/runyard-worker/Chart.yaml",
+    "deploy/helm/runyard-server/Chart.yaml",
+)
 NAMES = ("CHANGELOG.md", *PLACES)
 FIRST, SECOND = "20260101000000_first.sql", "20260201000000_second.sql"
 
@@ -114,10 +119,10 @@ def test_a_candidates_wheel_has_its_version_as_wheels_write_it(tmp_path: Path, m
     made = wheel(tmp_path, "1.4.0-rc.1", PROJECT / "worker" / "version.py")
     assert "-1.4.0rc1-" in made.name
     assert release_check.find_wheel(tmp_path, "1.4.0-rc.1") == made
-    assert release_check.check_wheel(made, "worker", "1.4.0-rc.1") == 2
+    assert release_check.check_wheel(made, "1.4.0-rc.1", "worker") == 2
     assert release_check.find_wheel(tmp_path, "1.4.0") is None
     with pytest.raises(release_check.Wrong):
-        release_check.check_wheel(made, "worker", "1.4.0")
+        release_check.check_wheel(made, "1.4.0", "worker")
 
 
 @pytest.fixture

@@ -66,7 +66,7 @@ def test_the_glossary_names_what_exists() -> None:
 
 # Releases offer files: anyone may take these names on an index.
 BY_NAME = re.compile(
-    r"\b(?:pipx?|uv tool) install(?: -\S+)* ['\"]?runyard(?:[-_](?:stack|worker))?(?:[\[=<>~ '\"`.,)]|$)", re.MULTILINE
+    r"\b(?:pipx?|uv tool) install(?: -\S+)* ['\"]?runyard(?:[-_](?:cli|worker))?(?:[\[=<>~ '\"`.,)]|$)", re.MULTILINE
 )
 
 
@@ -76,7 +76,9 @@ def test_nothing_of_ours_is_installed_by_its_name() -> None:
 
 
 def test_no_wheel_of_ours_asks_for_another_by_its_name() -> None:
+    pinned = (PROJECT / "requirements.txt").read_text().splitlines()
     for file in (PROJECT / "packaging").glob("*/pyproject.toml"):
         project = tomllib.loads(file.read_text())["project"]
-        asked = [project["dependencies"], *project.get("optional-dependencies", {}).values()]
+        own = pinned if "dependencies" in project["dynamic"] else project["dependencies"]
+        asked = [own, *project.get("optional-dependencies", {}).values()]
         assert [name for names in asked for name in names if name.startswith("runyard")] == [], file

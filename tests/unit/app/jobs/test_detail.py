@@ -208,3 +208,20 @@ def test_decisions_and_returns_are_told_in_words() -> None:
         "Runner back in contact",
         "Plan has changes: its apply was created",
     ]
+
+
+@pytest.mark.parametrize(("reported", "is_open"), [("none", True), ("off", True), ("bubblewrap", False), (None, False)])
+def test_a_job_of_a_runner_without_a_sandbox_is_marked(reported: str | None, is_open: bool) -> None:
+    assert build_view(JOB, {}, [], {"engines": {}, "isolation": reported})["is_open"] is is_open
+
+
+def test_a_job_whose_details_are_gone_is_not_run_again() -> None:
+    assert view(status="FAILED")["can_retry"]
+    old = view(status="FAILED", slimmed_at="2026-11-15T14:00:00+00:00", payload={})
+    assert (old["can_retry"], old["slimmed_at"]) == (False, "2026-11-15T14:00:00+00:00")
+
+
+def test_other_jobs_are_named_by_their_numbers_and_the_plan_of_the_same_run_is_not() -> None:
+    job = {**JOB, "plan_job_id": 4820, "retry_of": 4700}
+    built = build_view(job, {}, [], numbers={"4820": 58, "4700": 31})
+    assert (built["number"], built["planned_by"], built["retry_of"], built["inspects"]) == (58, 0, 31, 0)

@@ -63,7 +63,7 @@ def test_what_is_not_on_offer_changes_nothing(choice: str, value: str) -> None:
 
 
 def test_a_filter_is_said_to_the_database_and_in_the_address() -> None:
-    chosen = JobFilter("needs", "any", "APPLY", WORKER, "#12 a/b")
+    chosen = JobFilter("needs", type="APPLY", runner=WORKER, search="#12 a/b")
     assert chosen.arguments() == {
         "search": "#12 a/b",
         "filters": {"status": ["AWAITING_APPROVAL", "NEEDS_ATTENTION"], "type": ["APPLY"], "worker_id": WORKER},
@@ -72,6 +72,7 @@ def test_a_filter_is_said_to_the_database_and_in_the_address() -> None:
     assert chosen.query() == f"?view=needs&type=APPLY&runner={WORKER}&search=%2312+a%2Fb"
     assert read({"view": "needs", "type": "APPLY", "runner": WORKER, "search": "#12 a/b", "colour": "red"}) == chosen
     assert JobFilter().arguments()["filters"] == {}
+    assert read({"changed": WORKER}).arguments()["filters"] == {"changed_in": WORKER}
     assert JobFilter().query() == ""
 
 

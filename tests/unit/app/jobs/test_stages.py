@@ -71,3 +71,10 @@ def test_a_plan_to_be_applied_shows_what_is_ahead_and_any_other_job_no_stages() 
 def test_the_time_of_a_stage_ends_with_it() -> None:
     plan, review, apply = build({**CONFIRMED, "status": "QUEUED"}, PLAN, [{"event": "confirmed", "at": "e"}])
     assert [(each["since"], each["until"]) for each in (plan, review, apply)] == [("a", "b"), ("c", "e"), ("", "")]
+
+
+def test_an_apply_that_was_lost_ran_until_then() -> None:
+    lost = {**CONFIRMED, "status": "FAILED", "claimed_at": "f", "finished_at": "z"}
+    events = [{"event": "confirmed", "at": "e"}, {"event": "attention", "at": "k"}]
+    assert build(lost, PLAN, events)[2]["until"] == "k"
+    assert build(lost, PLAN, [*events, {"event": "resumed", "at": "m"}])[2]["until"] == "z"

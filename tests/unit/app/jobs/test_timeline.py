@@ -159,3 +159,18 @@ def test_bars_follow_each_other_and_never_run_backwards(moves: list[tuple[float,
     bars = [bar for bar in build({"status": "PROCESSING"}, events).bars if bar.from_ms and not bar.is_step]
     assert all(bar.to_ms >= bar.from_ms for bar in bars if bar.to_ms)
     assert all(left.from_ms <= right.from_ms for left, right in pairwise(bars))
+
+
+def test_a_step_of_a_runner_that_came_back_lasts_since_it_began() -> None:
+    moves = (
+        (0, "QUEUED"),
+        (1, "CLAIMED"),
+        (2, "PROCESSING"),
+        (40, "NEEDS_ATTENTION"),
+        (60, "PROCESSING"),
+        (61, "SUCCEEDED"),
+    )
+    events = [event(number, seconds, status) for number, (seconds, status) in enumerate(moves)]
+    step = {"name": "apply", "phase": "APPLY", "status": "SUCCEEDED", "started_at": at(5), "finished_at": at(60.8)}
+    job = {"type": "APPLY", "status": "SUCCEEDED", "started_at": at(2), "finished_at": at(61), "steps": [step]}
+    assert ("Apply", "SUCCEEDED", ms(5), ms(60.8)) in laid_out(build(job, events))

@@ -187,7 +187,7 @@ def test_the_apply_of_a_confirmed_plan_is_found_past_passing_replies() -> None:
     assert run._followed_by(here(Line([BUSY, ok([JOB])])), JOB) == [JOB]
 
 
-PROGRESS = {"id": "s", "type": "PLAN", "path": "", "done": 1, "total": 1, "failed": 0, "failures": []}
+PROGRESS = {"id": "s", "type": "PLAN", "path": "", "done": 1, "total": 1, "failed": 0, "left_out": 0, "failures": []}
 
 
 @pytest.mark.parametrize("given", [None, "nightly"])

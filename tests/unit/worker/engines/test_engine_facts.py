@@ -67,7 +67,13 @@ def test_sensitive_outputs_are_named_but_not_told() -> None:
         "url": {"sensitive": False, "type": "string", "value": "https://x"},
         "big": {"sensitive": False, "type": "string", "value": "x" * 50_000},
     }
-    shown = shown_outputs(outputs)
+    outputs["nested"] = {
+        "sensitive": False,
+        "type": "object",
+        "value": {"list": ["a known-secret b", 1], "known-secret": None},
+    }
+    shown = shown_outputs(outputs, lambda text: text.replace("known-secret", "***"))
+    assert shown["nested"]["value"] == {"list": ["a *** b", 1], "***": None}
     assert shown["url"]["value"] == "https://x"
     assert shown["pw"] == {"sensitive": True, "type": "string", "value": None}
     assert shown["big"] == {"sensitive": False, "type": "string", "value": None, "is_truncated": True}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.engines.hcl_blocks import Facts, read_facts
+from worker.engines.hcl_blocks import Facts, declared_variables, read_facts
 
 ROOT = Path(__file__).parents[4]
 NO_BLOCK = r"""
@@ -102,3 +102,11 @@ def test_encryption_of_the_state_is_seen(tmp_path: Path) -> None:
 def test_runner_and_command_line_read_code_alike() -> None:
     """They are separate wheels, so each carries the text."""
     assert (ROOT / "cli/modules/hcl_blocks.py").read_text() == (ROOT / "worker/engines/hcl_blocks.py").read_text()
+
+
+def test_declared_variables_are_found_in_both_languages(tmp_path: Path) -> None:
+    (tmp_path / "main.tf").write_text('variable "one" {}\nvariable two {\n  default = 1\n}\n# variable "comment" {}\n')
+    (tmp_path / "more.tf.json").write_text('{"variable": {"three": {"type": "string"}, "four": {}}}')
+    (tmp_path / "only.tofu").write_text('variable "five" {}\n')
+    assert declared_variables(tmp_path, is_tofu=True) == {"one", "two", "three", "four", "five"}
+    assert declared_variables(tmp_path, is_tofu=False) == {"one", "two", "three", "four"}

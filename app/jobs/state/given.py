@@ -1,0 +1,47 @@
+"""The variables that a job was given: names, paths and versions, never values."""
+
+from typing import TypedDict
+
+import reflex as rx
+
+from app.frame.session import AppState
+from app.project.errors import AppError
+from app.project.models import Row
+
+
+class GivenView(TypedDict):
+    """One variable of a job."""
+
+    name: str
+    source: str
+    note: str
+
+
+def build_given(row: Row) -> GivenView:
+    """Put a row of list_job_variables into words."""
+    path = row.get("path")
+    source = "given with the request" if path is None else f"{path or 'the organisation'}, version {row['version']}"
+    marks = (("enforced", row.get("is_enforced")), ("sealed", row.get("is_sealed")))
+    # A value of a request is never current; that is no news.
+    later = ["changed since"] if path is not None and not row.get("is_current") else []
+    return {
+        "name": str(row["name"]),
+        "source": source,
+        "note": ", ".join([word for word, is_so in marks if is_so] + later),
+    }
+
+
+class JobVariablesState(AppState, rx.State):
+    """The panel of one job."""
+
+    rows: list[GivenView] = []
+
+    @rx.event
+    async def show(self, job: int) -> None:
+        """Read the names for a job; a page that fails says so itself."""
+        self.rows = []
+        try:
+            found = await self._rpc("list_job_variables", {"p_job": job})
+        except AppError:
+            return
+        self.rows = [build_given(row) for row in found]

@@ -1,0 +1,27 @@
+"""The commit and the pull request that a job came from."""
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+Row = Mapping[str, Any]
+
+
+class GitFacts(TypedDict):
+    """Where a job came from; empty for one that no repository started."""
+
+    commit: str
+    author: str
+    pull_request: str
+
+
+def git_facts(job: Row) -> GitFacts:
+    """Read them from the options that the job was queued with; a pull request is known by its head."""
+    options = (job.get("payload") or {}).get("options")
+    found = options.get("git") if isinstance(options, Mapping) else None
+    git: Row = found if isinstance(found, Mapping) else {}
+    pull = git.get("pull_request")
+    return {
+        "commit": str(git.get("commit") or git.get("head_commit") or "")[:7],
+        "author": str(git.get("author") or ""),
+        "pull_request": f"#{pull}" if pull else "",
+    }

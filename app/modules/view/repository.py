@@ -1,0 +1,44 @@
+"""How a module follows its connected repository."""
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+Row = Mapping[str, Any]
+
+
+class RepositoryView(TypedDict):
+    """The repository panel of a module; without a name there is none."""
+
+    name: str
+    branch: str
+    watched: list[str]
+    seen: str
+    seen_at: str
+    applied: str
+    applied_at: str
+    note: str
+
+
+def build(row: Row | None) -> RepositoryView:
+    """Read the answer of module_repository; none is for a module whose repository is not connected."""
+    row = row or {}
+    # Until a runner has read it, its own folder and the paths that were added are known.
+    watched = row.get("watched") or [row.get("folder") or "the whole repository", *(row.get("paths") or [])]
+    return {
+        "name": str(row.get("repository") or ""),
+        "branch": str(row.get("branch") or "the default branch"),
+        "watched": [str(path) or "the whole repository" for path in watched],
+        "seen": str(row.get("seen_commit") or "")[:7],
+        "seen_at": str(row.get("seen_at") or ""),
+        "applied": str(row.get("applied_commit") or "")[:7],
+        "applied_at": str(row.get("applied_at") or ""),
+        "note": _note(row),
+    }
+
+
+def _note(row: Row) -> str:
+    if not row.get("is_on", True):
+        return "Pushes do not plan it: it is switched off."
+    if row.get("error"):
+        return f"The repository cannot be read: {row['error']}"
+    return "Pushes plan it; such plans are never applied." if row.get("apply") == "never" else ""

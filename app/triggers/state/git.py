@@ -1,0 +1,200 @@
+"""Connected repositories, their deliveries, and the form that connects one."""
+
+from typing import Any, ClassVar
+
+import reflex as rx
+
+from app.frame.session import say_error
+from app.live.item_form import Items
+from app.project.errors import AppError
+from app.project.models import BrowserSession, Filter, Query
+from app.project.runtime import runtime
+from app.project.store import Changed, OrgStore
+from app.triggers.view.git import (
+    POLLS,
+    PROVIDERS,
+    STEPS,
+    ConnectionView,
+    DeliveryView,
+    build_connection,
+    build_delivery,
+    check_form,
+    new_secret,
+)
+
+NEW: ConnectionView = build_connection({})
+EVERY = "any"
+PAGE = 20
+
+
+class GitState(Items, rx.State):
+    """Two tables, a form, and the webhook whose secret is being shown."""
+
+    TOPICS: ClassVar[frozenset[str]] = frozenset({"git_connections", "git_deliveries", "modules"})
+    EMPTY: ClassVar[ConnectionView] = NEW
+
+    rows: list[ConnectionView] = []
+    deliveries: list[DeliveryView] = []
+    only: str = EVERY
+    unfolded: str = ""
+    has_older: bool = False
+    before: list[str] = []
+    chosen: ConnectionView = NEW
+    provider: str = "github"
+    poll: str = "300"
+    replacing: str = ""
+    replacing_name: str = ""
+    shown_id: str = ""
+    shown_url: str = ""
+    shown_steps: list[str] = []
+
+    async def _prepare(self, session: BrowserSession) -> None:
+        """Close what was open before a reload: states outlive it."""
+        self.is_open, self.removing, self.replacing, self.shown_id = False, "", "", ""
+        self.only, self.before, self.unfolded = EVERY, [], ""
+
+    async def _show(self, store: OrgStore, changed: Changed) -> None:
+        found = await self._rpc("list_git_connections", {"p_org": store.org_id})
+        self._assign("rows", [build_connection(row) for row in found])
+        if self.only != EVERY and self._find(self.only) is None:
+            self.only, self.before = EVERY, []
+        await self._read_deliveries(store.org_id)
+
+    async def _read_deliveries(self, org: str) -> None:
+        before = int(self.before[-1]) if self.before else None
+        only = None if self.only == EVERY else self.only
+        # One more than a page shows whether there are older ones.
+        args = {"p_org": org, "p_connection": only, "p_before": before, "p_limit": PAGE + 1}
+        found = await self._rpc("list_git_deliveries", args)
+        numbers = await self._numbers({str(row["job_id"]) for row in found if row.get("job_id")})
+        self._assign("deliveries", [build_delivery(row, numbers) for row in found[:PAGE]])
+        self._assign("has_older", len(found) > PAGE)
+
+    async def _numbers(self, ids: set[str]) -> dict[str, int]:
+        """Read the numbers of jobs; those that were removed have none."""
+        if not ids:
+            return {}
+        wanted = Filter("id", "in", f"({','.join(sorted(ids))})")
+        page = await self._select("provision_jobs", Query(columns="id,number", filters=(wanted,), limit=len(ids)))
+        return {str(row["id"]): int(row["number"]) for row in page.rows}
+
+    @rx.event
+    async def show_only(self, key: str) -> None:
+        """Show the deliveries of one repository, or of all."""
+        self.only, self.before, self.unfolded = key if self._find(key) else EVERY, [], ""
+        await self._again()
+
+    @rx.event
+    async def turn(self, step: int) -> None:
+        """Turn to older or newer deliveries."""
+        if step > 0 and self.deliveries:
+            self.before = [*self.before, self.deliveries[-1]["id"]]
+        elif step < 0:
+            self.before = self.before[:-1]
+        await self._again()
+
+    @rx.event
+    def unfold(self, key: str) -> None:
+        """Show why a delivery planned each module or did not, or fold it again."""
+        self.unfolded = "" if self.unfolded == key else key
+
+    def _fill(self, chosen: ConnectionView, *, is_new: bool) -> None:
+        super()._fill(chosen, is_new=is_new)
+        self.provider, self.poll = chosen["provider"], chosen["poll"]
+
+    @rx.event
+    def set_provider(self, value: str) -> None:
+        """Choose the provider."""
+        if value in PROVIDERS:
+            self.provider = value
+
+    @rx.event
+    def set_poll(self, value: str) -> None:
+        """Choose how often it is read without a webhook."""
+        if value in POLLS:
+            self.poll = value
+
+    @rx.event
+    async def save(self, form: dict[str, Any]) -> Any:
+        """Connect a repository and show its webhook once, or save how often it is read."""
+        checked = check_form(form, self.provider, self.poll, is_new=self.is_new)
+        self.errors = checked.errors
+        if checked.errors or not self.is_open:
+            return None
+        try:
+            answer = await (self._connect(checked.spec) if self.is_new else self._update(checked.spec))
+            await self._again()
+        except AppError as error:
+            return say_error(error)
+        self.is_open = False
+        return answer
+
+    async def _connect(self, spec: dict[str, Any]) -> rx.event.EventSpec:
+        secret = new_secret(self.provider)
+        spec = {**spec, "webhook_secret": await self._sealed(secret)}
+        made = await self._rpc("connect_repository", {"p_org": await self._org_id(), "p_spec": spec})
+        return self._reveal(made, secret)
+
+    async def _update(self, spec: dict[str, Any]) -> rx.event.EventSpec:
+        await self._rpc("update_git_connection", {"p_connection": self.chosen["id"], "p_spec": spec})
+        return rx.toast.success("Saved")
+
+    async def _sealed(self, secret: str) -> str:
+        body = {"org": await self._org_id(), "channel": "webhook", "secret": secret}
+        return str((await self._invoke("notify", body))["secret"])
+
+    def _reveal(self, row: dict[str, Any], secret: str) -> rx.event.EventSpec:
+        """Give the secret to the browser by itself: a state's var would be sent again and again."""
+        self.shown_id = str(row["id"])
+        self.shown_url = f"{runtime().settings.runner_url}/functions/v1/git/{self.shown_id}"
+        self.shown_steps = STEPS[str(row["provider"])]
+        return rx.call_script(f"window.runyard.secret('{self.shown_id}', '{secret}')")
+
+    @rx.event
+    def forget(self) -> rx.event.EventSpec:
+        """Close the dialog that shows a secret; the page forgets it."""
+        gone, self.shown_id, self.shown_url = self.shown_id, "", ""
+        return rx.call_script(f"window.runyard.forget('{gone}')") if gone else rx.noop()
+
+    @rx.event
+    def ask_replace(self, key: str) -> None:
+        """Ask before the secret of a webhook is replaced."""
+        found = self._find(key)
+        if found is not None:
+            self.replacing, self.replacing_name = key, found["name"]
+
+    @rx.event
+    def keep_secret(self) -> None:
+        """Replace nothing."""
+        self.replacing = self.replacing_name = ""
+
+    @rx.event
+    async def replace_secret(self) -> rx.event.EventSpec | None:
+        """Replace the secret of a webhook, and show the new one once."""
+        found, self.replacing = self._find(self.replacing), ""
+        if found is None:
+            return None
+        secret = new_secret(found["provider"])
+        try:
+            spec = {"webhook_secret": await self._sealed(secret)}
+            row = await self._rpc("update_git_connection", {"p_connection": found["id"], "p_spec": spec})
+        except AppError as error:
+            return say_error(error)
+        return self._reveal(row, secret)
+
+    @rx.event
+    async def poll_now(self, key: str) -> rx.event.EventSpec | None:
+        """Let a runner read a repository now."""
+        if self._find(key) is None:
+            return None
+        try:
+            job = await self._rpc("poll_repository", {"p_connection": key})
+        except AppError as error:
+            return say_error(error)
+        return rx.toast.info("Poll queued", description=f"Job #{job['number']} reads the repository.")
+
+    @rx.event
+    async def remove(self) -> rx.event.EventSpec | None:
+        """Disconnect a repository."""
+        key, name, self.removing = self.removing, self.removing_name, ""
+        return await self._act("disconnect_repository", {"p_connection": key}, f"Disconnected {name}") if key else None

@@ -1,0 +1,175 @@
+"""Connected repositories and their deliveries: rows, words, the form, and how a webhook is entered at a provider."""
+
+import base64
+import secrets
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+from app.ui.form import fields
+from app.ui.form.spec import Checked, texts
+from app.ui.words import count
+
+Row = Mapping[str, Any]
+PROVIDERS = {
+    "github": "GitHub",
+    "gitlab": "GitLab",
+    "gitea": "Gitea or Forgejo",
+    "generic": "Other (Standard Webhooks)",
+}
+POLLS = {
+    "60": "Every minute",
+    "300": "Every 5 minutes",
+    "900": "Every 15 minutes",
+    "3600": "Every hour",
+    "0": "Never: only after a webhook",
+}
+STEPS = {
+    "github": [
+        "Open the repository's Settings → Webhooks → Add webhook.",
+        "Enter the address as payload URL, application/json as content type, and the secret.",
+        "Choose individual events: pushes and pull requests.",
+    ],
+    "gitlab": [
+        "Open the project's Settings → Webhooks → Add new webhook.",
+        "Enter the address as URL and the secret as secret token.",
+        "Choose push events and merge request events.",
+    ],
+    "gitea": [
+        "Open the repository's Settings → Webhooks → Add webhook, type Gitea or Forgejo.",
+        "Enter the address as target URL, application/json as content type, and the secret.",
+        "Choose custom events: push, pull request and pull request synchronized.",
+    ],
+    "generic": [
+        "Let the sender POST JSON to the address after each push: a ref and a commit.",
+        "Sign each request with the secret, as Standard Webhooks describes.",
+    ],
+}
+EVENTS = {"push": "Push", "pull_request": "Pull request", "poll": "Poll", "ping": "Ping"}
+
+
+class ConnectionView(TypedDict):
+    """A repository as the table shows it."""
+
+    id: str
+    name: str
+    provider: str
+    provider_words: str
+    modules: str
+    status: str
+    why: str
+    delivered_at: str
+    read_at: str
+    poll: str
+    poll_words: str
+
+
+class ModuleVerdict(TypedDict):
+    """What a delivery led to for one module, and why."""
+
+    path: str
+    verdict: str
+    reason: str
+
+
+class DeliveryView(TypedDict):
+    """A delivery as the log shows it."""
+
+    id: str
+    at: str
+    event: str
+    repository: str
+    short: str
+    ref: str
+    commit: str
+    pull_request: str
+    sender: str
+    verdict: str
+    reason: str
+    job: int
+    modules: list[ModuleVerdict]
+
+
+def build_connection(row: Row) -> ConnectionView:
+    """Read a connection."""
+    provider, poll = str(row.get("provider") or "github"), str(row.get("poll_seconds", 300))
+    status, why = connection_status(row)
+    return {
+        "id": str(row.get("id") or ""),
+        "name": str(row.get("repository") or ""),
+        "provider": provider,
+        "provider_words": PROVIDERS.get(provider, provider),
+        "modules": count(len(row.get("modules") or []), "module"),
+        "status": status,
+        "why": why,
+        "delivered_at": str(row.get("last_delivery_at") or ""),
+        "read_at": str(row.get("resolved_at") or ""),
+        "poll": poll,
+        "poll_words": "not polled" if poll == "0" else f"polled {POLLS.get(poll, f'every {poll} s').lower()}",
+    }
+
+
+def connection_status(row: Row) -> tuple[str, str]:
+    """Return BROKEN, REFUSED, UNUSED, UNREAD, SILENT or CONNECTED, and the sentence that explains it."""
+    delivered = str(row.get("last_delivery_at") or "")
+    if row.get("error"):
+        return "BROKEN", str(row["error"])
+    if str(row.get("refused_at") or "") > delivered:
+        return "REFUSED", "A delivery had a wrong signature. Compare the secret at the provider, or create a new one."
+    if not row.get("modules"):
+        return "UNUSED", "No module has this repository as its source."
+    if not row.get("resolved_at"):
+        return "UNREAD", "No runner has read it yet."
+    if not delivered:
+        return "SILENT", "No webhook came yet. The poll finds changes."
+    return "CONNECTED", ""
+
+
+def build_delivery(row: Row, numbers: Mapping[str, int]) -> DeliveryView:
+    """Read a delivery; `numbers` are those of the jobs that read the repository, by their ids."""
+    pull, ref = row.get("pull_request"), str(row.get("ref") or "")
+    repository = str(row.get("repository") or "")
+    return {
+        "id": str(row["id"]),
+        "at": str(row.get("received_at") or ""),
+        "event": _event(row),
+        "repository": repository,
+        "short": repository.partition("/")[2],
+        "ref": ref.removeprefix("refs/heads/").removeprefix("refs/"),
+        "commit": str(row.get("after_commit") or "")[:7],
+        "pull_request": f"#{pull}" if pull else "",
+        "sender": str(row.get("sender") or ""),
+        "verdict": str(row.get("verdict") or ""),
+        "reason": str(row.get("reason") or "A runner reads the repository first."),
+        "job": numbers.get(str(row.get("job_id")), 0),
+        "modules": [_module(module) for module in row.get("modules") or []],
+    }
+
+
+def _event(row: Row) -> str:
+    event, action = str(row.get("event") or ""), str(row.get("action") or "")
+    words = EVENTS.get(event, event.replace("_", " ").capitalize())
+    return f"{words}, {action.replace('_', ' ')}" if action else words
+
+
+def _module(module: Row) -> ModuleVerdict:
+    return {name: str(module.get(name) or "") for name in ("path", "verdict", "reason")}  # type: ignore[return-value]
+
+
+def check_form(raw: object, provider: str, poll: str, *, is_new: bool) -> Checked:
+    """Check the form; the webhook's secret is created and sealed afterwards."""
+    form, checked = texts(raw), Checked()
+    if poll not in POLLS:
+        checked.errors["poll"] = "Choose how often it is read."
+    checked.spec = {"poll_seconds": int(poll) if poll in POLLS else 0}
+    if is_new:
+        checked.spec |= {"provider": provider, "url": checked.take("url", form, fields.git_url, "")}
+        if provider not in PROVIDERS:
+            checked.errors["provider"] = "Choose a provider."
+    return checked
+
+
+def new_secret(provider: str) -> str:
+    """Create a webhook secret; Standard Webhooks write theirs in base64 after a mark."""
+    if provider == "generic":
+        return f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"
+    return secrets.token_urlsafe(32)

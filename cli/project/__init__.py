@@ -1,0 +1,1 @@
+"""A Supabase project, checked from outside."""

@@ -1,0 +1,114 @@
+"""Sealed variables: the organisation's key, which runners get such jobs, and where the boxes are refused."""
+
+import base64
+import hashlib
+from typing import Any
+
+import pytest
+from nacl.public import PrivateKey
+
+from tests.db.world import Organization, Runner, World, refused, this
+
+BOX = "QUJD" * 20
+
+
+@pytest.fixture
+def org(world: World) -> Organization:
+    made = world.organization()
+    made.module("a/b")
+    return made
+
+
+def new_key(org: Organization) -> dict[str, Any]:
+    public = base64.b64encode(bytes(PrivateKey.generate().public_key)).decode()
+    made: dict[str, Any] = org.owner.call("create_sealing_key", p_org=org.id, p_public_key=public)
+    assert made["id"] == hashlib.sha256(base64.b64decode(public)).hexdigest()[:16]
+    return made
+
+
+def put(org: Organization, key: str | None, path: str = "a/b", **more: Any) -> dict[str, Any]:
+    variable = {"kind": "input", "name": "password", "value": BOX, "key_id": key, **more}
+    (made,) = org.owner.call("set_variables", p_org=org.id, p_path=path, p_variables=[variable])
+    answer: dict[str, Any] = made
+    return answer
+
+
+def sealed_runner(org: Organization, label: str, name: str = "with-key") -> Runner:
+    return org.runner(name, is_assigned_to_all_modules=True, labels=[label], capacity=5)
+
+
+def test_only_runners_with_the_label_of_the_key_get_the_job(world: World, org: Organization) -> None:
+    key = new_key(org)
+    without = org.runner("without", is_assigned_to_all_modules=True)
+    shared = world.connect_runner(world.shared_worker("everybody"))
+    org.use_shared("NONE_AVAILABLE")
+    put(org, key["id"])
+    job = org.enqueue("a/b")
+    assert (without.claim(1), shared.claim(1)) == ([], [])
+    waits = org.owner.call("explain_queue", p_job=job)
+    assert key["label"] in str(waits), "the reason names what the runners lack"
+    claimed = sealed_runner(org, key["label"]).claim_one()
+    assert claimed["id"] == job
+
+
+def test_the_job_gets_the_box_and_members_see_none(org: Organization) -> None:
+    key = new_key(org)
+    made = put(org, key["id"])
+    assert (made["value"], made["key_id"], made["warning"]) == (None, key["id"], None)
+    (shown,) = org.owner.call("preview_variables", p_org=org.id, p_path="a/b")
+    assert shown["value"] is None
+    job = org.enqueue("a/b")
+    runner = sealed_runner(org, key["label"])
+    (given,) = runner.call("worker_variables", **this(runner.claim_one()))["variables"]
+    assert (given["value"], given["key_id"], given["path"]) == (BOX, key["id"], "a/b")
+    (kept,) = org.owner.call("list_job_variables", p_job=job)
+    assert (kept["is_sealed"], "value" in kept) == (True, False)
+
+
+def test_a_hidden_box_needs_no_key_and_an_apply_needs_that_of_its_plan(world: World, org: Organization) -> None:
+    key = new_key(org)
+    put(org, key["id"], "a")
+    put(org, None, value="plain")
+    assert world.job(org.enqueue("a/b"))["labels"] == []
+    put(org, key["id"])
+    plan = org.enqueue("a/b")
+    runner = sealed_runner(org, key["label"])
+    for _ in range(2):
+        runner.finish(runner.claim_one(), "SUCCEEDED", p_result={}, p_plan_summary={"has_changes": True, "create": 1})
+    org.owner.call("update_module", p_module=org.modules["a/b"], p_spec={"inputs": {"other": 1}})
+    put(org, None, value="plain again")
+    assert world.job(org.enqueue("a/b", "APPLY", plan_job_id=plan))["labels"] == [key["label"]]
+
+
+def test_a_files_inputs_leave_boxes_alone(org: Organization) -> None:
+    put(org, new_key(org)["id"])
+    org.owner.call("update_module", p_module=org.modules["a/b"], p_spec={"inputs": {}})
+    (shown,) = org.owner.call("preview_variables", p_org=org.id, p_path="a/b")
+    assert shown["name"] == "password"
+
+
+def test_a_newer_key_takes_the_place_of_the_current_one(org: Organization, other_org: Organization) -> None:
+    old = new_key(org)
+    put(org, old["id"])
+    new = new_key(org)
+    for key in (old["id"], new_key(other_org)["id"], "0" * 16):
+        with refused("RY409", "The value is sealed to a key that is not the organisation's current one."):
+            put(org, key)
+    assert put(org, new["id"])["version"] == 2
+    with refused("RY409", "This key is known already."):
+        org.owner.call("create_sealing_key", p_org=org.id, p_public_key=new["public_key"])
+
+
+@pytest.mark.parametrize("value", ["", "too short", "ä" * 100, BOX + "!"])
+def test_what_is_no_box_is_refused(org: Organization, value: str) -> None:
+    key = new_key(org)["id"]
+    with refused("RY422", '"password" is not a valid input variable.'):
+        put(org, key, value=value)
+
+
+def test_what_is_no_key_or_not_ones_to_make_is_refused(org: Organization) -> None:
+    for wrong in ("", "x", "A" * 44):
+        with refused("RY422", "A public key is 32 bytes in base64."):
+            org.owner.call("create_sealing_key", p_org=org.id, p_public_key=wrong)
+    with refused("RY403"):
+        org.member("operator").call("create_sealing_key", p_org=org.id, p_public_key="A" * 43 + "=")

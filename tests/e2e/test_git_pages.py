@@ -1,0 +1,187 @@
+"""Git in a real browser: connecting a repository, its deliveries, and what modules and jobs show of it."""
+
+import json
+import re
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.e2e.product import Person, Product
+from tests.e2e.runner import ScriptedRunner
+from tests.e2e.test_accessibility import WIDTHS, sideways
+from tests.e2e.test_triggers_pages import findings_anywhere
+from tests.e2e.test_work_pages import make_module
+from tests.support.webhooks import gitea, push_body
+
+pytestmark = pytest.mark.timeout(900)
+GIT = "/dashboard/settings/git"
+URL = "https://git.example.com/infra/edge.git"
+REPOSITORY = "git.example.com/infra/edge"
+SEALED = "s1." + "x" * 60
+
+
+def commit(number: int) -> str:
+    return f"{number:07x}" + "0" * 33
+
+
+@dataclass
+class Site:
+    """A connected repository with two modules that were read once."""
+
+    product: Product
+    person: Person
+    runner: ScriptedRunner
+    connection: str
+    modules: dict[str, str]
+
+    def push(self, number: int) -> None:
+        event = {"delivery_id": str(uuid.uuid4()), "event": "push", "ref": "refs/heads/main", "sender": "ada"}
+        event["after"] = commit(number)
+        self.product.sql("select public.receive_git_delivery(%s, %s::jsonb)", self.connection, json.dumps(event))
+
+    def read(self, number: int, **contents: str) -> None:
+        """Let the runner report these contents of the branch at a commit."""
+        modules = [
+            {"id": self.modules[name], "branch": "main", "commit": commit(number), "fingerprint": content}
+            | {"watched": [name, "shared"]}
+            for name, content in contents.items()
+        ]
+        commits = {commit(number): {"author": "Ada", "subject": "Widen the subnets"}}
+        job = self.runner.claim()
+        assert job["type"] == "RESOLVE"
+        self.runner.finish(job, "SUCCEEDED", result={"git": {"modules": modules, "commits": commits}})
+
+
+def make_modules(product: Product, person: Person) -> dict[str, str]:
+    return {
+        name: make_module(
+            product,
+            person,
+            f"net/{name}",
+            source_kind="git",
+            source={"url": URL, "ref": "main", "subfolder": name},
+        )
+        for name in ("dns", "vpc")
+    }
+
+
+@pytest.fixture
+def site(product: Product) -> Site:
+    person = product.person("git")
+    modules = make_modules(product, person)
+    spec = {"provider": "gitea", "url": URL, "webhook_secret": SEALED, "poll_seconds": 0}
+    made = product.rpc(person.token, "connect_repository", {"p_org": person.org_id, "p_spec": spec})
+    found = Site(product, person, ScriptedRunner(product, person, "reader"), str(made["id"]), modules)
+    found.push(1)
+    found.read(1, dns="d1", vpc="v1")
+    return found
+
+
+@pytest.fixture
+def open_as(product: Product, chromium: Browser) -> Iterator[Any]:
+    contexts = []
+
+    def opened(person: Person) -> Page:
+        context = chromium.new_context(base_url=product.url, reduced_motion="reduce")
+        contexts.append(context)
+        name, value = product.cookie(person).split("=", 1)
+        context.add_cookies([{"name": name, "value": value, "url": product.url}])
+        return context.new_page()
+
+    yield opened
+    for context in contexts:
+        context.close()
+
+
+def deliveries(page: Page) -> Locator:
+    return page.get_by_role("region", name="Deliveries").locator("tr[data-row]")
+
+
+def test_a_repository_is_connected_its_webhook_works_and_it_is_disconnected(product: Product, open_as: Any) -> None:
+    person = product.person("connect")
+    make_modules(product, person)
+    page = open_as(person)
+    page.goto(GIT)
+    expect(page.get_by_test_id("empty")).to_contain_text("No repositories yet")
+    assert findings_anywhere(page, "git-empty") == []
+    page.get_by_role("button", name="Connect repository").first.click()
+    sheet = page.get_by_role("dialog", name="Connect repository")
+    sheet.get_by_role("combobox", name="Provider").click()
+    page.get_by_role("option", name="Gitea or Forgejo").click()
+    sheet.get_by_label("Repository URL").fill("infra/edge")
+    sheet.get_by_role("button", name="Connect").click()
+    expect(sheet.get_by_test_id("error-url")).to_contain_text("https://git.example.com")
+    assert findings_anywhere(page, "git-connect") == []
+    sheet.get_by_label("Repository URL").fill(URL)
+    sheet.get_by_role("button", name="Connect").click()
+
+    webhook = page.get_by_role("alertdialog", name="Create the webhook at the provider")
+    secret = webhook.get_by_test_id("webhook-secret")
+    expect(secret).to_have_text(re.compile(r"^[\w-]{43}$"))
+    expect(webhook.get_by_test_id("webhook-steps")).to_contain_text("type Gitea or Forgejo")
+    assert findings_anywhere(page, "git-webhook") == []
+    address = webhook.get_by_role("button", name="Copy the address").get_attribute("data-copy")
+    signed = secret.inner_text()
+    webhook.get_by_role("button", name="Done").click()
+    row = page.get_by_role("row").filter(has_text=REPOSITORY).first
+    expect(row).to_contain_text("2 modules")
+    expect(row).to_contain_text("Not read yet")
+
+    body = push_body("main", commit(7))
+    assert httpx.post(address, content=body, headers=gitea(signed, body), timeout=60).status_code == 202
+    expect(deliveries(page)).to_have_attribute("data-verdict", "PENDING")
+    expect(deliveries(page)).to_contain_text(commit(7)[:7])
+    assert httpx.post(address, content=body, headers=gitea("wrong", body), timeout=60).status_code == 401
+
+    row.get_by_role("button", name=re.compile("More actions")).click()
+    page.get_by_role("menuitem", name="Disconnect").click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Disconnect").click()
+    expect(page.get_by_test_id("empty")).to_contain_text("No repositories yet")
+
+
+def test_deliveries_arrive_while_the_page_is_open_and_explain_each_module(site: Site, open_as: Any) -> None:
+    page = open_as(site.person)
+    page.goto(GIT)
+    expect(deliveries(page)).to_have_attribute("data-verdict", "NOTHING")
+    site.push(2)
+    newest = deliveries(page).first
+    expect(newest).to_have_attribute("data-verdict", "PENDING")
+    site.read(2, dns="d1", vpc="v2")
+    expect(newest).to_have_attribute("data-verdict", "PLANNED")
+    newest.get_by_role("button", name=re.compile("^Why")).click()
+    why = page.get_by_test_id("delivery-why")
+    expect(why).to_contain_text("Planned 1 of 2 modules.")
+    expect(why).to_contain_text("Caused by ada")
+    expect(why.get_by_role("link", name="job #2")).to_be_visible()
+    planned, same = why.locator("li[data-verdict=PLANNED]"), why.locator("li[data-verdict=NOTHING]")
+    expect(planned).to_contain_text(f"Its folders changed at {commit(2)[:7]}.")
+    expect(same).to_contain_text(f"Same content as {commit(1)[:7]}.")
+    expect(same.get_by_role("link", name="net/dns")).to_be_visible()
+    assert findings_anywhere(page, "git-deliveries") == []
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        assert sideways(page) == [], width
+
+
+def test_a_module_shows_its_repository_and_a_job_its_commit(site: Site, open_as: Any) -> None:
+    page = open_as(site.person)
+    page.goto("/dashboard/modules?path=net/vpc")
+    panel = page.get_by_role("region", name="Repository")
+    expect(panel).to_contain_text(REPOSITORY)
+    expect(panel).to_contain_text(commit(1)[:7])
+    site.push(2)
+    site.read(2, dns="d1", vpc="v2")
+    expect(panel).to_contain_text(commit(2)[:7])
+    expect(panel).to_contain_text("shared")
+    expect(panel).to_contain_text("None yet")
+    assert findings_anywhere(page, "git-module") == []
+    plan = site.runner.claim()
+    page.goto(f"/dashboard/jobs/{plan['number']}")
+    facts = page.locator(".ry-facts")
+    expect(facts).to_contain_text(f"{commit(2)[:7]} by Ada")
+    assert findings_anywhere(page, "git-job") == []

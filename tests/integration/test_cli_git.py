@@ -1,0 +1,68 @@
+"""`runyard git` against a real stack."""
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from cli.errors import ExitCode
+from tests.integration.worker_bench import Bench, bench
+from tests.support import webhooks
+from tests.support.stack import RunningStack
+from tests.support.terminal import Terminal
+
+__all__ = ["bench"]
+URL = "https://git.example.com/infra/edge.git"
+
+
+@pytest.fixture
+def terminal(bench: Bench, running_stack: RunningStack, tmp_path: Path) -> Terminal:
+    return Terminal(tmp_path / "config", {**running_stack.client_environment, "RUNYARD_ACCESS_TOKEN": bench.token})
+
+
+def send(bench: Bench, made: dict[str, str]) -> int:
+    body = webhooks.push_body("main", "a" * 40)
+    headers = webhooks.gitea(made["webhook_secret"], body, delivery=uuid.uuid4().hex)
+    return bench.http.post(made["webhook_url"], content=body, headers=headers).status_code
+
+
+def test_a_repository_from_connect_to_disconnect(terminal: Terminal, bench: Bench) -> None:
+    made = terminal.json("git", "connect", URL, "--provider", "gitea", "--poll-seconds", "0")
+    assert send(bench, made) == 202
+    (row,) = terminal.json("git", "deliveries")
+    assert (row["verdict"], row["reason"]) == ("NOTHING", "No module uses this repository.")
+    explained = terminal.run("git", "deliveries", "--explain", str(row["id"]), "--json")
+    assert (explained.returncode, explained.stdout.strip()) == (0, "[]")
+    assert terminal.run("git", "deliveries", "--explain", "1234567").returncode == ExitCode.PROBLEM
+    renewed = terminal.json("git", "set", "infra/edge", "--new-secret", "--poll-seconds", "60")
+    assert (send(bench, made), send(bench, renewed)) == (401, 202)
+    (status,) = terminal.json("git", "status")
+    assert (status["repository"], status["poll_seconds"]) == ("git.example.com/infra/edge", 60)
+    assert made["webhook_secret"] not in str(status)
+    assert terminal.run("git", "disconnect", "infra/edge", "--yes").returncode == 0
+    assert send(bench, renewed) == 404
+    assert terminal.run("git", "poll", "infra/edge").returncode == ExitCode.PROBLEM
+
+
+def test_a_provider_that_cannot_be_guessed_is_asked_for(terminal: Terminal) -> None:
+    refused = terminal.run("git", "connect", URL)
+    assert (refused.returncode, "--provider" in refused.stderr) == (ExitCode.USAGE, True)
+    shown = terminal.run("git", "connect", "https://github.com/infra/edge")
+    assert shown.returncode == 0, shown.stderr
+    assert "/functions/v1/git/" in shown.stdout
+    assert "not shown again" in shown.stdout
+
+
+def test_a_module_follows_its_repository_as_it_is_told(terminal: Terminal, bench: Bench) -> None:
+    module = bench.module(source_kind="git", source={"url": URL, "ref": "main", "subfolder": "vpc"})
+    (path,) = [row["path"] for row in bench.rows("modules", id=module)]
+    assert terminal.run("git", "connect", URL, "--provider", "gitea").returncode == 0
+    changed = terminal.run("git", "follow", path, "--branch", "release", "--watch", "shared", "--apply", "never")
+    assert changed.returncode == 0, changed.stderr
+    (row,) = terminal.json("git", "status", "infra/edge")
+    assert (row["branch"], row["paths"], row["apply"], row["is_on"]) == ("release", ["shared"], "never", True)
+    assert terminal.run("git", "follow", path, "--branch", "", "--off").returncode == 0
+    (row,) = terminal.json("git", "status", "infra/edge")
+    assert (row["branch"], row["is_on"]) == ("main", False)
+    job = terminal.json("git", "poll", "infra/edge")
+    assert (job["type"], job["status"]) == ("RESOLVE", "QUEUED")

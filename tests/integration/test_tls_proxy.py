@@ -1,0 +1,113 @@
+"""The nginx file that the docs offer, before a stack that really runs."""
+
+import json
+import shutil
+import socket
+import ssl
+import subprocess
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from cryptography import x509
+from websockets.sync.client import connect
+
+from stack.settings import PROJECT
+from tests.support.certificates import self_signed
+from tests.support.ports import free_ports
+from tests.support.stack import RunningStack
+from tests.support.waiting import wait_until
+
+NAME = "api.runyard.example.com"
+WHOLE = """
+daemon off;
+pid {folder}/pid;
+error_log stderr;
+events {{}}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    {file}
+}}
+"""
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """nginx with a certificate for the API's name."""
+
+    port: int
+    trust: ssl.SSLContext
+
+    def request(self, method: str, path: str, key: str, **options: object) -> httpx.Response:
+        """Send a request as a client that knows the proxy by its name."""
+        headers = {"host": NAME, "apikey": key}
+        with httpx.Client(verify=self.trust, timeout=60, trust_env=False) as client:
+            request = client.build_request(
+                method,
+                f"https://127.0.0.1:{self.port}{path}",
+                headers=headers,
+                extensions={"sni_hostname": NAME},
+                **options,  # type: ignore[arg-type]
+            )
+            return client.send(request)
+
+
+@pytest.fixture
+def proxy(running_stack: RunningStack, shared_tmp_path: Path) -> Iterator[Proxy]:
+    program = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/bin")
+    if program is None:
+        pytest.skip("there is no nginx")
+    folder = shared_tmp_path
+    certificate, key = self_signed(folder, x509.DNSName(NAME))
+    (port,) = free_ports(1)
+    text = (PROJECT / "deploy" / "proxy" / "nginx.conf").read_text()
+    place = "/etc/letsencrypt/live/runyard.example.com"
+    for before, after in {
+        "listen 443": f"listen 127.0.0.1:{port}",
+        f"{place}/fullchain.pem": str(certificate),
+        f"{place}/privkey.pem": str(key),
+        "http://127.0.0.1:54321": f"http://127.0.0.1:{running_stack.settings.gateway_port}",
+    }.items():
+        assert before in text
+        text = text.replace(before, after)
+    file = folder / "nginx.conf"
+    file.write_text(WHOLE.format(folder=folder, file=text))
+    process = subprocess.Popen([program, "-e", "stderr", "-c", str(file)], stderr=(folder / "log").open("wb"))
+    found = Proxy(port, ssl.create_default_context(cafile=str(certificate)))
+    try:
+        wait_until(lambda: process.poll() is not None or is_up(found, running_stack))
+        assert process.poll() is None, (folder / "log").read_text()
+        yield found
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def is_up(proxy: Proxy, stack: RunningStack) -> bool:
+    try:
+        return proxy.request("GET", "/health", stack.publishable_key).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+def test_the_api_answers_by_tls_with_large_bodies_and_websockets(proxy: Proxy, running_stack: RunningStack) -> None:
+    key = running_stack.publishable_key
+    account = {"email": f"{uuid.uuid4().hex[:12]}@example.com", "password": uuid.uuid4().hex}
+    assert proxy.request("POST", "/auth/v1/signup", key, json=account).status_code == 200
+    path, large = "/rest/v1/rpc/my_organizations", b" " * 3_000_000 + b"{}"
+    behind = httpx.post(running_stack.url + path, content=large, headers={"apikey": key}, timeout=60)
+    before = proxy.request("POST", path, key, content=large)
+    assert (before.status_code, before.json()) == (behind.status_code, behind.json())
+    address = f"wss://{NAME}:{proxy.port}/realtime/v1/websocket?apikey={key}&vsn=1.0.0"
+    line = socket.create_connection(("127.0.0.1", proxy.port), timeout=60)
+    with connect(address, sock=line, ssl=proxy.trust, server_hostname=NAME, open_timeout=60) as websocket:
+        websocket.send(json.dumps({"topic": "phoenix", "event": "heartbeat", "payload": {}, "ref": "1"}))
+        assert json.loads(websocket.recv(60))["payload"]["status"] == "ok"

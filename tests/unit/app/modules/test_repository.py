@@ -1,0 +1,35 @@
+"""The repository panel of a module."""
+
+from app.modules.view.repository import build
+
+ROW = {
+    "repository": "git.example.com/infra/edge",
+    "branch": "main",
+    "folder": "vpc",
+    "paths": ["shared"],
+    "is_on": True,
+}
+
+
+def test_a_module_without_a_connection_has_no_panel() -> None:
+    assert build(None)["name"] == ""
+
+
+def test_before_the_first_reading_the_folder_and_the_added_paths_are_watched() -> None:
+    view = build(ROW)
+    assert (view["watched"], view["seen"], view["applied"]) == (["vpc", "shared"], "", "")
+    assert build({**ROW, "folder": "", "paths": [], "branch": None})["watched"] == ["the whole repository"]
+    assert build({**ROW, "branch": None})["branch"] == "the default branch"
+
+
+def test_after_a_reading_the_panel_shows_folders_and_commits() -> None:
+    seen, applied = "8c41f2e" + "0" * 33, "1d77c0b" + "0" * 33
+    view = build({**ROW, "watched": ["vpc", "modules/subnets"], "seen_commit": seen, "applied_commit": applied})
+    assert (view["watched"], view["seen"], view["applied"]) == (["vpc", "modules/subnets"], "8c41f2e", "1d77c0b")
+
+
+def test_the_note_explains_why_pushes_plan_or_apply_nothing() -> None:
+    assert build(ROW)["note"] == ""
+    assert "switched off" in build({**ROW, "is_on": False})["note"]
+    assert "not found" in build({**ROW, "error": "repository not found"})["note"]
+    assert "never applied" in build({**ROW, "apply": "never"})["note"]

@@ -42,6 +42,7 @@ def _row(row: rx.Var[ConnectionView]) -> rx.Component:
     name = rx.el.div(
         rx.el.b(row["name"], class_name="ry-mono ry-medium ry-breaks"),
         rx.el.small(row["provider_words"], class_name="sm"),
+        rx.el.small(row["reports"], class_name="sm"),
     )
     status = rx.el.div(
         connection_mark(row["status"].to(str)),

@@ -61,6 +61,7 @@ class ConnectionView(TypedDict):
     read_at: str
     poll: str
     poll_words: str
+    reports: str
 
 
 class ModuleVerdict(TypedDict):
@@ -105,7 +106,17 @@ def build_connection(row: Row) -> ConnectionView:
         "read_at": str(row.get("resolved_at") or ""),
         "poll": poll,
         "poll_words": "not polled" if poll == "0" else f"polled {POLLS.get(poll, f'every {poll} s').lower()}",
+        "reports": _reports(row),
     }
+
+
+def _reports(row: Row) -> str:
+    last = row.get("last_report") or {}
+    if not row.get("has_token"):
+        return "Results are not reported: no API token"
+    if last.get("status") == "FAILED" or (last.get("status") == "PENDING" and last.get("note")):
+        return f"The last report failed: {last.get('note')}"
+    return "Results are reported"
 
 
 def connection_status(row: Row) -> tuple[str, str]:

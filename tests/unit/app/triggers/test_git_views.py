@@ -41,6 +41,19 @@ def test_a_connection_shows_provider_modules_and_poll() -> None:
     assert git.build_connection({"poll_seconds": 120})["poll_words"] == "polled every 120 s"
 
 
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({}, "Results are not reported: no API token"),
+        ({"has_token": True}, "Results are reported"),
+        ({"has_token": True, "last_report": {"status": "PENDING", "note": None}}, "Results are reported"),
+        ({"has_token": True, "last_report": {"status": "PENDING", "note": "404"}}, "The last report failed: 404"),
+    ],
+)
+def test_a_connection_shows_whether_results_are_reported(row: dict[str, Any], words: str) -> None:
+    assert git.build_connection({**READ, **row})["reports"] == words
+
+
 def test_a_push_shows_branch_commit_and_the_reason_for_each_module() -> None:
     module = {"path": "net/vpc", "verdict": "PLANNED", "reason": "Its folders changed."}
     row = {

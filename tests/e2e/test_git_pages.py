@@ -132,6 +132,14 @@ def test_a_repository_is_connected_its_webhook_works_and_it_is_disconnected(prod
     expect(row).to_contain_text("2 modules")
     expect(row).to_contain_text("Not read yet")
 
+    expect(row).to_contain_text("Results are not reported: no API token")
+    row.get_by_role("button", name=re.compile("More actions")).click()
+    page.get_by_role("menuitem", name="Edit").click()
+    edit = page.get_by_role("dialog", name=f"Edit {REPOSITORY}")
+    edit.get_by_label("API token").fill("a-token-of-the-test")
+    edit.get_by_role("button", name="Save").click()
+    expect(row).to_contain_text("Results are reported")
+
     body = push_body("main", commit(7))
     assert httpx.post(address, content=body, headers=gitea(signed, body), timeout=60).status_code == 202
     expect(deliveries(page)).to_have_attribute("data-verdict", "PENDING")

@@ -112,6 +112,16 @@ def _fields() -> list[rx.Component]:
     return [
         rx.cond(State.is_new, new, rx.fragment()),
         _labelled("Poll", "poll", poll, "How often it is read without a webhook."),
+        text_field(
+            "token",
+            "API token",
+            "",
+            State.errors,
+            "Write-only. Results are reported to the provider with it: a status for each commit, one comment for each "
+            "pull request.",
+            type="password",
+            placeholder=rx.cond(State.chosen["has_token"], "Leave empty to keep it", "Leave empty to report nothing"),
+        ),
     ]
 
 

@@ -116,13 +116,16 @@ class GitState(Items, rx.State):
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> Any:
-        """Connect a repository and show its webhook once, or save how often it is read."""
+        """Connect a repository and show its webhook once, or save how it is read and reported to."""
         checked = check_form(form, self.provider, self.poll, is_new=self.is_new)
         self.errors = checked.errors
         if checked.errors or not self.is_open:
             return None
+        spec = checked.spec
         try:
-            answer = await (self._connect(checked.spec) if self.is_new else self._update(checked.spec))
+            if "token" in spec:
+                spec["token"] = await self._sealed(spec["token"])
+            answer = await (self._connect(spec) if self.is_new else self._update(spec))
             await self._again()
         except AppError as error:
             return say_error(error)

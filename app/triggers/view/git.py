@@ -44,6 +44,7 @@ STEPS = {
         "Sign each request with the secret, as Standard Webhooks describes.",
     ],
 }
+TOKEN_LENGTHS = range(8, 501)
 EVENTS = {"push": "Push", "pull_request": "Pull request", "poll": "Poll", "ping": "Ping"}
 
 
@@ -62,6 +63,7 @@ class ConnectionView(TypedDict):
     poll: str
     poll_words: str
     reports: str
+    has_token: bool
 
 
 class ModuleVerdict(TypedDict):
@@ -107,11 +109,14 @@ def build_connection(row: Row) -> ConnectionView:
         "poll": poll,
         "poll_words": "not polled" if poll == "0" else f"polled {POLLS.get(poll, f'every {poll} s').lower()}",
         "reports": _reports(row),
+        "has_token": bool(row.get("has_token")),
     }
 
 
 def _reports(row: Row) -> str:
     last = row.get("last_report") or {}
+    if row.get("provider") == "generic":
+        return "Results are not reported: the provider has no API"
     if not row.get("has_token"):
         return "Results are not reported: no API token"
     if last.get("status") == "FAILED" or (last.get("status") == "PENDING" and last.get("note")):
@@ -167,7 +172,7 @@ def _module(module: Row) -> ModuleVerdict:
 
 
 def check_form(raw: object, provider: str, poll: str, *, is_new: bool) -> Checked:
-    """Check the form; the webhook's secret is created and sealed afterwards."""
+    """Check the form; the token is sealed, and the webhook's secret created and sealed, afterwards."""
     form, checked = texts(raw), Checked()
     if poll not in POLLS:
         checked.errors["poll"] = "Choose how often it is read."
@@ -176,6 +181,10 @@ def check_form(raw: object, provider: str, poll: str, *, is_new: bool) -> Checke
         checked.spec |= {"provider": provider, "url": checked.take("url", form, fields.git_url, "")}
         if provider not in PROVIDERS:
             checked.errors["provider"] = "Choose a provider."
+    if token := form.get("token", "").strip():
+        checked.spec["token"] = token
+        if len(token) not in TOKEN_LENGTHS:
+            checked.errors["token"] = f"{TOKEN_LENGTHS[0]} to {TOKEN_LENGTHS[-1]} characters."
     return checked
 
 

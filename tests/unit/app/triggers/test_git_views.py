@@ -46,6 +46,7 @@ def test_a_connection_shows_provider_modules_and_poll() -> None:
     [
         ({}, "Results are not reported: no API token"),
         ({"has_token": True}, "Results are reported"),
+        ({"has_token": True, "provider": "generic"}, "Results are not reported: the provider has no API"),
         ({"has_token": True, "last_report": {"status": "PENDING", "note": None}}, "Results are reported"),
         ({"has_token": True, "last_report": {"status": "PENDING", "note": "404"}}, "The last report failed: 404"),
     ],
@@ -80,6 +81,13 @@ def test_the_form_refuses_addresses_with_passwords_and_unknown_choices() -> None
     good = git.check_form({"url": " git@git.example.com:a/b.git "}, "gitea", "300", is_new=True)
     assert good.errors == {}
     assert good.spec == {"provider": "gitea", "url": "git@git.example.com:a/b.git", "poll_seconds": 300}
+
+
+def test_the_form_keeps_a_token_out_of_the_change_unless_one_is_written() -> None:
+    assert "token" not in git.check_form({"token": "  "}, "gitea", "300", is_new=False).spec
+    assert git.check_form({"token": " a-long-token "}, "gitea", "300", is_new=False).spec["token"] == "a-long-token"
+    for wrong in ("short", "x" * 501):
+        assert set(git.check_form({"token": wrong}, "gitea", "300", is_new=False).errors) == {"token"}
 
 
 def test_an_edit_changes_the_poll_alone() -> None:

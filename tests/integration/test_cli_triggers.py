@@ -73,3 +73,23 @@ def test_the_update_policy_by_command(terminal: Terminal) -> None:
     shown = terminal.json("rollouts", "policy")
     assert (shown["mode"], shown["days"], shown["begins_at"]) == ("WINDOW", [6, 0], "22:00")
     assert terminal.run("rollouts", "policy", "window", "--days", "someday").returncode == ExitCode.USAGE
+
+
+def test_reports_to_a_git_provider_by_command(terminal: Terminal) -> None:
+    url = "https://git.example.com/infra/edge.git"
+    made = terminal.run("git", "connect", url, "--provider", "gitea")
+    assert made.returncode == 0, made.stderr
+    assert "Off: no API token" in terminal.run("git", "status").stdout
+    assert terminal.run("git", "set", "infra/edge", "--token").returncode == ExitCode.USAGE
+    assert terminal.run("git", "set", "infra/edge", "--token", "--no-token").returncode == ExitCode.USAGE
+    address = "https://git.example.com/forge/api/v1"
+    changed = terminal.run("git", "set", "infra/edge", "--base-url", address, "--token", typed="a-token-of-the-test\n")
+    assert changed.returncode == 0, changed.stderr
+    (row,) = terminal.json("git", "status")
+    assert (row["has_token"], row["base_url"]) == (True, address)
+    assert "Off:" not in terminal.run("git", "status").stdout
+    assert terminal.run("git", "set", "infra/edge", "--base-url", "").returncode == 0
+    assert "Off: no API token" in terminal.run("git", "status").stdout, "a token is for one address"
+    terminal.run("git", "set", "infra/edge", "--token", typed="a-token-of-the-test\n")
+    assert terminal.run("git", "set", "infra/edge", "--no-token").returncode == 0
+    assert terminal.json("git", "status")[0]["has_token"] is False

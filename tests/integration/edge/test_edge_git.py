@@ -144,3 +144,19 @@ def test_events_that_start_nothing_are_listed_with_the_reason(edge: Edge, person
     assert (answer.status_code, answer.json()["verdict"]) == (202, "IGNORED")
     gone = webhooks.push_body("main", webhooks.NO_COMMIT)
     assert there.send(gone, webhooks.github(SECRET, gone)).json()["reason"] == "The branch was deleted."
+
+
+def test_the_merge_commit_of_a_pull_request_is_noted(edge: Edge, person: Person) -> None:
+    there = Connected(edge, person, "gitea")
+    merge = {"state": "closed", "merged": True, "merge_commit_sha": "c" * 40}
+    for more in ({"merge_commit_sha": "b" * 40}, merge):
+        body = webhooks.pull_body(7, "a" * 40, **more)
+        assert there.send(body, webhooks.gitea(SECRET, body, "pull_request")).status_code == 202
+        expected = more["merge_commit_sha"] if more is merge else None
+        answer = httpx.get(
+            f"{person.stack.url}/rest/v1/pull_requests",
+            params={"connection_id": f"eq.{there.id}", "select": "merge_commit,is_open"},
+            headers=person.headers,
+            timeout=60,
+        )
+        assert answer.json() == [{"merge_commit": expected, "is_open": more is not merge}]

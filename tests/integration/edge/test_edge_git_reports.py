@@ -1,8 +1,10 @@
 """Reports of git results as a provider gets them: paths, headers, bodies, rate limits and deleted comments."""
 
+import base64
 import json
 import os
 import subprocess
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +16,10 @@ from tests.db.git_site import Site, announce, commit, first_reading, merged, ope
 from tests.db.world import World
 from tests.support.database import Database
 from tests.support.git_provider import GitProvider, run_git_provider
+from tests.support.real_gitea import RealGitea, real_gitea
 from tests.support.waiting import wait_until
+
+__all__ = ["real_gitea"]
 
 FUNCTIONS = PROJECT / "supabase" / "functions"
 DASHBOARD = "https://runyard.example.com"
@@ -68,11 +73,11 @@ def deno(provider: GitProvider, script: str) -> Any:
     return json.loads(done.stdout)
 
 
-def send(provider: GitProvider, *bodies: dict[str, Any]) -> Any:
+def send(provider: GitProvider, *bodies: dict[str, Any], token: str = TOKEN) -> Any:
     """Send reports one after the other; returns how each went."""
     base = {"id": 1, "lease": ORG, "org": ORG, "event": "git.report", "channel": "git"}
     messages = [{**base, "body": {"url": f"{provider.url}/Infra/edge.git", **body}} for body in bodies]
-    return deno(provider, SEND % (json.dumps(messages), json.dumps(TOKEN)))
+    return deno(provider, SEND % (json.dumps(messages), json.dumps(token)))
 
 
 @pytest.mark.parametrize(
@@ -158,6 +163,35 @@ def test_a_refused_report_keeps_the_time_that_the_provider_names(
 def test_a_status_that_gitlab_has_already_is_delivered(provider: GitProvider) -> None:
     provider.answers.append((400, {}, '{"message": "Cannot transition status via :enqueue from :pending"}'))
     assert send(provider, {**STATUS, "provider": "gitlab"})[0]["status"] == "DELIVERED"
+
+
+def test_a_real_gitea_shows_the_status_and_one_comment(real_gitea: RealGitea) -> None:
+    there = GitProvider(real_gitea.url)
+    token = real_gitea.http.headers["authorization"].removeprefix("token ")
+    made = real_gitea.call("POST", "user/repos", name=f"r{uuid.uuid4().hex[:8]}", auto_init=True, default_branch="main")
+    repository = f"repos/{made['full_name']}"
+    change = {"content": base64.b64encode(b"x").decode(), "message": "A change", "new_branch": "feature"}
+    commit_sha = real_gitea.call("POST", f"{repository}/contents/x", **change)["commit"]["sha"]
+    number = real_gitea.call("POST", f"{repository}/pulls", head="feature", base="main", title="x")["number"]
+    where = {"url": made["clone_url"], "commit": commit_sha}
+    status, comment = {**STATUS, **where}, {**COMMENT, **where, "number": number}
+    results = send(there, {**status, "state": "pending"}, status, comment, token=token)
+    assert [each["http_status"] for each in results] == [201, 201, 201], results
+    shown = real_gitea.call("GET", f"{repository}/commits/{commit_sha}/status")
+    assert (shown["state"], [each["context"] for each in shown["statuses"]]) == ("failure", ["runyard"])
+    known = {**comment, "comment_id": results[2]["comment_id"], "description": "2 modules"}
+    assert [each["comment_id"] for each in send(there, known, {**known, "comment_id": None}, token=token)] == [
+        known["comment_id"],
+        known["comment_id"],
+    ]
+    (text,) = real_gitea.call("GET", f"{repository}/issues/{number}/comments")
+    assert "2 modules" in text["body"]
+    real_gitea.call("DELETE", f"{repository}/issues/comments/{text['id']}")
+    gone, again = send(there, known, comment, token=token)
+    assert (gone["status"], gone["comment_id"]) == ("FAILED", None)
+    assert [each["id"] for each in real_gitea.call("GET", f"{repository}/issues/{number}/comments")] == [
+        again["comment_id"]
+    ]
 
 
 class Loop:

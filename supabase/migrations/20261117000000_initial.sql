@@ -13040,7 +13040,9 @@ begin
 end;
 $$;
 
--- ## what people do
+-- ==================== schemas/repositories.sql
+
+-- Repositories: what people do with the connections of git.sql, and what pages and commands show of them.
 
 -- How a module follows its repository, as pages and commands show it.
 create function private.module_git_json(p_module public.modules) returns jsonb

@@ -1,0 +1,180 @@
+-- Repositories: what people do with the connections of git.sql, and what pages and commands show of them.
+
+-- How a module follows its repository, as pages and commands show it.
+create function private.module_git_json(p_module public.modules) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('id', m.id, 'path', m.path, 'is_on', coalesce(g.is_on, true), 'branch', coalesce(g.branch,
+    m.source ->> 'ref'), 'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths), '[]'),
+    'apply', coalesce(g.apply, 'after_merge'), 'watched', coalesce(to_jsonb(g.watched), '[]'), 'seen_commit',
+    g.seen_commit, 'seen_at', g.seen_at, 'applied_commit', g.applied_commit, 'applied_at', g.applied_at)
+  from (select (p_module).*) as m left join public.module_git as g on g.module_id = m.id
+$$;
+
+-- A connection as pages and commands show it, with its modules.
+create function private.connection_json(p_connection public.git_connections) returns jsonb
+language sql stable set search_path = '' as $$
+  select to_jsonb(p_connection) - array['heads', 'work_digest'] || jsonb_build_object('modules', (
+    select coalesce(jsonb_agg(private.module_git_json(m) order by m.path), '[]')
+    from private.modules_of_connection(p_connection) as m), 'last_report', (
+    select jsonb_build_object('status', d.status, 'note', d.note, 'at', coalesce(d.finished_at, d.created_at))
+    from public.deliveries as d where d.rule_id = p_connection.id order by d.id desc limit 1))
+$$;
+
+-- A connection that the caller may use so, locked as the end of a reading locks it: first its state, then its row.
+create function private.my_connection(p_connection uuid, p_verb text) returns public.git_connections
+language plpgsql set search_path = '' as $$
+declare
+  v_connection public.git_connections;
+begin
+  perform private.lock_state(c.org_id, c.id) from public.git_connections as c where c.id = p_connection
+    and c.org_id in (select private.my_org_ids());
+  select * into v_connection from public.git_connections where id = p_connection and removed_at is null
+    and org_id in (select private.my_org_ids()) for update;
+  if v_connection.id is null then
+    perform private.fail('RY404', 'There is no such connection.', 'It may have been removed.');
+  end if;
+  perform private.need(p_verb, v_connection.org_id);
+  return v_connection;
+end;
+$$;
+
+-- Writes a connection with the fields changed that a specification names.
+create function private.save_connection(p_connection public.git_connections, p_spec jsonb)
+returns public.git_connections
+language plpgsql set search_path = '' as $$
+declare
+  v_new public.git_connections;
+begin
+  perform private.refuse_unknown_keys(p_spec, array['provider', 'url', 'base_url', 'webhook_secret', 'token',
+    'poll_seconds']);
+  v_new := jsonb_populate_record(p_connection, coalesce(p_spec, '{}') - array['webhook_secret', 'token']);
+  perform private.check_source('git', jsonb_build_object('url', v_new.url));
+  insert into public.git_connections as c (id, org_id, provider, url, repository, base_url, has_token, poll_seconds,
+    next_poll_at, created_by, created_by_label)
+  values (coalesce(p_connection.id, gen_random_uuid()), v_new.org_id, v_new.provider, trim(v_new.url),
+    private.repository_key(v_new.url), v_new.base_url, case when p_spec ? 'token'
+      then p_spec ->> 'token' is not null
+      -- A token is for the place that it was written for.
+      else coalesce(p_connection.has_token, false) and (p_connection.provider, p_connection.url, p_connection.base_url)
+        is not distinct from (v_new.provider, v_new.url, v_new.base_url) end, v_new.poll_seconds, now(),
+    private.caller_id(), private.caller_label(v_new.org_id))
+  on conflict (id) do update set provider = excluded.provider, url = excluded.url, repository = excluded.repository,
+    base_url = excluded.base_url, has_token = excluded.has_token, poll_seconds = excluded.poll_seconds,
+    next_poll_at = now() returning * into v_new;
+  insert into private.git_secrets as s (connection_id, webhook_secret, token) values (v_new.id, coalesce(
+    p_spec ->> 'webhook_secret', (select o.webhook_secret from private.git_secrets as o
+      where o.connection_id = v_new.id)), p_spec ->> 'token')
+  on conflict (connection_id) do update set webhook_secret = excluded.webhook_secret,
+    token = case when p_spec ? 'token' then excluded.token when v_new.has_token then s.token end;
+  return v_new;
+exception
+  when unique_violation then
+    perform private.fail('RY409', 'This repository is connected already.', 'Change that connection instead.');
+  when check_violation or not_null_violation or invalid_text_representation then
+    perform private.fail('RY422', 'The connection is not valid.', 'It needs provider (github, gitlab, gitea, '
+      'generic), url and a webhook secret that the project''s function notify has sealed; base_url is http(s), '
+      'poll_seconds 0 or 60 to 86400.');
+end;
+$$;
+
+create function private.connect_repository(p_org uuid, p_spec jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_new public.git_connections;
+begin
+  perform private.need('git.manage', p_org);
+  if (select count(*) from public.git_connections as c where c.org_id = p_org and c.removed_at is null) >= 1000 then
+    perform private.fail('RY429', 'An organisation has at most 1,000 repositories.', 'Disconnect some first.');
+  end if;
+  v_new.org_id := p_org;
+  v_new.poll_seconds := 300;
+  v_new := private.save_connection(v_new, p_spec);
+  perform private.audit(p_org, 'git.connected', 'git_connection', v_new.id::pg_catalog.text, v_new.repository);
+  return private.connection_json(v_new);
+end;
+$$;
+comment on function private.connect_repository is
+  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds}; secret and token come sealed '
+  'by the function notify. Admins.';
+grant execute on function private.connect_repository to authenticated;
+
+create function private.update_git_connection(p_connection uuid, p_spec jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_old public.git_connections := private.my_connection(p_connection, 'git.manage');
+  v_new public.git_connections := private.save_connection(v_old, p_spec);
+begin
+  perform private.audit(v_new.org_id, 'git.updated', 'git_connection', p_connection::pg_catalog.text,
+    v_new.repository, jsonb_build_object('changes', private.changes(to_jsonb(v_old), to_jsonb(v_new))));
+  return private.connection_json(v_new);
+end;
+$$;
+comment on function private.update_git_connection is
+  'Changes the fields of a connection that are named; a new webhook secret counts at once. Admins.';
+grant execute on function private.update_git_connection to authenticated;
+
+create function private.disconnect_repository(p_connection uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_connection public.git_connections := private.my_connection(p_connection, 'git.manage');
+begin
+  update public.git_connections set removed_at = now(), has_token = false where id = p_connection;
+  delete from private.git_secrets where connection_id = p_connection;
+  perform private.audit(v_connection.org_id, 'git.disconnected', 'git_connection', p_connection::pg_catalog.text,
+    v_connection.repository);
+  return private.connection_json(v_connection);
+end;
+$$;
+comment on function private.disconnect_repository is
+  'Removes a connection with its secrets: its deliveries are refused from now on. Modules and jobs stay. Admins.';
+grant execute on function private.disconnect_repository to authenticated;
+
+create function private.poll_repository(p_connection uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_connection public.git_connections := private.my_connection(p_connection, 'git.poll');
+  v_job bigint := private.request_resolve(v_connection, 'Poll requested');
+begin
+  if v_job is null then
+    perform private.fail('RY409', 'No module uses this repository.',
+      'Create a module whose git source has its URL first.');
+  end if;
+  return (select to_jsonb(j) from public.provision_jobs as j where j.id = v_job);
+end;
+$$;
+comment on function private.poll_repository is
+  'Queues the job that reads a repository, or finds the one that is queued. Operators.';
+grant execute on function private.poll_repository to authenticated;
+
+create function private.list_git_connections(p_org uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('git.read', p_org);
+  return (select coalesce(jsonb_agg(private.connection_json(c) order by c.repository), '[]')
+    from public.git_connections as c where c.org_id = p_org and c.removed_at is null);
+end;
+$$;
+comment on function private.list_git_connections is
+  'Repositories with their state and their modules: branch, watched paths, the commits seen and applied. Members.';
+grant execute on function private.list_git_connections to authenticated;
+
+create function private.list_git_deliveries(
+  p_org uuid, p_connection uuid default null, p_before bigint default null, p_limit integer default 50
+) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('git.read', p_org);
+  if coalesce(p_limit, 0) not between 1 and 200 then
+    perform private.fail('RY422', 'A page has 1 to 200 deliveries of a repository.', 'Send a limit in that range.');
+  end if;
+  return (select coalesce(jsonb_agg(to_jsonb(d) || jsonb_build_object('repository', c.repository) order by d.id desc),
+    '[]') from (
+      select * from public.git_deliveries as d where d.org_id = p_org and (p_connection is null
+        or d.connection_id = p_connection) and d.id < coalesce(p_before, 9223372036854775807)
+      order by d.id desc limit p_limit) as d
+    join public.git_connections as c on c.id = d.connection_id);
+end;
+$$;
+comment on function private.list_git_deliveries is
+  'Events of repositories, newest first, what they led to, and why for each module. Members.';
+grant execute on function private.list_git_deliveries to authenticated;

@@ -105,7 +105,7 @@ def test_counts_notify_only_when_they_are_others() -> None:
 def test_a_database_that_nothing_sweeps_is_noticed_after_its_first_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     store, heard = loaded()
     hand = SimpleNamespace(now=1000.0)
-    monkeypatch.setattr("app.project.store.time.monotonic", lambda: hand.now)
+    monkeypatch.setattr("app.project.store.time", SimpleNamespace(monotonic=lambda: hand.now))
     seen = []
     for now, seconds_ago in ((1000, None), (1059, None), (1060, None), (1070, 3), (1080, 121), (1140, 181), (1150, 2)):
         hand.now = float(now)

@@ -16,9 +16,11 @@ import psycopg
 import pytest
 
 from tests.conftest import _open_folder
+from tests.support.git_provider import run_git_provider
 from tests.support.receiver import Received, Receiver, run_receiver
 from tests.support.stack import RunningStack, start_stack
 from tests.support.waiting import wait_until
+from tests.support.webhooks import gitea, pull_body
 
 SECRET = "a-secret-of-the-test"
 HURRY = "update private.notifier set retry_seconds = array_fill(1, array[60]), lease_seconds = 3"
@@ -44,6 +46,10 @@ class Person:
 
     def seal(self, address: str, channel: str = "webhook", **more: str) -> httpx.Response:
         return self.request("/functions/v1/notify", {"org": self.org, "channel": channel, "address": address, **more})
+
+    def seal_secret(self, secret: str) -> str:
+        answer = self.request("/functions/v1/notify", {"org": self.org, "channel": "webhook", "secret": secret})
+        return str(answer.raise_for_status().json()["secret"])
 
     def rule(self, address: str, **spec: Any) -> str:
         sealed = self.seal(address, secret=SECRET)
@@ -150,6 +156,32 @@ def test_no_event_is_lost_whoever_fails(receiver: Receiver, open_stack: RunningS
     wait_until(lambda: open_deliveries(person) == 0, timeout_seconds=180)
     check_all(person, receiver, "/first", 9)
     check_all(person, receiver, "/second", 9)
+
+
+def test_a_refused_report_of_a_pull_request_reaches_its_provider_later(open_stack: RunningStack) -> None:
+    person, head = sign_up(open_stack), "a" * 40
+    source = {"url": "https://git.example.com/infra/edge.git", "ref": "main"}
+    person.call(
+        "create_module", org=person.org, group_path="a", name="git", spec={"source_kind": "git", "source": source}
+    )
+    sealed = {"webhook_secret": person.seal_secret(SECRET), "token": person.seal_secret("token-of-the-test")}
+    body = pull_body(7, head)
+    with connect(open_stack) as connection:
+        connection.execute(HURRY)
+    with run_git_provider() as provider:
+        provider.answers += [(503, {}, ""), (429, {"retry-after": "1"}, "")]
+        spec = {"provider": "gitea", "url": source["url"], "base_url": f"{provider.url}/api/v1", **sealed}
+        made = person.call("connect_repository", org=person.org, spec=spec)
+        address = f"{open_stack.url}/functions/v1/git/{made['id']}"
+        headers = gitea(SECRET, body, "pull_request")
+        assert httpx.post(address, content=body, headers=headers, timeout=60).status_code == 202
+        wait_until(lambda: open_deliveries(person) == 0, timeout_seconds=300, every_seconds=0.5)
+    assert {(each.method, each.path) for each in provider.requests} == {
+        ("POST", f"/api/v1/repos/infra/edge/statuses/{head}")
+    }
+    assert len(provider.requests) > 2, "it was refused twice"
+    last = provider.requests[-1]
+    assert (last.body["state"], last.headers["authorization"]) == ("pending", "token token-of-the-test")
 
 
 def test_what_was_due_while_the_project_was_down_runs_once(receiver: Receiver, shared_tmp_path: Path) -> None:

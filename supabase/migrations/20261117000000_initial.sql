@@ -13042,7 +13042,8 @@ $$;
 
 -- ==================== schemas/repositories.sql
 
--- Repositories: what people do with the connections of git.sql, and what pages and commands show of them.
+-- Repositories: what people do with the connections of git.sql and with the way single modules follow them, and what
+-- pages and commands show of both.
 
 -- How a module follows its repository, as pages and commands show it.
 create function private.module_git_json(p_module public.modules) returns jsonb
@@ -13222,11 +13223,6 @@ $$;
 comment on function private.list_git_deliveries is
   'Events of repositories, newest first, what they led to, and why for each module. Members.';
 grant execute on function private.list_git_deliveries to authenticated;
-
--- ==================== schemas/module_git.sql
-
--- How single modules follow their repositories: what members change and read. The table is in git.sql, because each
--- reading of a repository writes it.
 
 create function private.set_module_git(p_module uuid, p_spec jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$

@@ -283,7 +283,7 @@ declare
     and m.module_id = p_git.module_id);
 begin
   return format('Same content as %s%s.', left(p_git.seen_commit, 7),
-    case when v_job is not null then ', planned in job ' || v_job else '' end);
+    case when v_job is not null then ', planned in job ' || private.job_number(v_job) else '' end);
 end;
 $$;
 

@@ -54,7 +54,7 @@ def test_content_that_was_planned_is_not_planned_again(site: Site) -> None:
     push(world, connection)
     assert read(site, 3, dns="d1", vpc="v2") == []
     assert {module["path"]: module["reason"] for module in last(site)["modules"]}["net/vpc"] == (
-        f"Same content as 0000000, planned in job {plan['id']}."
+        f"Same content as 0000000, planned in job {plan['number']}."
     )
 
 

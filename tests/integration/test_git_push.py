@@ -73,7 +73,7 @@ def test_a_replay_a_wrong_signature_and_equal_content_start_nothing(repository: 
     row = repository.decided(delivery_id="two")
     assert row["verdict"] == "NOTHING"
     reasons = [each["reason"] for each in row["modules"]]
-    assert f"Same content as {commit[:7]}, planned in job {plan['id']}." in reasons
+    assert f"Same content as {commit[:7]}, planned in job {plan['number']}." in reasons
     assert [each["id"] for each in repository.plans("app")] == [plan["id"]]
 
 

@@ -121,7 +121,7 @@ def test_what_runs_is_first_of_what_is_active_and_the_file_has_all(
         page.get_by_test_id("jobs-csv").click()
     lines = download.value.path().read_text().splitlines()
     assert len(lines) == 1102
-    assert lines[0].startswith("id,type,status,module_path")
+    assert lines[0].startswith("number,type,status,module_path")
     refused = httpx.get(f"{product.url}/api/jobs.csv", timeout=60)
     assert refused.status_code == 401
 

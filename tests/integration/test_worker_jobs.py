@@ -194,8 +194,6 @@ def test_a_failing_plan_says_what_is_wrong_and_skips_the_rest(bench: Bench) -> N
         ({"extra_files": [{"path": "../../escape.txt", "content": "x"}]}, "unsafe_path"),
         ({"extra_files": [{"path": "/tmp/escape.txt", "content": "x"}]}, "unsafe_path"),
         ({"extra_files": [{"path": "main.tf", "content": "x"}]}, "file_exists"),
-        ({"env": {"LD_PRELOAD": "/tmp/evil.so"}}, "forbidden_variable"),
-        ({"env": {"TF_CLI_ARGS_plan": "-destroy"}}, "forbidden_variable"),
         ({"source_kind": "git", "source": {"url": "ext::sh -c id", "ref": "main"}}, "bad_source"),
         ({"source_kind": "git", "source": {"url": "http://127.0.0.1:9/nonexistent", "ref": "main"}}, "fetch_failed"),
         ({"source_kind": "git", "source": {"url": "file:///etc", "ref": "main"}}, "bad_source"),
@@ -216,6 +214,21 @@ def test_a_job_that_asks_for_too_much_fails_with_its_reason(bench: Bench, spec: 
     assert job["status"] == "FAILED"
     assert job["error"]["code"] == code, job["error"]
     assert job["error"]["hint"] or code in {"unsafe_path", "file_exists"}
+
+
+@pytest.mark.parametrize(("name", "value"), [("LD_PRELOAD", "/tmp/evil.so"), ("TF_CLI_ARGS_plan", "-destroy")])
+def test_a_variable_that_would_change_the_engine_fails_the_job(bench: Bench, name: str, value: str) -> None:
+    module = bench.module()
+    # The database may refuse it itself; the runner must not rely on that.
+    with bench.database() as database:
+        database.execute(
+            "insert into public.variables (org_id, path, kind, name, value, created_by_label)"
+            " select org_id, path, 'env', %s, %s, 'test' from public.modules where id = %s",
+            [name, Jsonb(value), module],
+        )
+    job = bench.wait_job(bench.enqueue("PLAN", module))
+    assert (job["status"], job["error"]["code"]) == ("FAILED", "forbidden_variable"), job["error"]
+    assert job["error"]["hint"]
 
 
 def test_extra_files_inputs_and_built_in_variables_reach_the_job(bench: Bench) -> None:

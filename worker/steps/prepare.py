@@ -20,8 +20,8 @@ from worker.steps.identity import give_identities
 
 async def prepare(space: Workspace) -> None:
     """Make the directory, check that the engine is there, and put the environment together."""
-    check_engine(space)
     await make_folders(space)
+    check_engine(space)
     await take_variables(space)
     space.env = await build_environment(space)
     await give_identities(space)

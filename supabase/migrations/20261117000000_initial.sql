@@ -14657,7 +14657,8 @@ $$;
 create function private.report_job() returns trigger
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_git pg_catalog.jsonb := (select j.payload #> '{options,git}' from public.provision_jobs as j where j.id = new.job_id);
+  v_git pg_catalog.jsonb := (select j.payload #> '{options,git}'
+    from public.provision_jobs as j where j.id = new.job_id);
 begin
   if v_git is not null then
     perform private.request_report(new.org_id, (v_git ->> 'connection_id')::pg_catalog.uuid, v_git ->> 'commit',

@@ -175,6 +175,7 @@ def test_bringing_a_state_in_writes_nothing_but_a_lock_and_shows_no_password(
     assert {authorization for _, authorization in own.requests} == {""}
 
 
+@pytest.mark.slow
 def test_a_locked_state_is_not_brought_in(served: Bench, own: OwnBackend, over_http: Existing) -> None:
     own.lock = b'{"ID": "1", "Operation": "OperationTypeApply", "Who": "somebody@elsewhere", "Created": "2026-01-01T00:00:00Z"}'
     module = module_of(served, over_http.files)

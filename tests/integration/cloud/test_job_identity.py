@@ -115,6 +115,7 @@ def test_plan_and_apply_assume_their_own_roles(bench: Bench, sts: Sts) -> None:
     assert f"I am arn:aws:sts::{ACCOUNT}:assumed-role/apply/runyard-{apply['id']}-1" in bench.log_of(apply["id"])
 
 
+@pytest.mark.slow
 def test_token_is_renewed_in_place_and_never_shown(bench: Bench, sts: Sts, tmp_path: Path) -> None:
     copies = bench.folder / "copies"
     copies.mkdir(mode=0o777)

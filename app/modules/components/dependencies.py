@@ -59,15 +59,16 @@ def _list(label: str, rows: rx.Var[list[DependencyView]], row: object) -> rx.Com
 
 
 def _field(name: str, label: str, placeholder: str, *, is_needed: bool) -> rx.Component:
-    return rx.input(
+    entry = rx.input(
+        id=f"dependency-{name}",
         name=name,
         placeholder=placeholder,
-        aria_label=label,
         required=is_needed,
         auto_complete="off",
         class_name="ry-mono",
         custom_attrs={"spellCheck": "false"},
     )
+    return rx.el.div(rx.el.label(label, html_for=f"dependency-{name}", class_name="ry-lab"), entry, class_name="ry-f")
 
 
 def _add() -> rx.Component:

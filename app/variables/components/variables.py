@@ -16,7 +16,7 @@ from app.variables.view.rows import KINDS, VariableView
 State = VariablesState
 HEADS = (("Name", ""), ("Kind", ""), ("Value", ""), ("From", ""), ("Actions", "r"))
 ABOUT = (
-    "What the next job is given: the first that is set of enforced (outer first), run, module, groups, organisation."
+    "The next job gets the first value that is set: enforced (outer first), run, module, groups, organisation."
 )
 # Hints on the value, by kind.
 HINTS = {
@@ -87,7 +87,7 @@ def _path() -> rx.Component:
         rx.input(
             name="path",
             default_value=State.path,
-            placeholder="The whole organisation",
+            placeholder="Group or module",
             aria_label="Module or group",
             class_name="ry-mono",
             key=State.path,

@@ -15,9 +15,7 @@ from app.variables.view.rows import KINDS, VariableView
 
 State = VariablesState
 HEADS = (("Name", ""), ("Kind", ""), ("Value", ""), ("From", ""), ("Actions", "r"))
-ABOUT = (
-    "The next job gets the first value that is set: enforced (outer first), run, module, groups, organisation."
-)
+ABOUT = "The next job gets the first value that is set: enforced (outer first), run, module, groups, organisation."
 # Hints on the value, by kind.
 HINTS = {
     "input": "JSON, or a text. Every member can read it. Secrets: runyard variables seal.",

@@ -237,6 +237,8 @@
     hasSecret: (owner) => secrets.has(owner),
     forget: (owner) => { secrets.delete(owner); repaint(); },
     signInAgain: () => {
+      // Told twice, the second time on the sign-in page: loading it again would empty what was typed.
+      if (!/^\/(dashboard|device|welcome)(\/|$)/.test(window.location.pathname)) return;
       const here = window.location.pathname + window.location.search;
       window.location.assign(`/login?ended=1&next=${encodeURIComponent(here)}`);
     },

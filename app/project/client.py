@@ -79,6 +79,11 @@ class Client:
         )
         return AsyncClient(self._settings.supabase_url, self._settings.publishable_key, options)
 
+    def _headers(self, token: str) -> dict[str, str]:
+        """Name the project and the caller, for requests that the client has no method for."""
+        key = self._settings.publishable_key
+        return {"apikey": key, "Authorization": f"Bearer {token or key}"}
+
     async def _run(self, query: Any) -> Any:
         try:
             return await query.execute()
@@ -94,11 +99,9 @@ class Client:
 
     async def invoke(self, token: str, name: str, body: Mapping[str, Any]) -> Any:
         """Call an edge function, as a visitor without a token, and return its JSON; a refusal keeps its own words."""
-        key = self._settings.publishable_key
-        headers = {"apikey": key, "Authorization": f"Bearer {token or key}"}
         url = f"{self._settings.supabase_url}/functions/v1/{name}"
         try:
-            answer = await self._http.post(url, headers=headers, json=dict(body))
+            answer = await self._http.post(url, headers=self._headers(token), json=dict(body))
             said = answer.json()
         except (httpx.HTTPError, OSError, ValueError) as error:
             raise Unreachable from error
@@ -183,11 +186,10 @@ class Client:
             raise Refused(_auth_words(answer), "Check the address.")
 
     async def _change_user(self, token: str, body: dict[str, str], redirect_to: str = "") -> httpx.Response:
-        headers = {"apikey": self._settings.publishable_key, "Authorization": f"Bearer {token}"}
         url = f"{self._settings.supabase_url}/auth/v1/user"
         query = {"redirect_to": redirect_to} if redirect_to else {}
         try:
-            answer = await self._http.put(url, json=body, headers=headers, params=query)
+            answer = await self._http.put(url, json=body, headers=self._headers(token), params=query)
         except httpx.HTTPError as error:
             raise Unreachable(*AUTH_SILENT) from error
         if answer.is_server_error:
@@ -207,8 +209,7 @@ class Client:
         self, method: str, path: str, token: str, body: Mapping[str, Any] | None = None, address: str = ""
     ) -> Any:
         """Ask Auth something as the person whose token this is, and return its JSON."""
-        headers = {"apikey": self._settings.publishable_key, "Authorization": f"Bearer {token}"}
-        headers |= self._on_behalf_of(address)
+        headers = self._headers(token) | self._on_behalf_of(address)
         url = f"{self._settings.supabase_url}/auth/v1/{path}"
         try:
             answer = await self._http.request(method, url, headers=headers, json=None if body is None else dict(body))

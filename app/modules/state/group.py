@@ -33,14 +33,17 @@ class GroupState(AppState, rx.State):
         self._assign("modules", views.modules(path, modules))
         self._assign("said", views.summary(modules, total))
 
+    async def _own_runners(self, name: Filter) -> list[Row]:
+        """Find the organisation's runners by their names."""
+        mine = (Filter("org_id", "eq", await self._org_id()), Filter("removed_at", "is", "null"))
+        query = Query(columns="id,name", filters=(*mine, name), order="name", limit=MOST_OFFERED)
+        return (await self._select("workers", query)).rows
+
     @rx.event
     async def offer(self, text: str) -> rx.event.EventSpec | None:
         """Offer the organisation's runners whose name has this in it."""
-        mine = (Filter("org_id", "eq", await self._org_id()), Filter("removed_at", "is", "null"))
-        like = Filter("name", "ilike", f"*{text[:100].replace('*', '')}*")
-        query = Query(columns="name", filters=(*mine, like), order="name", limit=MOST_OFFERED)
         try:
-            rows = (await self._select("workers", query)).rows
+            rows = await self._own_runners(Filter("name", "ilike", f"*{text[:100].replace('*', '')}*"))
         except AppError as error:
             return say_error(error)
         served = {runner["name"] for runner in self.runners if runner["is_here"]}
@@ -51,10 +54,8 @@ class GroupState(AppState, rx.State):
     async def assign(self, form: dict[str, Any]) -> rx.event.EventSpec:
         """Let the runner of this name serve the group."""
         name = str(form.get("runner", "")).strip()
-        mine = (Filter("org_id", "eq", await self._org_id()), Filter("removed_at", "is", "null"))
-        query = Query(columns="id", filters=(*mine, Filter("name", "eq", name)), limit=1)
         try:
-            rows = (await self._select("workers", query)).rows
+            rows = await self._own_runners(Filter("name", "eq", name))
             if not rows:
                 return rx.toast.error(f"There is no runner “{name}”.", description="Choose one of the list.")
             await self._rpc("assign_worker", {"p_worker": rows[0]["id"], "p_path": self.path})

@@ -114,6 +114,8 @@ def _plan() -> rx.Component:
         JobState.open_resource,
         planned_from(),
         View["is_refresh_only"].to(bool),
+        (JobState.kind, JobState.choose_kind),
+        "/api/jobs/" + View["id"].to_string() + "/plan.json",
     )
     return rx.cond(JobState.plan.is_known, panel, rx.fragment())
 

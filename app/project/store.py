@@ -90,7 +90,7 @@ class OrgStore:
 
     def __post_init__(self) -> None:
         """Start without queries."""
-        self.live_queries = LiveQueries(self.notify, self._newest)
+        self.live_queries = LiveQueries(self.notify, self.newest)
 
     def rows(self, table: str) -> list[Row]:
         """List the rows of a table that is held whole."""
@@ -106,7 +106,7 @@ class OrgStore:
         """How many runners or unfinished jobs there are, by status."""
         return cast("dict[str, int]", (self.overview.get("counts") or {}).get(name) or {})
 
-    def _newest(self, table: str, row: Row) -> Row:
+    def newest(self, table: str, row: Row) -> Row:
         """A row of an answer, with what was heard of it since it was asked for."""
         row, latest = shaped(table, row), self.row(table, str(row["id"]))
         return {**row, **latest} if latest is not None and version_of(latest) > version_of(row) else row
@@ -132,7 +132,11 @@ class OrgStore:
     def notify(self, table: str, row_id: str = "") -> None:
         """Tell the listeners that a row changed, or something that is not kept here."""
         self._revisions[table] += 1
-        self.live_queries.note_change(table, self.row(table, row_id) if table in CHANGING_TABLES else None)
+        row = self.row(table, row_id) if table in CHANGING_TABLES else None
+        self.live_queries.note_change(table, row)
+        if table == "provision_jobs" and row is not None:
+            # The page of one run must not ask again for every job of the organisation.
+            self.live_queries.note_change(f"job:{row.get('number')}")
         # The first snapshot is no change: the one who asked for it is shown it as a whole.
         if not self.is_loaded and table in LIVE_TABLES:
             return

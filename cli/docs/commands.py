@@ -47,7 +47,11 @@ REASONS: dict[str, str] = {
     "invitation_offer": "the edge function of an invitation's page calls it for a person who may have no account yet",
     **dict.fromkeys(("worker_scaling_decided", "worker_scaling_inputs"), PLANNER),
     **dict.fromkeys(
-        ("list_jobs", "list_modules", "list_runners", "module_repository", "path_runners", "rollout_progress", "runner_facets"), PAGES
+        (
+            "job_page", "list_jobs", "list_modules", "list_runners", "module_repository", "path_runners", "rollout_progress",
+            "runner_facets",
+        ),
+        PAGES,
     ),
     "change_runners": "one change to many runners, which the Runners page makes; commands name one runner each",
     **dict.fromkeys(("finish_delivery", "lease_deliveries"), "the edge function that sends notifications calls it"),

@@ -15393,6 +15393,74 @@ comment on function private.job_by_number is
   'none where there is no such number. Members.';
 grant execute on function private.job_by_number to authenticated;
 
+-- Who else may approve a job that its requester may not: 'others', or nobody ('alone': a reason will do); '' where
+-- nothing keeps the requester from it.
+create function private.own_approval(p_job public.provision_jobs) returns text
+language plpgsql stable set search_path = '' as $$
+begin
+  if p_job.status <> 'AWAITING_APPROVAL' or p_job.approvals_required = 0
+    or (select o.can_approve_own_jobs from public.organizations as o where o.id = p_job.org_id) then
+    return '';
+  end if;
+  return case when exists (select from public.memberships as m where m.org_id = p_job.org_id
+    and m.user_id is distinct from p_job.created_by and m.role <= private.least_role('job.approve'))
+    then 'others' else 'alone' end;
+end;
+$$;
+
+-- What happened to a job and to the plan that it applies, and which other jobs its facts name.
+create function private.job_history(p_job public.provision_jobs) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object(
+    'events', (select coalesce(jsonb_agg(to_jsonb(e) order by e.id), '[]') from (
+      select * from public.job_events as e where e.job_id in (p_job.id, p_job.plan_job_id) order by e.id
+      limit 500) as e),
+    'comments', (select coalesce(jsonb_agg(to_jsonb(c) order by c.id), '[]') from (
+      select * from public.job_comments as c where c.job_id in (p_job.id, p_job.plan_job_id) order by c.id
+      limit 200) as c),
+    'approvals', (select coalesce(jsonb_agg(to_jsonb(a) order by a.created_at), '[]') from public.approvals as a
+      where a.job_id = p_job.id),
+    'numbers', (select coalesce(jsonb_object_agg(o.id, o.number), '{}') from public.provision_jobs as o
+      where o.org_id = p_job.org_id and o.id in (p_job.plan_job_id, p_job.retry_of,
+        substring(p_job.payload #>> '{options,inspects}' from '^[0-9]{1,18}$')::bigint)),
+    'checked_by', case when p_job.type in ('APPLY', 'DESTROY') then (
+      select c.number from public.provision_jobs as c where c.module_id = p_job.module_id
+        and c.payload #>> '{options,inspects}' = p_job.id::pg_catalog.text order by c.id desc limit 1) end)
+$$;
+
+create function private.job_page(p_org uuid, p_number bigint) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_job public.provision_jobs;
+  v_has_module boolean;
+begin
+  perform private.need('job.read', p_org);
+  select * into v_job from public.provision_jobs as j where j.org_id = p_org and j.number = p_number
+  order by j.id desc limit 1;
+  if v_job.id is null then
+    return null;
+  end if;
+  v_has_module := exists (select from public.modules as m where m.id = v_job.module_id and m.deleted_at is null);
+  return private.job_history(v_job) || jsonb_build_object(
+    'job', to_jsonb(v_job),
+    'plan', (select to_jsonb(p) from public.provision_jobs as p where p.id = v_job.plan_job_id),
+    'own_approval', private.own_approval(v_job),
+    'state', case when v_has_module then private.state_info(v_job.module_id) end,
+    'kept', case when v_has_module and v_job.type in ('APPLY', 'DESTROY') then private.kept_states(v_job.id) end,
+    'why', case when v_job.status = 'QUEUED'
+      then private.explain_queue(v_job.id) || jsonb_build_object('checked_at', now()) end,
+    'target', (select w.name from public.workers as w where w.id = v_job.target_worker_id),
+    -- A process that connected later under the same name may have other engines.
+    'instance', (select jsonb_build_object('engines', i.engines, 'isolation', i.facts ->> 'isolation')
+      from public.worker_instances as i where i.id = v_job.instance_id and i.connected_at <= v_job.claimed_at));
+end;
+$$;
+comment on function private.job_page is
+  'All that a run''s page shows, by its number in the organisation: the newest job, its plan, events, approvals, '
+  'comments, the state with its lock, and while it is queued why it waits; null where there is no such number. '
+  'Members.';
+grant execute on function private.job_page to authenticated;
+
 -- ## modules
 create function private.list_modules(
   p_org uuid, p_search text default null, p_filters jsonb default '{}', p_sort text default 'path', p_limit integer
@@ -17488,6 +17556,18 @@ comment on function public.job_by_number is
   'The jobs of a run, by its number in the organisation: the plan and the apply that follows it, or the '
   'only one; none where there is no such number. Members.';
 grant execute on function public.job_by_number to authenticated;
+
+create function public.job_page(p_org uuid, p_number bigint) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.job_page(p_org, p_number);
+end
+$$;
+comment on function public.job_page is
+  'All that a run''s page shows, by its number in the organisation: the newest job, its plan, events, '
+  'approvals, comments, the state with its lock, and while it is queued why it waits; null where there is no '
+  'such number. Members.';
+grant execute on function public.job_page to authenticated;
 
 create function public.kept_state(p_id uuid) returns jsonb
 language plpgsql set search_path = '' as $$

@@ -511,6 +511,18 @@ comment on function public.job_by_number is
   'only one; none where there is no such number. Members.';
 grant execute on function public.job_by_number to authenticated;
 
+create function public.job_page(p_org uuid, p_number bigint) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.job_page(p_org, p_number);
+end
+$$;
+comment on function public.job_page is
+  'All that a run''s page shows, by its number in the organisation: the newest job, its plan, events, '
+  'approvals, comments, the state with its lock, and while it is queued why it waits; null where there is no '
+  'such number. Members.';
+grant execute on function public.job_page to authenticated;
+
 create function public.kept_state(p_id uuid) returns jsonb
 language plpgsql set search_path = '' as $$
 begin

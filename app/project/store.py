@@ -21,6 +21,8 @@ Derived = TypeVar("Derived")
 WHOLE_TABLES = ("worker_releases", "rollouts")
 CHANGING_TABLES = ("workers", "worker_instances", "provision_jobs")
 LIVE_TABLES = WHOLE_TABLES + CHANGING_TABLES
+# Topics of one run and of one runner, and the column that names it.
+OF_ONE = {"provision_jobs": ("job", "number"), "workers": ("runner", "id"), "worker_instances": ("runner", "worker_id")}
 MAX_CHANGES = 500
 # The sweep runs every 10 s. Without it no lost job is found and no schedule starts.
 SWEEP_LATE_SECONDS = 120
@@ -134,9 +136,10 @@ class OrgStore:
         self._revisions[table] += 1
         row = self.row(table, row_id) if table in CHANGING_TABLES else None
         self.live_queries.note_change(table, row)
-        if table == "provision_jobs" and row is not None:
-            # The page of one run must not ask again for every job of the organisation.
-            self.live_queries.note_change(f"job:{row.get('number')}")
+        if row is not None and table in OF_ONE:
+            # The page of one run or runner must not ask again for each of the organisation.
+            topic, column = OF_ONE[table]
+            self.live_queries.note_change(f"{topic}:{row.get(column)}")
         # The first snapshot is no change: the one who asked for it is shown it as a whole.
         if not self.is_loaded and table in LIVE_TABLES:
             return

@@ -49,7 +49,7 @@ REASONS: dict[str, str] = {
     **dict.fromkeys(
         (
             "job_page", "list_jobs", "list_modules", "list_runners", "module_repository", "path_runners", "rollout_progress",
-            "runner_facets",
+            "runner_facets", "runner_page",
         ),
         PAGES,
     ),

@@ -1251,6 +1251,17 @@ comment on function public.runner_facets is
   'runners are older, and how many of those a job can update. Members.';
 grant execute on function public.runner_facets to authenticated;
 
+create function public.runner_page(p_org uuid, p_worker uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.runner_page(p_org, p_worker);
+end
+$$;
+comment on function public.runner_page is
+  'What a runner''s page shows beside its row and its jobs: processes, events, who registered it, what it '
+  'serves, scaling decisions, and its last day. Members.';
+grant execute on function public.runner_page to authenticated;
+
 create function public.service_account_for(p_client_id text) returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin

@@ -239,6 +239,44 @@ comment on function private.job_page is
   'Members.';
 grant execute on function private.job_page to authenticated;
 
+create function private.runner_page(p_org uuid, p_worker uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_worker public.workers;
+begin
+  perform private.need('runner.read', p_org);
+  select * into v_worker from public.workers as w where w.id = p_worker and (w.is_shared or w.org_id = p_org);
+  if v_worker.id is null then
+    perform private.fail('RY404', 'There is no such runner.');
+  end if;
+  return jsonb_build_object(
+    'instances', (select coalesce(jsonb_agg(to_jsonb(i) order by i.updated_at desc), '[]') from (
+      select * from public.worker_instances as i where i.worker_id = p_worker order by i.updated_at desc
+      limit 50) as i),
+    'events', (select coalesce(jsonb_agg(to_jsonb(e) order by e.id desc), '[]') from (
+      select * from public.worker_events as e where e.worker_id = p_worker order by e.id desc limit 12) as e),
+    'registered', (select to_jsonb(e) from public.worker_events as e
+      where e.worker_id = p_worker and e.event = 'registered' order by e.id limit 1),
+    'service_account', (select a.name from public.service_accounts as a
+      where a.id = v_worker.service_account_id and a.org_id = p_org),
+    'assignments', (select coalesce(jsonb_agg(jsonb_build_object('path', a.path,
+        'is_module', not exists (select from public.groups as g where g.org_id = p_org and g.path = a.path)
+          and exists (select from public.modules as m where m.org_id = p_org and m.path = a.path
+            and m.deleted_at is null),
+        'modules', (select count(*) from public.modules as m where m.org_id = p_org and m.deleted_at is null
+          and starts_with(m.path, a.path || '/'))) order by a.path), '[]')
+      from public.worker_assignments as a where a.worker_id = p_worker and a.org_id = p_org),
+    'decisions', (select coalesce(jsonb_agg(to_jsonb(d) order by d.id desc), '[]') from (
+      select * from public.scaling_decisions as d where d.worker_id = p_worker and d.org_id = p_org
+      order by d.id desc limit 10) as d),
+    'history', private.worker_history(p_worker));
+end;
+$$;
+comment on function private.runner_page is
+  'What a runner''s page shows beside its row and its jobs: processes, events, who registered it, what it serves, '
+  'scaling decisions, and its last day. Members.';
+grant execute on function private.runner_page to authenticated;
+
 -- ## modules
 create function private.list_modules(
   p_org uuid, p_search text default null, p_filters jsonb default '{}', p_sort text default 'path', p_limit integer

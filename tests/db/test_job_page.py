@@ -1,4 +1,4 @@
-"""One call answers a run's page."""
+"""One call answers a run's page, and one a runner's."""
 
 from tests.db.test_confirmation import apply_of, plan, runner_of
 from tests.db.world import Organization, World, refused
@@ -58,3 +58,26 @@ def test_there_is_no_page_of_a_missing_number_or_a_foreign_organisation(
     assert org.owner.call("job_page", p_org=org.id, p_number=99) is None
     with refused("RY404"):
         other_org.owner.call("job_page", p_org=org.id, p_number=1)
+
+
+def test_a_runner_has_its_processes_events_and_assignments_in_one_answer(
+    org: Organization, other_org: Organization
+) -> None:
+    org.module("platform/vpc")
+    org.module("platform/dns/zones")
+    runner = org.runner("r1")
+    for path in ("platform", "platform/vpc"):
+        org.owner.call("assign_worker", p_worker=runner.worker_id, p_path=path)
+    viewer = org.member("viewer")
+    page = viewer.call("runner_page", p_org=org.id, p_worker=runner.worker_id)
+    assert [each["id"] for each in page["instances"]] == [runner.instance_id]
+    assert page["registered"]["event"] == "registered"
+    assert page["registered"]["id"] in {each["id"] for each in page["events"]}
+    assert page["assignments"] == [
+        {"path": "platform", "is_module": False, "modules": 2},
+        {"path": "platform/vpc", "is_module": True, "modules": 0},
+    ]
+    assert (page["service_account"], page["decisions"]) == (None, [])
+    assert page["history"]
+    with refused("RY404"):
+        other_org.owner.call("runner_page", p_org=other_org.id, p_worker=runner.worker_id)

@@ -154,6 +154,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "comment_on_job": {"p_body": "x"},
     "job_by_number": {"p_number": 1},
     "job_page": {"p_number": 1},
+    "runner_page": {},
     "create_cloud_identity": {
         "p_spec": {"name": "n", "role_arn": "arn:aws:iam::123456789012:role/r", "regions": ["x"]}
     },

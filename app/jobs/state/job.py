@@ -23,7 +23,7 @@ from app.project.errors import AppError, NotThere
 from app.project.live_queries import Held, LiveQuery, live_query
 from app.project.models import BrowserSession, Row
 from app.project.runtime import runtime
-from app.project.store import AGAIN, EVERYTHING, Changed, OrgStore
+from app.project.store import AGAIN, Changed, OrgStore
 from app.ui.words import STATUS_WORDS
 
 FEW_EVENTS = 8
@@ -193,14 +193,6 @@ class JobState(PlanPart, LogPart, LivePage, rx.State):
         now = runtime().authorized.project_clock.now()
         self._assign("silent_since", lease_at if detail.is_silent(lease_at, now) else "")
 
-    async def _reload(self) -> None:
-        """Ask again after something was done to the job, without waiting for the doorbell."""
-        who = await self._who()
-        session = await who._must_session()
-        store = await runtime().hub.open(who.org_id, session)
-        await runtime().hub.renew(self.router.session.client_token, session)
-        await self._show(store, EVERYTHING)
-
     @rx.event
     def fold_line(self) -> None:
         """Show each step of the timeline, or all of it on one line."""
@@ -216,4 +208,4 @@ class JobState(PlanPart, LogPart, LivePage, rx.State):
     async def check_again(self) -> None:
         """Ask once more why the job waits; without an answer the last one stays."""
         with contextlib.suppress(AppError):
-            await self._reload()
+            await self._renew()

@@ -935,6 +935,16 @@ comment on function public.receive_git_delivery is
   'repeated one changes nothing and gets the first verdict.';
 grant execute on function public.receive_git_delivery to service_role;
 
+create function public.recovery_codes_left() returns integer
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.recovery_codes_left();
+end
+$$;
+comment on function public.recovery_codes_left is
+  'How many of the caller''s recovery codes are unused. Everybody who is signed in.';
+grant execute on function public.recovery_codes_left to authenticated;
+
 create function public.redeliver(p_delivery bigint) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -1360,6 +1370,17 @@ comment on function public.set_progress is
   'How far a set is: total, done, failed, running, waiting, what failed and why. Members.';
 grant execute on function public.set_progress to authenticated;
 
+create function public.set_recovery_codes(p_hashes text[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.set_recovery_codes(p_hashes);
+end
+$$;
+comment on function public.set_recovery_codes is
+  'Replaces the caller''s recovery codes by ten others, of which it gets the hashes. Everybody who is '
+  'signed in.';
+grant execute on function public.set_recovery_codes to authenticated;
+
 create function public.set_shared_runners(p_org uuid, p_use public.shared_use) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -1682,6 +1703,18 @@ comment on function public.use_personal_token is
   'Whose token this is {id, user_id, email}, and notes its use; null when it is not live or its owner is '
   'gone. Edge functions only.';
 grant execute on function public.use_personal_token to service_role;
+
+create function public.use_recovery_code(p_hash text) returns boolean
+language plpgsql set search_path = '' as $$
+begin
+  return private.use_recovery_code(p_hash);
+end
+$$;
+comment on function public.use_recovery_code is
+  'Uses up a recovery code of the caller, whose login may lack its second step, and removes their devices; '
+  'false for a wrong or used one, and after ten attempts in a quarter of an hour. Everybody who is signed '
+  'in.';
+grant execute on function public.use_recovery_code to authenticated;
 
 create function public.use_service_account(p_account uuid) returns jsonb
 language plpgsql set search_path = '' as $$

@@ -154,6 +154,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "comment_on_job": {"p_body": "x"},
     "job_by_number": {"p_number": 1},
     "job_page": {"p_number": 1},
+    "set_recovery_codes": {"p_hashes": "{" + ",".join(sha256(str(n)) for n in range(10)) + "}"},
+    "use_recovery_code": {"p_hash": "x"},
     "runner_page": {},
     "create_cloud_identity": {
         "p_spec": {"name": "n", "role_arn": "arn:aws:iam::123456789012:role/r", "regions": ["x"]}
@@ -249,6 +251,7 @@ PROCESSES = ("anon", "service", "holder", "executor", "engine")
 FOR_EVERYBODY = {
     "my_organizations", "organization_makers", "create_organization", "accept_invitation", "device_login", "decide_device_login",
     "create_personal_token", "my_personal_tokens", "revoke_personal_token",
+    "recovery_codes_left", "set_recovery_codes", "use_recovery_code",
 }  # fmt: skip
 WITH_A_SECRET = {"accept_invitation", "device_login", "decide_device_login", "revoke_personal_token"}
 # Calls whose runner is named by the session, so that any live runner may make them.

@@ -116,6 +116,17 @@ comment on function public.comment_on_job is
   'Says something about a job to everybody who looks at it. Members.';
 grant execute on function public.comment_on_job to authenticated;
 
+create function public.confirm_set(p_set uuid, p_modules uuid[] default null::uuid[]) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.confirm_set(p_set, p_modules);
+end
+$$;
+comment on function public.confirm_set is
+  'Decides about jobs of a set, all or those of some modules: approves what waits for it, and applies saved '
+  'plans as one ordered set, each exactly as it was reviewed. Operators.';
+grant execute on function public.confirm_set to authenticated;
+
 create function public.connect_repository(p_org uuid, p_spec jsonb) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -1337,6 +1348,17 @@ comment on function public.set_progress is
   'How far a set is: total, done, failed, running, waiting, what failed and why. Members.';
 grant execute on function public.set_progress to authenticated;
 
+create function public.set_review(p_set uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.set_review(p_set);
+end
+$$;
+comment on function public.set_review is
+  'All jobs of a set by the steps of their order: what each plan changes, whether it is a preview, what '
+  'each module waits for, the apply of the plan, and what may be decided: approve or apply. Members.';
+grant execute on function public.set_review to authenticated;
+
 create function public.set_shared_runners(p_org uuid, p_use public.shared_use) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -1712,8 +1734,9 @@ begin
 end
 $$;
 comment on function public.worker_bound_values is
-  'The values of the job''s bound inputs, from the current states of their producers, and which of them are '
-  'sensitive. Refused, with the names of both modules, where one is missing.';
+  'The values of the job''s bound inputs, from the current states of their producers (a preview: from their '
+  'plans, where these change them), and which of them are sensitive. Refused, with the names of both '
+  'modules, where one is missing.';
 grant execute on function public.worker_bound_values to executor, worker;
 
 create function public.worker_claim(p_request_id uuid, p_slots integer default 1) returns json

@@ -17,7 +17,9 @@ language sql stable set search_path = '' as $$
       and not exists (
         select from private.set_members as own
         join private.set_members as later on later.set_id = own.set_id and later.module_id = d.consumer_id
-        where own.job_id = p_job.id and later.job_id is null and later.left_out is null)
+        left join public.provision_jobs as j on j.id = later.job_id
+        where own.job_id in (p_job.id, p_job.plan_job_id) and later.left_out is null
+          and (later.job_id is null or own.job_id = p_job.plan_job_id and j.status = 'QUEUED'))
       and not exists (
         select from public.job_sets as s
         join private.set_members as t on t.set_id = s.id and t.module_id = d.consumer_id and t.left_out is null

@@ -447,12 +447,14 @@ grant execute on function private.list_dependencies to authenticated;
 
 -- Why a bound value cannot be given, or null.
 create function private.binding_problem(
-  p_producer public.modules, p_state jsonb, p_output text, p_value jsonb
+  p_producer public.modules, p_state jsonb, p_output text, p_value jsonb, p_planned boolean
 ) returns text
 language sql immutable set search_path = '' as $$
   select case
     when p_producer.deleted_at is not null then 'was removed'
     when p_producer.backend = 'own' then 'keeps its own backend, so Runyard has no outputs of it'
+    when p_planned and p_value is null then format('has no output "%s" in its plan', p_output)
+    when p_planned then null
     when p_state is null then 'has no state yet: it was never applied'
     when p_state ? 'encrypted_data' then 'has a state that its engine encrypted'
     when p_value is null then format('has no output "%s" in its state', p_output)
@@ -460,23 +462,39 @@ language sql immutable set search_path = '' as $$
       then format('encrypted its output "%s" with Pulumi''s own key', p_output) end
 $$;
 
+-- The value of an output in a plan that changes it; null where the plan removes it.
+create function private.planned_value(p_plan bigint, p_output text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return (select convert_from(a.body, 'UTF8')::pg_catalog.jsonb -> p_output from private.artifacts as a
+    where a.job_id = p_plan and a.name = 'outputs.json' order by a.attempt desc limit 1);
+end;
+$$;
+
 create function private.worker_bound_values(p_job bigint, p_attempt integer) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_module pg_catalog.uuid := private.owned_module(p_job, p_attempt);
   v_path pg_catalog.text := (select m.path from public.modules as m where m.id = v_module);
+  v_is_preview boolean := (select j.payload #> '{options,preview}' = 'true' from public.provision_jobs as j
+    where j.id = p_job);
   v_bound pg_catalog.record;
   v_values pg_catalog.jsonb := '{}';
   v_secret pg_catalog.jsonb := '[]';
   v_digests pg_catalog.jsonb := '{}';
 begin
   for v_bound in
-    select b.input, b.output, p.path, o.value, o.is_secret, private.binding_problem(p, s.body, b.output,
-      o.value) as problem
+    select b.input, b.output, p.path, v.value, o.is_secret, private.binding_problem(p, s.body, b.output,
+      v.value, n.job_id is not null) as problem
     from public.module_bindings as b join public.modules as p on p.id = b.producer_id
     left join lateral (select t.body::pg_catalog.jsonb as body from private.states as t
       where t.module_id = b.producer_id) as s on true
     left join lateral private.read_outputs(s.body) as o on o.name = b.output
+    left join lateral (select n.job_id from private.set_members as m join private.open_bindings as n
+      on n.set_id = m.set_id and n.consumer_id = m.module_id and n.input = b.input
+      where v_is_preview and m.job_id = p_job) as n on true
+    cross join lateral (select case when n.job_id is null then o.value
+      else private.planned_value(n.job_id, b.output) end as value) as v
     where b.consumer_id = v_module order by b.input
   loop
     if v_bound.problem is not null then
@@ -494,6 +512,7 @@ begin
 end;
 $$;
 comment on function private.worker_bound_values is
-  'The values of the job''s bound inputs, from the current states of their producers, and which of them are sensitive. '
+  'The values of the job''s bound inputs, from the current states of their producers (a preview: from their plans, where '
+  'these change them), and which of them are sensitive. '
   'Refused, with the names of both modules, where one is missing.';
 grant execute on function private.worker_bound_values to worker, executor;

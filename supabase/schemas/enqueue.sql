@@ -219,6 +219,9 @@ begin
     private.job_number(p_plan)),
     'Merge the pull request: the merged commit is planned, and that plan can be applied.')
   from public.provision_jobs as j where j.id = p_plan and j.payload #>> '{options,git,pull_request}' is not null;
+  perform private.fail('RY409', format('Job %s is a preview: it has values that were not applied, and is never applied.',
+    private.job_number(p_plan)), 'Apply the modules that it depends on. Then plan this one.')
+  from public.provision_jobs as j where j.id = p_plan and j.payload #> '{options,preview}' is not null;
   if exists (select from public.provision_jobs as j where j.plan_job_id = p_plan
     and j.status not in ('FAILED', 'CANCELLED')) then
     perform private.fail('RY409', format('Plan %s is already being applied, or was.', private.job_number(p_plan)),

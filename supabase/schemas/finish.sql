@@ -16,6 +16,8 @@ language sql immutable set search_path = '' as $$
     and not coalesce(p_plan.payload #> '{options,refresh_only}' = 'true', false)
     and p_plan.payload #>> '{options,inspects}' is null
     and p_plan.payload #>> '{options,git,pull_request}' is null
+    -- A preview has values that nobody has applied.
+    and p_plan.payload #> '{options,preview}' is null
     -- A state that has just come in is looked at before anything is applied, also where the module applies by itself.
     and not coalesce(p_plan.payload #> '{options,bring_state}' = 'true', false)
     and p_plan.payload #>> '{module,source_kind}' is distinct from 'upload'
@@ -77,9 +79,9 @@ declare
   v_has_changes boolean := p_job.plan_summary -> 'has_changes' = 'true';
   v_looks boolean := p_job.type = 'DRIFT' or p_job.type = 'PLAN' and v_options -> 'refresh_only' = 'true';
 begin
-  -- A look beside a held state, at a pull request, at some resources alone or at what a destroy would do says nothing
-  -- about the module.
-  if v_options ? 'inspects' or v_options #> '{git,pull_request}' is not null or v_options -> 'destroy' = 'true'
+  -- A look beside a held state, at a pull request, at some resources alone, with previewed values or at what a destroy
+  -- would do says nothing about the module.
+  if v_options ?| array['inspects', 'preview'] or v_options #> '{git,pull_request}' is not null or v_options -> 'destroy' = 'true'
     or jsonb_typeof(p_job.plan_summary) is distinct from 'object' then
     return;
   end if;
@@ -125,6 +127,7 @@ begin
     perform private.note_applied(v_job);
     if v_job.status = 'SUCCEEDED' then
       perform private.note_applied_inputs(v_job);
+      perform private.follow_apply(v_job);
       perform private.cascade(v_job);
     end if;
   elsif v_job.type = 'RESOLVE' then

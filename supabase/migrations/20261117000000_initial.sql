@@ -11810,7 +11810,8 @@ select
   j.id as job_id,
   o.value ->> 'name' as name,
   coalesce(o.value -> 'is_known' = 'true', false) as is_known,
-  coalesce(o.value -> 'is_sensitive' = 'true', false) as is_sensitive
+  case when o.value ->> 'action' = 'delete' then 'is removed'
+    when o.value -> 'is_sensitive' = 'true' then 'changes and is sensitive' else 'is known after apply' end as words
 from private.set_members as m
 inner join public.provision_jobs as j on j.id = m.job_id and j.type = 'PLAN' and j.status = 'SUCCEEDED'
 cross join lateral jsonb_array_elements(case jsonb_typeof(j.plan_summary -> 'outputs') when 'array'
@@ -11822,6 +11823,7 @@ where not exists (
 comment on view private.planned_outputs is
   'Outputs that plans of sets change, of modules that were not applied since.';
 comment on column private.planned_outputs.is_known is 'Whether the plan has the value and may show it.';
+comment on column private.planned_outputs.words is 'Why it may not, or has none.';
 
 create view private.open_bindings as
 select
@@ -11832,14 +11834,20 @@ select
   b.output,
   o.job_id,
   o.is_known,
-  o.is_sensitive
+  o.words
 from private.set_edges as e
 inner join public.module_bindings as b on b.consumer_id = e.after_id and b.producer_id = e.before_id
 inner join private.planned_outputs as o on o.set_id = e.set_id and o.module_id = e.before_id and o.name = b.output;
 comment on view private.open_bindings is
   'Bound inputs of members of sets whose value the plan of another member changes: known, it makes a preview; unknown, '
   'the member waits for the apply.';
+comment on column private.open_bindings.consumer_id is 'The module that has the input.';
+comment on column private.open_bindings.producer_id is 'The module that has the output.';
+comment on column private.open_bindings.input is 'The consumer''s variable.';
+comment on column private.open_bindings.output is 'The producer''s output.';
 comment on column private.open_bindings.job_id is 'The plan that changes the output.';
+comment on column private.open_bindings.is_known is 'Whether the plan has the value and may show it.';
+comment on column private.open_bindings.words is 'Why it may not, or has none.';
 
 create view private.placeable_members as
 select
@@ -11903,8 +11911,8 @@ $$;
 create function private.waits_for_apply(p_set uuid) returns table (consumer_id uuid, producer_id uuid, words text)
 language sql stable set search_path = '' as $$
   select o.consumer_id, o.producer_id, format('Waits for %s: %s.', p.path, string_agg(format('`%s` %s', o.output,
-    case when o.is_sensitive then 'changes and is sensitive' else 'is known after apply' end), ', ' order by o.output))
-  from (select distinct o.consumer_id, o.producer_id, o.output, o.is_sensitive from private.open_bindings as o
+    o.words), ', ' order by o.output))
+  from (select distinct o.consumer_id, o.producer_id, o.output, o.words from private.open_bindings as o
     where o.set_id = p_set and not o.is_known) as o
   join public.modules as p on p.id = o.producer_id group by o.consumer_id, o.producer_id, p.path
 $$;
@@ -12523,11 +12531,14 @@ language sql stable set search_path = '' as $$
   where m.set_id = p_set.id
 $$;
 
-create function private.set_review(p_set uuid) returns jsonb
+create function private.set_review(p_org uuid, p_set uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
   v_set public.job_sets := private.my_set(p_set, 'job.read');
 begin
+  if v_set.org_id <> p_org then
+    perform private.fail('RY404', 'There is no such set.');
+  end if;
   return private.set_json(v_set) || jsonb_build_object('rows', (
     select coalesce(jsonb_agg(jsonb_build_object('module_id', r.module_id, 'module_path', r.module_path, 'step', r.step,
       'job_number', r.job_number, 'status', r.status, 'is_preview', r.is_preview, 'message', left(r.message, 500),
@@ -15494,7 +15505,7 @@ declare
 begin
   return (
     with waiting as materialized (
-      select m.module_id, o.path, m.left_out, m.because_of is not null as is_because
+      select m.module_id, o.path, m.left_out, m.because_of is not null as is_because, m.is_waiting_for_apply
       from private.set_members as m join public.modules as o on o.id = m.module_id
       where m.set_id = v_set.id and m.job_id is null order by o.path limit 500
     )
@@ -15510,12 +15521,15 @@ begin
         from waiting as w where w.left_out is null), '[]'),
       'left_out', coalesce((
         select jsonb_agg(jsonb_build_object('module_path', w.path, 'message', w.left_out) order by w.path)
-        from waiting as w where w.is_because), '[]')));
+        from waiting as w where w.is_because and not w.is_waiting_for_apply), '[]'),
+      'waiting_for_apply', coalesce((
+        select jsonb_agg(jsonb_build_object('module_path', w.path, 'message', w.left_out) order by w.path)
+        from waiting as w where w.is_waiting_for_apply), '[]')));
 end;
 $$;
 comment on function private.explain_set is
-  'Why modules of a set have no job yet: which modules and jobs each one waits for, and which were left out because of '
-  'a failure; the first 500. Members.';
+  'Why modules of a set have no job yet: which modules and jobs each one waits for, which wait for an apply of which '
+  'outputs, and which were left out because of a failure; the first 500. Members.';
 grant execute on function private.explain_set to authenticated;
 
 -- ==================== schemas/pages.sql
@@ -17723,8 +17737,8 @@ begin
 end
 $$;
 comment on function public.explain_set is
-  'Why modules of a set have no job yet: which modules and jobs each one waits for, and which were left out '
-  'because of a failure; the first 500. Members.';
+  'Why modules of a set have no job yet: which modules and jobs each one waits for, which wait for an apply '
+  'of which outputs, and which were left out because of a failure; the first 500. Members.';
 grant execute on function public.explain_set to authenticated;
 
 create function public.finish_delivery(p_delivery bigint, p_lease uuid, p_result jsonb) returns jsonb
@@ -18684,10 +18698,10 @@ comment on function public.set_progress is
   'How far a set is: total, done, failed, running, waiting, what failed and why. Members.';
 grant execute on function public.set_progress to authenticated;
 
-create function public.set_review(p_set uuid) returns jsonb
+create function public.set_review(p_org uuid, p_set uuid) returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin
-  return private.set_review(p_set);
+  return private.set_review(p_org, p_set);
 end
 $$;
 comment on function public.set_review is

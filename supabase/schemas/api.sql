@@ -387,8 +387,8 @@ begin
 end
 $$;
 comment on function public.explain_set is
-  'Why modules of a set have no job yet: which modules and jobs each one waits for, and which were left out '
-  'because of a failure; the first 500. Members.';
+  'Why modules of a set have no job yet: which modules and jobs each one waits for, which wait for an apply '
+  'of which outputs, and which were left out because of a failure; the first 500. Members.';
 grant execute on function public.explain_set to authenticated;
 
 create function public.finish_delivery(p_delivery bigint, p_lease uuid, p_result jsonb) returns jsonb
@@ -1348,10 +1348,10 @@ comment on function public.set_progress is
   'How far a set is: total, done, failed, running, waiting, what failed and why. Members.';
 grant execute on function public.set_progress to authenticated;
 
-create function public.set_review(p_set uuid) returns jsonb
+create function public.set_review(p_org uuid, p_set uuid) returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin
-  return private.set_review(p_set);
+  return private.set_review(p_org, p_set);
 end
 $$;
 comment on function public.set_review is

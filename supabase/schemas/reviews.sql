@@ -35,11 +35,14 @@ language sql stable set search_path = '' as $$
   where m.set_id = p_set.id
 $$;
 
-create function private.set_review(p_set uuid) returns jsonb
+create function private.set_review(p_org uuid, p_set uuid) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
   v_set public.job_sets := private.my_set(p_set, 'job.read');
 begin
+  if v_set.org_id <> p_org then
+    perform private.fail('RY404', 'There is no such set.');
+  end if;
   return private.set_json(v_set) || jsonb_build_object('rows', (
     select coalesce(jsonb_agg(jsonb_build_object('module_id', r.module_id, 'module_path', r.module_path, 'step', r.step,
       'job_number', r.job_number, 'status', r.status, 'is_preview', r.is_preview, 'message', left(r.message, 500),

@@ -91,7 +91,8 @@ select
   j.id as job_id,
   o.value ->> 'name' as name,
   coalesce(o.value -> 'is_known' = 'true', false) as is_known,
-  coalesce(o.value -> 'is_sensitive' = 'true', false) as is_sensitive
+  case when o.value ->> 'action' = 'delete' then 'is removed'
+    when o.value -> 'is_sensitive' = 'true' then 'changes and is sensitive' else 'is known after apply' end as words
 from private.set_members as m
 inner join public.provision_jobs as j on j.id = m.job_id and j.type = 'PLAN' and j.status = 'SUCCEEDED'
 cross join lateral jsonb_array_elements(case jsonb_typeof(j.plan_summary -> 'outputs') when 'array'
@@ -103,6 +104,7 @@ where not exists (
 comment on view private.planned_outputs is
   'Outputs that plans of sets change, of modules that were not applied since.';
 comment on column private.planned_outputs.is_known is 'Whether the plan has the value and may show it.';
+comment on column private.planned_outputs.words is 'Why it may not, or has none.';
 
 create view private.open_bindings as
 select
@@ -113,14 +115,20 @@ select
   b.output,
   o.job_id,
   o.is_known,
-  o.is_sensitive
+  o.words
 from private.set_edges as e
 inner join public.module_bindings as b on b.consumer_id = e.after_id and b.producer_id = e.before_id
 inner join private.planned_outputs as o on o.set_id = e.set_id and o.module_id = e.before_id and o.name = b.output;
 comment on view private.open_bindings is
   'Bound inputs of members of sets whose value the plan of another member changes: known, it makes a preview; unknown, '
   'the member waits for the apply.';
+comment on column private.open_bindings.consumer_id is 'The module that has the input.';
+comment on column private.open_bindings.producer_id is 'The module that has the output.';
+comment on column private.open_bindings.input is 'The consumer''s variable.';
+comment on column private.open_bindings.output is 'The producer''s output.';
 comment on column private.open_bindings.job_id is 'The plan that changes the output.';
+comment on column private.open_bindings.is_known is 'Whether the plan has the value and may show it.';
+comment on column private.open_bindings.words is 'Why it may not, or has none.';
 
 create view private.placeable_members as
 select
@@ -184,8 +192,8 @@ $$;
 create function private.waits_for_apply(p_set uuid) returns table (consumer_id uuid, producer_id uuid, words text)
 language sql stable set search_path = '' as $$
   select o.consumer_id, o.producer_id, format('Waits for %s: %s.', p.path, string_agg(format('`%s` %s', o.output,
-    case when o.is_sensitive then 'changes and is sensitive' else 'is known after apply' end), ', ' order by o.output))
-  from (select distinct o.consumer_id, o.producer_id, o.output, o.is_sensitive from private.open_bindings as o
+    o.words), ', ' order by o.output))
+  from (select distinct o.consumer_id, o.producer_id, o.output, o.words from private.open_bindings as o
     where o.set_id = p_set and not o.is_known) as o
   join public.modules as p on p.id = o.producer_id group by o.consumer_id, o.producer_id, p.path
 $$;

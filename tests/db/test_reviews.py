@@ -12,7 +12,7 @@ from tests.db.world import Organization, Runner, World, refused, sha256, this
 
 
 def review(org: Organization, made: str) -> dict[str, dict[str, Any]]:
-    rows = org.owner.call("set_review", p_set=made)["rows"]
+    rows = org.owner.call("set_review", p_org=org.id, p_set=made)["rows"]
     return {row["module_path"]: row for row in rows}
 
 
@@ -160,7 +160,10 @@ def test_preview_is_planned_for_real_after_the_apply(world: World, org: Organiza
 
 @pytest.mark.parametrize(
     ("output", "words"),
-    [({"name": "id"}, "`id` is known after apply"), ({"name": "id", "is_sensitive": True}, "`id` changes and is sensitive")],
+    [
+        ({"name": "id"}, "`id` is known after apply"),
+        ({"name": "id", "is_sensitive": True}, "`id` changes and is sensitive"),
+    ],
 )
 def test_unknown_output_lets_its_consumers_wait_for_the_apply(
     world: World, org: Organization, chain: Runner, output: dict[str, Any], words: str
@@ -171,7 +174,7 @@ def test_unknown_output_lets_its_consumers_wait_for_the_apply(
     assert (chain.claim(9), now["status"], now["waiting_for_apply"], now["left_out"]) == ([], "SUCCEEDED", 2, 0)
     message = f"Waits for a/net: {words}."
     assert {row["message"] for path, row in review(org, made).items() if path != "a/net"} == {message}
-    assert {row["message"] for row in org.owner.call("explain_set", p_set=made)["left_out"]} == {message}
+    assert {row["message"] for row in org.owner.call("explain_set", p_set=made)["waiting_for_apply"]} == {message}
     world.sweep()
     confirm(org, made)
     net = chain.claim_one()

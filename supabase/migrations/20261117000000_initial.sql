@@ -5080,6 +5080,7 @@ create table public.module_dependencies (
   producer_id uuid not null references public.modules (id) on delete cascade,
   org_id uuid not null references public.organizations (id) on delete cascade,
   cascades text not null default 'off' check (cascades in ('off', 'on_change', 'always')),
+  is_promotion boolean not null default false,
   created_by_label text not null,
   created_at timestamptz not null default now(),
   primary key (consumer_id, producer_id),
@@ -5096,6 +5097,8 @@ comment on column public.module_dependencies.consumer_id is 'The module that dep
 comment on column public.module_dependencies.producer_id is 'The module that goes first, unless both are destroyed.';
 comment on column public.module_dependencies.cascades is
   'Whether an apply of the producer plans the consumer: off, on_change (a bound output changed) or always.';
+comment on column public.module_dependencies.is_promotion is
+  'Whether the consumer is applied only with the commit that the producer was last applied with.';
 comment on column public.module_dependencies.created_by_label is 'The member''s name at that time.';
 
 create table public.module_bindings (
@@ -5296,7 +5299,7 @@ begin
   -- Locked, then read: an input that somebody gives a value meanwhile must be seen.
   perform from public.modules where id = p_consumer for no key update;
   v_consumer := private.my_module(p_consumer, v_verb);
-  perform private.refuse_unknown_keys(p_options, array['bindings', 'cascades']);
+  perform private.refuse_unknown_keys(p_options, array['bindings', 'cascades', 'is_promotion']);
   if v_consumer.org_id <> v_producer.org_id then
     perform private.fail('RY404', 'There is no such module.', 'Both must belong to one organisation.');
   end if;
@@ -5306,11 +5309,14 @@ begin
   if coalesce(p_options ->> 'cascades', 'off') not in ('off', 'on_change', 'always') then
     perform private.fail('RY422', 'A dependency cascades off, on_change or always.', 'Send one of these.');
   end if;
+  perform private.check_promotion_edge(v_consumer, v_producer, p_options -> 'is_promotion');
   perform private.check_bindings(v_consumer, v_producer, v_bindings);
-  insert into public.module_dependencies as d (consumer_id, producer_id, org_id, cascades, created_by_label)
+  insert into public.module_dependencies as d (consumer_id, producer_id, org_id, cascades, is_promotion,
+    created_by_label)
   values (p_consumer, p_producer, v_consumer.org_id, coalesce(p_options ->> 'cascades', 'off'),
-    private.caller_label(v_consumer.org_id))
-  on conflict (consumer_id, producer_id) do update set cascades = coalesce(p_options ->> 'cascades', d.cascades);
+    coalesce(p_options -> 'is_promotion' = 'true', false), private.caller_label(v_consumer.org_id))
+  on conflict (consumer_id, producer_id) do update set cascades = coalesce(p_options ->> 'cascades', d.cascades),
+    is_promotion = coalesce((p_options ->> 'is_promotion')::boolean, d.is_promotion);
   if v_bindings = '{}' then
     return;
   end if;
@@ -5354,7 +5360,8 @@ end;
 $$;
 comment on function private.set_dependency is
   'Makes a module depend on another, or changes how: {bindings: {input: output, or null to remove}, cascades: off, '
-  'on_change or always}. Refuses a cycle. Operators; admins for bindings.';
+  'on_change or always, is_promotion: true to apply only the commit that was applied there}. Refuses a cycle. '
+  'Operators; admins for bindings.';
 grant execute on function private.set_dependency to authenticated;
 
 create function private.remove_dependency(p_consumer uuid, p_producer uuid) returns jsonb
@@ -5410,7 +5417,7 @@ begin
   delete from public.module_dependencies as d where d.consumer_id in (select private.modules_below(p_org, p_path));
   get diagnostics v_removed = row_count;
   for v_edge in select e from jsonb_array_elements(p_dependencies) as e loop
-    perform private.refuse_unknown_keys(v_edge, array['consumer', 'producer', 'bindings', 'cascades']);
+    perform private.refuse_unknown_keys(v_edge, array['consumer', 'producer', 'bindings', 'cascades', 'is_promotion']);
     if p_path <> '' and v_edge ->> 'consumer' <> p_path and not starts_with(v_edge ->> 'consumer', p_path || '/') then
       perform private.fail('RY422', format('"%s" is not below "%s".', v_edge ->> 'consumer', p_path),
         'Import the dependencies of each group by themselves, or those of all modules.');
@@ -5427,7 +5434,7 @@ end;
 $$;
 comment on function private.replace_dependencies is
   'Replaces the dependencies of all modules at or below a path ("" is all) by a list of {consumer, producer, bindings, '
-  'cascades} with paths; all or nothing. Operators; admins for bindings.';
+  'cascades, is_promotion} with paths; all or nothing. Operators; admins for bindings.';
 grant execute on function private.replace_dependencies to authenticated;
 
 -- Refuses to remove a module that others depend on, and names them.
@@ -5503,7 +5510,7 @@ begin
         from shown as s join placed as p on p.id = s.id), '[]'),
       'dependencies', coalesce((
         select jsonb_agg(jsonb_build_object('consumer_id', e.consumer_id, 'producer_id', e.producer_id, 'consumer',
-          c.path, 'producer', p.path, 'cascades', e.cascades, 'bindings', (
+          c.path, 'producer', p.path, 'cascades', e.cascades, 'is_promotion', e.is_promotion, 'bindings', (
             select coalesce(jsonb_object_agg(b.input, b.output), '{}') from public.module_bindings as b
             where b.consumer_id = e.consumer_id and b.producer_id = e.producer_id)) order by c.path, p.path)
         from edge as e join public.modules as c on c.id = e.consumer_id
@@ -5584,8 +5591,8 @@ begin
 end;
 $$;
 comment on function private.worker_bound_values is
-  'The values of the job''s bound inputs, from the current states of their producers (a preview: from their plans, where '
-  'these change them), and which of them are sensitive. '
+  'The values of the job''s bound inputs, from the current states of their producers (a preview: from their plans, '
+  'where these change them), and which of them are sensitive. '
   'Refused, with the names of both modules, where one is missing.';
 grant execute on function private.worker_bound_values to worker, executor;
 
@@ -8223,14 +8230,15 @@ begin
     private.job_number(p_plan)),
     'Merge the pull request: the merged commit is planned, and that plan can be applied.')
   from public.provision_jobs as j where j.id = p_plan and j.payload #>> '{options,git,pull_request}' is not null;
-  perform private.fail('RY409', format('Job %s is a preview: it has values that were not applied, and is never applied.',
-    private.job_number(p_plan)), 'Apply the modules that it depends on. Then plan this one.')
+  perform private.fail('RY409', format('Job %s is a preview: it has values that were not applied, and is never '
+    'applied.', private.job_number(p_plan)), 'Apply the modules that it depends on. Then plan this one.')
   from public.provision_jobs as j where j.id = p_plan and j.payload #> '{options,preview}' is not null;
   if exists (select from public.provision_jobs as j where j.plan_job_id = p_plan
     and j.status not in ('FAILED', 'CANCELLED')) then
     perform private.fail('RY409', format('Plan %s is already being applied, or was.', private.job_number(p_plan)),
       'Make a new plan.');
   end if;
+  perform private.check_promotion(p_plan);
   perform private.check_state_is_planned(p_plan);
 end;
 $$;
@@ -8369,6 +8377,9 @@ declare
   v_jobs bigint[];
   v_pins pg_catalog.uuid[];
 begin
+  if p_type = 'APPLY' and v_counter is not null then
+    perform private.refuse_unpromoted(p_modules);
+  end if;
   with made as (
     insert into public.provision_jobs as j (
       org_id, number, type, status, module_id, module_path, group_path, payload, pinned_worker_id,
@@ -8396,7 +8407,8 @@ begin
     cross join lateral (select * from public.modules as m where m.id = p.id offset 0) as m
     cross join lateral (select m.id, m.name, m.path, m.group_path, m.engine::pg_catalog.text as engine,
       m.engine_version, m.backend, coalesce(v_sent ->> 'source_kind', m.source_kind::pg_catalog.text) as source_kind,
-      coalesce(v_sent -> 'source', m.source) || v_pin as source, m.extra_files, m.hooks,
+      coalesce(v_sent -> 'source', m.source || case when m.source_kind = 'git' and p_type in ('PLAN', 'APPLY')
+        then private.promoted_source(m.id) else '{}' end) || v_pin as source, m.extra_files, m.hooks,
       private.bound_inputs(m.id) as bindings) as frozen
     cross join lateral (select frozen as module, v_groups -> m.group_path as "group", v_options as options) as payload
     -- A request may ask for more approvals than the module does, never for fewer.
@@ -8945,7 +8957,8 @@ begin
   v_is_auto := coalesce(nullif(p_plan.payload #> '{options,auto_apply}', 'null') = 'true',
     v_module.auto_apply and not v_is_destroy);
   -- What a person has locked waits for a person.
-  v_is_held := not v_is_auto or exists (select from public.module_locks as l where l.module_id = v_module.id);
+  v_is_held := not v_is_auto or exists (select from public.module_locks as l where l.module_id = v_module.id)
+    or private.plan_promotion_problem(p_plan) is not null;
   if v_module.id is null or not private.is_applied_next(p_plan)
     or not (v_is_auto or coalesce(p_plan.payload #> '{options,confirm}' = 'true', false)) then
     return;
@@ -8986,8 +8999,8 @@ declare
 begin
   -- A look beside a held state, at a pull request, at some resources alone, with previewed values or at what a destroy
   -- would do says nothing about the module.
-  if v_options ?| array['inspects', 'preview'] or v_options #> '{git,pull_request}' is not null or v_options -> 'destroy' = 'true'
-    or jsonb_typeof(p_job.plan_summary) is distinct from 'object' then
+  if v_options ?| array['inspects', 'preview'] or v_options #> '{git,pull_request}' is not null
+    or v_options -> 'destroy' = 'true' or jsonb_typeof(p_job.plan_summary) is distinct from 'object' then
     return;
   end if;
   if v_looks and v_has_changes then
@@ -9032,6 +9045,7 @@ begin
     perform private.note_applied(v_job);
     if v_job.status = 'SUCCEEDED' then
       perform private.note_applied_inputs(v_job);
+      perform private.promote(v_job);
       perform private.follow_apply(v_job);
       perform private.cascade(v_job);
     end if;
@@ -10025,6 +10039,7 @@ begin
   end if;
   if p_decision = 'approve' then
     perform private.check_own_approval(v_job, p_override_reason);
+    perform private.check_promotion(v_job.plan_job_id);
     perform private.check_state_is_planned(v_job.plan_job_id);
     perform private.refuse_locked_modules(array[v_job.module_id]);
   end if;
@@ -11743,6 +11758,7 @@ create table public.job_sets (
   started_by uuid,
   created_by_label text not null,
   created_at timestamptz not null default now(),
+  starts_at timestamptz,
   cancelled_at timestamptz,
   cancelled_by_label text,
   finished_at timestamptz
@@ -11765,6 +11781,7 @@ comment on column public.job_sets.cause_job_id is 'The apply whose outputs its m
 comment on column public.job_sets.idempotency_key is 'The caller''s own key: asking again with it returns this set.';
 comment on column public.job_sets.started_by is 'The member who ran a schedule now; a requester beside its owner.';
 comment on column public.job_sets.created_by_label is 'Their name at that time, or the schedule in words.';
+comment on column public.job_sets.starts_at is 'When its first job is placed, where that is later than its start.';
 comment on column public.job_sets.finished_at is 'When none of its jobs was left to run.';
 create trigger wake after insert or update on public.job_sets for each row execute function private.wake_for_row();
 
@@ -12102,6 +12119,7 @@ begin
   for v_member in select distinct on (m.module_id) m.set_id, m.module_id
     from public.job_sets as s join private.placeable_members as m on m.set_id = s.id
     where s.finished_at is null and s.cancelled_at is null and (p_set is null or s.id = p_set)
+      and coalesce(s.starts_at <= now(), true)
       and (s.org_id, s.type, s.options, s.created_by_label) = (p_like.org_id, p_like.type, p_like.options,
         p_like.created_by_label)
       and s.created_by is not distinct from p_like.created_by and (s.schedule_id is null) = (p_like.schedule_id is null)
@@ -12472,7 +12490,7 @@ begin
   -- by their priority as well. In any order, so that each has its turn.
   for v_set in select o.* from (
     select distinct on (s.org_id, s.type, s.options, s.created_by, s.created_by_label) s.* from public.job_sets as s
-    where s.finished_at is null and s.cancelled_at is null
+    where s.finished_at is null and s.cancelled_at is null and coalesce(s.starts_at <= now(), true)
       and exists (select from private.placeable_members as m where m.set_id = s.id)
     order by s.org_id, s.type, s.options, s.created_by, s.created_by_label, s.created_at) as o order by random()
   loop
@@ -12516,9 +12534,9 @@ language sql stable set search_path = '' as $$
   )
   select m.module_id, coalesce(j.module_path, o.path), s.step, j.id, j.number, j.status, coalesce(j.plan_summary,
       (select p.plan_summary from public.provision_jobs as p where p.id = j.plan_job_id)),
-    coalesce(j.payload #> '{options,preview}' = 'true', false), coalesce(m.left_out, j.error ->> 'message'),
+    coalesce(j.payload #> '{options,preview}' = 'true', false), coalesce(m.left_out, j.error ->> 'message', w.problem),
     coalesce(a.id, j.id), a.number, a.status,
-    case when coalesce(a.status, j.status) = 'AWAITING_APPROVAL' then 'approve'
+    case when w.problem is not null then null when coalesce(a.status, j.status) = 'AWAITING_APPROVAL' then 'approve'
       when p_set.type = 'PLAN' and j.status = 'SUCCEEDED' and private.is_applied_next(j)
         and coalesce(a.status, 'FAILED') in ('FAILED', 'CANCELLED')
         and j.planned_serial = private.state_serial(m.module_id) then 'apply' end
@@ -12528,6 +12546,8 @@ language sql stable set search_path = '' as $$
   left join public.modules as o on o.id = m.module_id
   left join lateral (select a.id, a.number, a.status from public.provision_jobs as a where a.plan_job_id = j.id
     order by a.id desc limit 1) as a on p_set.type = 'PLAN'
+  left join lateral (select private.plan_promotion_problem(j) as problem) as w
+    on j.type = 'PLAN' and private.is_applied_next(j)
   where m.set_id = p_set.id
 $$;
 
@@ -12671,7 +12691,8 @@ $$;
 
 -- Cascades: an apply of a module may plan those that depend on it, where the dependency asks for it. One apply makes
 -- one set that names it as its cause; what a consumer's own apply changes is the next one's cause. A plan is applied
--- where the consumer applies by itself, and waits for its confirmation elsewhere.
+-- where the consumer applies by itself, and waits for its confirmation elsewhere. Its jobs are placed seconds later:
+-- a consumer of several modules that are applied together is planned once. A later apply does not prolong the wait.
 
 -- The modules that an apply plans now. A consumer that was never applied, or was destroyed, has no changed input. What
 -- the apply's own set places later, and what waits already to be planned by another cascade, is left out: a bound value
@@ -12722,11 +12743,10 @@ begin
       '%s modules depend on its outputs, and one apply plans 500 at most. Plan their group.', cardinality(v_modules)));
     return;
   end if;
-  insert into public.job_sets (org_id, type, path, options, cause_job_id, created_by_label)
+  insert into public.job_sets (org_id, type, path, options, cause_job_id, starts_at, created_by_label)
   values (p_job.org_id, 'PLAN', p_job.module_path, jsonb_build_object('priority', 150, 'confirm', true, 'reason',
-    v_words), p_job.id, format('cascade of #%s', p_job.number)) returning * into v_set;
+    v_words), p_job.id, now() + interval '5 s', format('cascade of #%s', p_job.number)) returning * into v_set;
   perform private.add_members(v_set, v_modules);
-  perform private.place_members(v_set, 200, false, v_set.id);
 end;
 $$;
 
@@ -13346,6 +13366,115 @@ begin
     end;
   end loop;
   return v_count;
+end;
+$$;
+
+-- ==================== schemas/promotions.sql
+
+-- Promotion between environments: production depends on staging, and is applied only with the commit that staging was
+-- last applied with. It is a condition of the dependency, checked wherever a plan is about to be applied. Where nobody
+-- names a commit, production is planned at the promoted one; a push is planned at its own commit, and its apply waits
+-- until that commit was applied in staging.
+
+-- Refuses a promotion between modules that do not come from one repository.
+create function private.check_promotion_edge(p_consumer public.modules, p_producer public.modules, p_wanted jsonb)
+returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if jsonb_typeof(coalesce(p_wanted, 'false')) not in ('boolean', 'null') then
+    perform private.fail('RY422', 'is_promotion is true or false.');
+  end if;
+  if p_wanted = 'true' and (p_consumer.source_kind <> 'git' or p_producer.source_kind <> 'git'
+    or private.repository_key(p_consumer.source ->> 'url') <> private.repository_key(p_producer.source ->> 'url')) then
+    perform private.fail('RY409', format('"%s" and "%s" do not come from one git repository.', p_consumer.path,
+      p_producer.path), 'A commit is promoted between modules of the same repository.');
+  end if;
+end;
+$$;
+
+-- Why a module may not be applied with a commit, or null.
+create function private.promotion_problem(p_module uuid, p_commit text) returns text
+language plpgsql stable set search_path = '' as $$
+begin
+  return (select format('Waits for %s: %s.', p.path, case when g.applied_commit is null then 'nothing was applied there'
+      when p_commit is null then 'the commit of this one is not known'
+      else format('commit %s was not applied there, which has %s', left(p_commit, 7), left(g.applied_commit, 7)) end)
+    from public.module_dependencies as d join public.modules as p on p.id = d.producer_id
+    left join public.module_git as g on g.module_id = d.producer_id
+    where d.consumer_id = p_module and d.is_promotion and (g.applied_commit = p_commit) is not true
+    order by p.path limit 1);
+end;
+$$;
+
+-- The commit at which a module is planned and applied where nobody names another one; {} for one without a promotion.
+create function private.promoted_source(p_module uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return (select case when count(distinct g.applied_commit) = 1 then jsonb_build_object('commit',
+      min(g.applied_commit)) else '{}' end
+    from public.module_dependencies as d join public.module_git as g on g.module_id = d.producer_id
+    where d.consumer_id = p_module and d.is_promotion);
+end;
+$$;
+
+-- Why a plan may not be applied: its commit was not applied where it should have been. Null for one that may, and for
+-- a plan that destroys.
+create function private.plan_promotion_problem(p_plan public.provision_jobs) returns text
+language plpgsql stable set search_path = '' as $$
+begin
+  return case when p_plan.payload #> '{options,destroy}' is distinct from 'true' then private.promotion_problem(
+    p_plan.module_id, coalesce(p_plan.result ->> 'commit', p_plan.payload #>> '{module,source,commit}')) end;
+end;
+$$;
+
+-- Refuses to apply a plan of a commit that was not applied where it should have been.
+create function private.check_promotion(p_plan bigint) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_problem pg_catalog.text := (select private.plan_promotion_problem(j) from public.provision_jobs as j
+    where j.id = p_plan);
+begin
+  if v_problem is not null then
+    perform private.fail('RY409', v_problem, 'Apply that module with the same commit first.');
+  end if;
+end;
+$$;
+
+-- Refuses applies without a plan of modules whose commit was not applied where it should have been.
+create function private.refuse_unpromoted(p_modules uuid[]) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  perform private.fail('RY409', p.problem, 'Apply that module first.')
+  from unnest(p_modules) as m (id)
+  cross join lateral (select private.promotion_problem(m.id, private.promoted_source(m.id) ->> 'commit') as problem)
+    as p
+  where p.problem is not null limit 1;
+end;
+$$;
+
+-- Queues applies that only waited for a commit to be applied in this job's module, of modules that apply by themselves.
+create function private.promote(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_next public.provision_jobs;
+begin
+  for v_next in
+    select j.* from public.module_dependencies as d
+    join public.modules as m on m.id = d.consumer_id and m.auto_apply and m.deleted_at is null
+    join public.provision_jobs as j on j.module_id = m.id and j.org_id = m.org_id and j.status = 'AWAITING_APPROVAL'
+      and j.type = 'APPLY' and j.approvals_required = 0
+    join public.provision_jobs as p on p.id = j.plan_job_id and p.planned_serial = private.state_serial(m.id)
+    where d.producer_id = p_job.module_id and d.is_promotion and private.plan_promotion_problem(p) is null
+      and not exists (select from public.module_locks as l where l.module_id = m.id) order by j.module_id
+  loop
+    continue when not private.try_lock_state(v_next.org_id, v_next.module_id);
+    update public.provision_jobs set status = 'QUEUED', queued_at = now()
+    where id = v_next.id and status = 'AWAITING_APPROVAL' returning * into v_next;
+    continue when not found;
+    perform private.record_job_event(v_next, 'confirmed', 'AWAITING_APPROVAL', 'QUEUED', 'system', null, 'promotion',
+      format('Its commit was applied by job %s of %s.', p_job.number, p_job.module_path));
+    perform private.queue_jobs(v_next.org_id, array[v_next.id]);
+  end loop;
 end;
 $$;
 
@@ -15457,7 +15586,9 @@ begin
   end if;
   if v_job.status <> 'QUEUED' then
     return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'claimable', false, 'summary',
-      format('It does not wait for a runner: it is %s.', v_job.status),
+      coalesce((select private.plan_promotion_problem(p) from public.provision_jobs as p
+        where p.id = v_job.plan_job_id and v_job.status = 'AWAITING_APPROVAL'),
+        format('It does not wait for a runner: it is %s.', v_job.status)),
       'help', '', 'position', null, 'ahead', 0, 'runners', '[]'::pg_catalog.jsonb, 'counts', '[]'::pg_catalog.jsonb);
   end if;
   perform private.lock_routing(v_job.org_id, false);
@@ -18437,7 +18568,7 @@ end
 $$;
 comment on function public.replace_dependencies is
   'Replaces the dependencies of all modules at or below a path ("" is all) by a list of {consumer, '
-  'producer, bindings, cascades} with paths; all or nothing. Operators; admins for bindings.';
+  'producer, bindings, cascades, is_promotion} with paths; all or nothing. Operators; admins for bindings.';
 grant execute on function public.replace_dependencies to authenticated;
 
 create function public.resolve_attention(p_job bigint, p_action text, p_proof text default null::text) returns jsonb
@@ -18620,7 +18751,8 @@ end
 $$;
 comment on function public.set_dependency is
   'Makes a module depend on another, or changes how: {bindings: {input: output, or null to remove}, '
-  'cascades: off, on_change or always}. Refuses a cycle. Operators; admins for bindings.';
+  'cascades: off, on_change or always, is_promotion: true to apply only the commit that was applied there}. '
+  'Refuses a cycle. Operators; admins for bindings.';
 grant execute on function public.set_dependency to authenticated;
 
 create function public.set_installation_maintenance(p_until timestamp with time zone default

@@ -1087,7 +1087,7 @@ end
 $$;
 comment on function public.replace_dependencies is
   'Replaces the dependencies of all modules at or below a path ("" is all) by a list of {consumer, '
-  'producer, bindings, cascades} with paths; all or nothing. Operators; admins for bindings.';
+  'producer, bindings, cascades, is_promotion} with paths; all or nothing. Operators; admins for bindings.';
 grant execute on function public.replace_dependencies to authenticated;
 
 create function public.resolve_attention(p_job bigint, p_action text, p_proof text default null::text) returns jsonb
@@ -1270,7 +1270,8 @@ end
 $$;
 comment on function public.set_dependency is
   'Makes a module depend on another, or changes how: {bindings: {input: output, or null to remove}, '
-  'cascades: off, on_change or always}. Refuses a cycle. Operators; admins for bindings.';
+  'cascades: off, on_change or always, is_promotion: true to apply only the commit that was applied there}. '
+  'Refuses a cycle. Operators; admins for bindings.';
 grant execute on function public.set_dependency to authenticated;
 
 create function public.set_installation_maintenance(p_until timestamp with time zone default

@@ -8,6 +8,7 @@ create table public.module_dependencies (
   producer_id uuid not null references public.modules (id) on delete cascade,
   org_id uuid not null references public.organizations (id) on delete cascade,
   cascades text not null default 'off' check (cascades in ('off', 'on_change', 'always')),
+  is_promotion boolean not null default false,
   created_by_label text not null,
   created_at timestamptz not null default now(),
   primary key (consumer_id, producer_id),
@@ -24,6 +25,8 @@ comment on column public.module_dependencies.consumer_id is 'The module that dep
 comment on column public.module_dependencies.producer_id is 'The module that goes first, unless both are destroyed.';
 comment on column public.module_dependencies.cascades is
   'Whether an apply of the producer plans the consumer: off, on_change (a bound output changed) or always.';
+comment on column public.module_dependencies.is_promotion is
+  'Whether the consumer is applied only with the commit that the producer was last applied with.';
 comment on column public.module_dependencies.created_by_label is 'The member''s name at that time.';
 
 create table public.module_bindings (
@@ -224,7 +227,7 @@ begin
   -- Locked, then read: an input that somebody gives a value meanwhile must be seen.
   perform from public.modules where id = p_consumer for no key update;
   v_consumer := private.my_module(p_consumer, v_verb);
-  perform private.refuse_unknown_keys(p_options, array['bindings', 'cascades']);
+  perform private.refuse_unknown_keys(p_options, array['bindings', 'cascades', 'is_promotion']);
   if v_consumer.org_id <> v_producer.org_id then
     perform private.fail('RY404', 'There is no such module.', 'Both must belong to one organisation.');
   end if;
@@ -234,11 +237,14 @@ begin
   if coalesce(p_options ->> 'cascades', 'off') not in ('off', 'on_change', 'always') then
     perform private.fail('RY422', 'A dependency cascades off, on_change or always.', 'Send one of these.');
   end if;
+  perform private.check_promotion_edge(v_consumer, v_producer, p_options -> 'is_promotion');
   perform private.check_bindings(v_consumer, v_producer, v_bindings);
-  insert into public.module_dependencies as d (consumer_id, producer_id, org_id, cascades, created_by_label)
+  insert into public.module_dependencies as d (consumer_id, producer_id, org_id, cascades, is_promotion,
+    created_by_label)
   values (p_consumer, p_producer, v_consumer.org_id, coalesce(p_options ->> 'cascades', 'off'),
-    private.caller_label(v_consumer.org_id))
-  on conflict (consumer_id, producer_id) do update set cascades = coalesce(p_options ->> 'cascades', d.cascades);
+    coalesce(p_options -> 'is_promotion' = 'true', false), private.caller_label(v_consumer.org_id))
+  on conflict (consumer_id, producer_id) do update set cascades = coalesce(p_options ->> 'cascades', d.cascades),
+    is_promotion = coalesce((p_options ->> 'is_promotion')::boolean, d.is_promotion);
   if v_bindings = '{}' then
     return;
   end if;
@@ -282,7 +288,8 @@ end;
 $$;
 comment on function private.set_dependency is
   'Makes a module depend on another, or changes how: {bindings: {input: output, or null to remove}, cascades: off, '
-  'on_change or always}. Refuses a cycle. Operators; admins for bindings.';
+  'on_change or always, is_promotion: true to apply only the commit that was applied there}. Refuses a cycle. '
+  'Operators; admins for bindings.';
 grant execute on function private.set_dependency to authenticated;
 
 create function private.remove_dependency(p_consumer uuid, p_producer uuid) returns jsonb
@@ -338,7 +345,7 @@ begin
   delete from public.module_dependencies as d where d.consumer_id in (select private.modules_below(p_org, p_path));
   get diagnostics v_removed = row_count;
   for v_edge in select e from jsonb_array_elements(p_dependencies) as e loop
-    perform private.refuse_unknown_keys(v_edge, array['consumer', 'producer', 'bindings', 'cascades']);
+    perform private.refuse_unknown_keys(v_edge, array['consumer', 'producer', 'bindings', 'cascades', 'is_promotion']);
     if p_path <> '' and v_edge ->> 'consumer' <> p_path and not starts_with(v_edge ->> 'consumer', p_path || '/') then
       perform private.fail('RY422', format('"%s" is not below "%s".', v_edge ->> 'consumer', p_path),
         'Import the dependencies of each group by themselves, or those of all modules.');
@@ -355,7 +362,7 @@ end;
 $$;
 comment on function private.replace_dependencies is
   'Replaces the dependencies of all modules at or below a path ("" is all) by a list of {consumer, producer, bindings, '
-  'cascades} with paths; all or nothing. Operators; admins for bindings.';
+  'cascades, is_promotion} with paths; all or nothing. Operators; admins for bindings.';
 grant execute on function private.replace_dependencies to authenticated;
 
 -- Refuses to remove a module that others depend on, and names them.
@@ -431,7 +438,7 @@ begin
         from shown as s join placed as p on p.id = s.id), '[]'),
       'dependencies', coalesce((
         select jsonb_agg(jsonb_build_object('consumer_id', e.consumer_id, 'producer_id', e.producer_id, 'consumer',
-          c.path, 'producer', p.path, 'cascades', e.cascades, 'bindings', (
+          c.path, 'producer', p.path, 'cascades', e.cascades, 'is_promotion', e.is_promotion, 'bindings', (
             select coalesce(jsonb_object_agg(b.input, b.output), '{}') from public.module_bindings as b
             where b.consumer_id = e.consumer_id and b.producer_id = e.producer_id)) order by c.path, p.path)
         from edge as e join public.modules as c on c.id = e.consumer_id
@@ -512,7 +519,7 @@ begin
 end;
 $$;
 comment on function private.worker_bound_values is
-  'The values of the job''s bound inputs, from the current states of their producers (a preview: from their plans, where '
-  'these change them), and which of them are sensitive. '
+  'The values of the job''s bound inputs, from the current states of their producers (a preview: from their plans, '
+  'where these change them), and which of them are sensitive. '
   'Refused, with the names of both modules, where one is missing.';
 grant execute on function private.worker_bound_values to worker, executor;

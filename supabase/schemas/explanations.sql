@@ -257,7 +257,9 @@ begin
   end if;
   if v_job.status <> 'QUEUED' then
     return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'claimable', false, 'summary',
-      format('It does not wait for a runner: it is %s.', v_job.status),
+      coalesce((select private.plan_promotion_problem(p) from public.provision_jobs as p
+        where p.id = v_job.plan_job_id and v_job.status = 'AWAITING_APPROVAL'),
+        format('It does not wait for a runner: it is %s.', v_job.status)),
       'help', '', 'position', null, 'ahead', 0, 'runners', '[]'::pg_catalog.jsonb, 'counts', '[]'::pg_catalog.jsonb);
   end if;
   perform private.lock_routing(v_job.org_id, false);

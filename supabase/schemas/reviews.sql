@@ -20,9 +20,9 @@ language sql stable set search_path = '' as $$
   )
   select m.module_id, coalesce(j.module_path, o.path), s.step, j.id, j.number, j.status, coalesce(j.plan_summary,
       (select p.plan_summary from public.provision_jobs as p where p.id = j.plan_job_id)),
-    coalesce(j.payload #> '{options,preview}' = 'true', false), coalesce(m.left_out, j.error ->> 'message'),
+    coalesce(j.payload #> '{options,preview}' = 'true', false), coalesce(m.left_out, j.error ->> 'message', w.problem),
     coalesce(a.id, j.id), a.number, a.status,
-    case when coalesce(a.status, j.status) = 'AWAITING_APPROVAL' then 'approve'
+    case when w.problem is not null then null when coalesce(a.status, j.status) = 'AWAITING_APPROVAL' then 'approve'
       when p_set.type = 'PLAN' and j.status = 'SUCCEEDED' and private.is_applied_next(j)
         and coalesce(a.status, 'FAILED') in ('FAILED', 'CANCELLED')
         and j.planned_serial = private.state_serial(m.module_id) then 'apply' end
@@ -32,6 +32,8 @@ language sql stable set search_path = '' as $$
   left join public.modules as o on o.id = m.module_id
   left join lateral (select a.id, a.number, a.status from public.provision_jobs as a where a.plan_job_id = j.id
     order by a.id desc limit 1) as a on p_set.type = 'PLAN'
+  left join lateral (select private.plan_promotion_problem(j) as problem) as w
+    on j.type = 'PLAN' and private.is_applied_next(j)
   where m.set_id = p_set.id
 $$;
 

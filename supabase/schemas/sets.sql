@@ -24,6 +24,7 @@ create table public.job_sets (
   started_by uuid,
   created_by_label text not null,
   created_at timestamptz not null default now(),
+  starts_at timestamptz,
   cancelled_at timestamptz,
   cancelled_by_label text,
   finished_at timestamptz
@@ -46,6 +47,7 @@ comment on column public.job_sets.cause_job_id is 'The apply whose outputs its m
 comment on column public.job_sets.idempotency_key is 'The caller''s own key: asking again with it returns this set.';
 comment on column public.job_sets.started_by is 'The member who ran a schedule now; a requester beside its owner.';
 comment on column public.job_sets.created_by_label is 'Their name at that time, or the schedule in words.';
+comment on column public.job_sets.starts_at is 'When its first job is placed, where that is later than its start.';
 comment on column public.job_sets.finished_at is 'When none of its jobs was left to run.';
 create trigger wake after insert or update on public.job_sets for each row execute function private.wake_for_row();
 
@@ -383,6 +385,7 @@ begin
   for v_member in select distinct on (m.module_id) m.set_id, m.module_id
     from public.job_sets as s join private.placeable_members as m on m.set_id = s.id
     where s.finished_at is null and s.cancelled_at is null and (p_set is null or s.id = p_set)
+      and coalesce(s.starts_at <= now(), true)
       and (s.org_id, s.type, s.options, s.created_by_label) = (p_like.org_id, p_like.type, p_like.options,
         p_like.created_by_label)
       and s.created_by is not distinct from p_like.created_by and (s.schedule_id is null) = (p_like.schedule_id is null)
@@ -753,7 +756,7 @@ begin
   -- by their priority as well. In any order, so that each has its turn.
   for v_set in select o.* from (
     select distinct on (s.org_id, s.type, s.options, s.created_by, s.created_by_label) s.* from public.job_sets as s
-    where s.finished_at is null and s.cancelled_at is null
+    where s.finished_at is null and s.cancelled_at is null and coalesce(s.starts_at <= now(), true)
       and exists (select from private.placeable_members as m where m.set_id = s.id)
     order by s.org_id, s.type, s.options, s.created_by, s.created_by_label, s.created_at) as o order by random()
   loop

@@ -5153,6 +5153,7 @@ create table public.module_dependencies (
   producer_id uuid not null references public.modules (id) on delete cascade,
   org_id uuid not null references public.organizations (id) on delete cascade,
   cascades text not null default 'off' check (cascades in ('off', 'on_change', 'always')),
+  is_promotion boolean not null default false,
   created_by_label text not null,
   created_at timestamptz not null default now(),
   primary key (consumer_id, producer_id),
@@ -5169,6 +5170,8 @@ comment on column public.module_dependencies.consumer_id is 'The module that dep
 comment on column public.module_dependencies.producer_id is 'The module that goes first, unless both are destroyed.';
 comment on column public.module_dependencies.cascades is
   'Whether an apply of the producer plans the consumer: off, on_change (a bound output changed) or always.';
+comment on column public.module_dependencies.is_promotion is
+  'Whether the consumer is applied only with the commit that the producer was last applied with.';
 comment on column public.module_dependencies.created_by_label is 'The member''s name at that time.';
 
 create table public.module_bindings (
@@ -5369,7 +5372,7 @@ begin
   -- Locked, then read: an input that somebody gives a value meanwhile must be seen.
   perform from public.modules where id = p_consumer for no key update;
   v_consumer := private.my_module(p_consumer, v_verb);
-  perform private.refuse_unknown_keys(p_options, array['bindings', 'cascades']);
+  perform private.refuse_unknown_keys(p_options, array['bindings', 'cascades', 'is_promotion']);
   if v_consumer.org_id <> v_producer.org_id then
     perform private.fail('RY404', 'There is no such module.', 'Both must belong to one organisation.');
   end if;
@@ -5379,11 +5382,14 @@ begin
   if coalesce(p_options ->> 'cascades', 'off') not in ('off', 'on_change', 'always') then
     perform private.fail('RY422', 'A dependency cascades off, on_change or always.', 'Send one of these.');
   end if;
+  perform private.check_promotion_edge(v_consumer, v_producer, p_options -> 'is_promotion');
   perform private.check_bindings(v_consumer, v_producer, v_bindings);
-  insert into public.module_dependencies as d (consumer_id, producer_id, org_id, cascades, created_by_label)
+  insert into public.module_dependencies as d (consumer_id, producer_id, org_id, cascades, is_promotion,
+    created_by_label)
   values (p_consumer, p_producer, v_consumer.org_id, coalesce(p_options ->> 'cascades', 'off'),
-    private.caller_label(v_consumer.org_id))
-  on conflict (consumer_id, producer_id) do update set cascades = coalesce(p_options ->> 'cascades', d.cascades);
+    coalesce(p_options -> 'is_promotion' = 'true', false), private.caller_label(v_consumer.org_id))
+  on conflict (consumer_id, producer_id) do update set cascades = coalesce(p_options ->> 'cascades', d.cascades),
+    is_promotion = coalesce((p_options ->> 'is_promotion')::boolean, d.is_promotion);
   if v_bindings = '{}' then
     return;
   end if;
@@ -5427,7 +5433,8 @@ end;
 $$;
 comment on function private.set_dependency is
   'Makes a module depend on another, or changes how: {bindings: {input: output, or null to remove}, cascades: off, '
-  'on_change or always}. Refuses a cycle. Operators; admins for bindings.';
+  'on_change or always, is_promotion: true to apply only the commit that was applied there}. Refuses a cycle. '
+  'Operators; admins for bindings.';
 grant execute on function private.set_dependency to authenticated;
 
 create function private.remove_dependency(p_consumer uuid, p_producer uuid) returns jsonb
@@ -5483,7 +5490,7 @@ begin
   delete from public.module_dependencies as d where d.consumer_id in (select private.modules_below(p_org, p_path));
   get diagnostics v_removed = row_count;
   for v_edge in select e from jsonb_array_elements(p_dependencies) as e loop
-    perform private.refuse_unknown_keys(v_edge, array['consumer', 'producer', 'bindings', 'cascades']);
+    perform private.refuse_unknown_keys(v_edge, array['consumer', 'producer', 'bindings', 'cascades', 'is_promotion']);
     if p_path <> '' and v_edge ->> 'consumer' <> p_path and not starts_with(v_edge ->> 'consumer', p_path || '/') then
       perform private.fail('RY422', format('"%s" is not below "%s".', v_edge ->> 'consumer', p_path),
         'Import the dependencies of each group by themselves, or those of all modules.');
@@ -5500,7 +5507,7 @@ end;
 $$;
 comment on function private.replace_dependencies is
   'Replaces the dependencies of all modules at or below a path ("" is all) by a list of {consumer, producer, bindings, '
-  'cascades} with paths; all or nothing. Operators; admins for bindings.';
+  'cascades, is_promotion} with paths; all or nothing. Operators; admins for bindings.';
 grant execute on function private.replace_dependencies to authenticated;
 
 -- Refuses to remove a module that others depend on, and names them.
@@ -5576,7 +5583,7 @@ begin
         from shown as s join placed as p on p.id = s.id), '[]'),
       'dependencies', coalesce((
         select jsonb_agg(jsonb_build_object('consumer_id', e.consumer_id, 'producer_id', e.producer_id, 'consumer',
-          c.path, 'producer', p.path, 'cascades', e.cascades, 'bindings', (
+          c.path, 'producer', p.path, 'cascades', e.cascades, 'is_promotion', e.is_promotion, 'bindings', (
             select coalesce(jsonb_object_agg(b.input, b.output), '{}') from public.module_bindings as b
             where b.consumer_id = e.consumer_id and b.producer_id = e.producer_id)) order by c.path, p.path)
         from edge as e join public.modules as c on c.id = e.consumer_id
@@ -5592,12 +5599,14 @@ grant execute on function private.list_dependencies to authenticated;
 
 -- Why a bound value cannot be given, or null.
 create function private.binding_problem(
-  p_producer public.modules, p_state jsonb, p_output text, p_value jsonb
+  p_producer public.modules, p_state jsonb, p_output text, p_value jsonb, p_planned boolean
 ) returns text
 language sql immutable set search_path = '' as $$
   select case
     when p_producer.deleted_at is not null then 'was removed'
     when p_producer.backend = 'own' then 'keeps its own backend, so Runyard has no outputs of it'
+    when p_planned and p_value is null then format('has no output "%s" in its plan', p_output)
+    when p_planned then null
     when p_state is null then 'has no state yet: it was never applied'
     when p_state ? 'encrypted_data' then 'has a state that its engine encrypted'
     when p_value is null then format('has no output "%s" in its state', p_output)
@@ -5605,23 +5614,39 @@ language sql immutable set search_path = '' as $$
       then format('encrypted its output "%s" with Pulumi''s own key', p_output) end
 $$;
 
+-- The value of an output in a plan that changes it; null where the plan removes it.
+create function private.planned_value(p_plan bigint, p_output text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return (select convert_from(a.body, 'UTF8')::pg_catalog.jsonb -> p_output from private.artifacts as a
+    where a.job_id = p_plan and a.name = 'outputs.json' order by a.attempt desc limit 1);
+end;
+$$;
+
 create function private.worker_bound_values(p_job bigint, p_attempt integer) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_module pg_catalog.uuid := private.owned_module(p_job, p_attempt);
   v_path pg_catalog.text := (select m.path from public.modules as m where m.id = v_module);
+  v_is_preview boolean := (select j.payload #> '{options,preview}' = 'true' from public.provision_jobs as j
+    where j.id = p_job);
   v_bound pg_catalog.record;
   v_values pg_catalog.jsonb := '{}';
   v_secret pg_catalog.jsonb := '[]';
   v_digests pg_catalog.jsonb := '{}';
 begin
   for v_bound in
-    select b.input, b.output, p.path, o.value, o.is_secret, private.binding_problem(p, s.body, b.output,
-      o.value) as problem
+    select b.input, b.output, p.path, v.value, o.is_secret, private.binding_problem(p, s.body, b.output,
+      v.value, n.job_id is not null) as problem
     from public.module_bindings as b join public.modules as p on p.id = b.producer_id
     left join lateral (select t.body::pg_catalog.jsonb as body from private.states as t
       where t.module_id = b.producer_id) as s on true
     left join lateral private.read_outputs(s.body) as o on o.name = b.output
+    left join lateral (select n.job_id from private.set_members as m join private.open_bindings as n
+      on n.set_id = m.set_id and n.consumer_id = m.module_id and n.input = b.input
+      where v_is_preview and m.job_id = p_job) as n on true
+    cross join lateral (select case when n.job_id is null then o.value
+      else private.planned_value(n.job_id, b.output) end as value) as v
     where b.consumer_id = v_module order by b.input
   loop
     if v_bound.problem is not null then
@@ -5639,7 +5664,8 @@ begin
 end;
 $$;
 comment on function private.worker_bound_values is
-  'The values of the job''s bound inputs, from the current states of their producers, and which of them are sensitive. '
+  'The values of the job''s bound inputs, from the current states of their producers (a preview: from their plans, '
+  'where these change them), and which of them are sensitive. '
   'Refused, with the names of both modules, where one is missing.';
 grant execute on function private.worker_bound_values to worker, executor;
 
@@ -8277,11 +8303,15 @@ begin
     private.job_number(p_plan)),
     'Merge the pull request: the merged commit is planned, and that plan can be applied.')
   from public.provision_jobs as j where j.id = p_plan and j.payload #>> '{options,git,pull_request}' is not null;
+  perform private.fail('RY409', format('Job %s is a preview: it has values that were not applied, and is never '
+    'applied.', private.job_number(p_plan)), 'Apply the modules that it depends on. Then plan this one.')
+  from public.provision_jobs as j where j.id = p_plan and j.payload #> '{options,preview}' is not null;
   if exists (select from public.provision_jobs as j where j.plan_job_id = p_plan
     and j.status not in ('FAILED', 'CANCELLED')) then
     perform private.fail('RY409', format('Plan %s is already being applied, or was.', private.job_number(p_plan)),
       'Make a new plan.');
   end if;
+  perform private.check_promotion(p_plan);
   perform private.check_state_is_planned(p_plan);
 end;
 $$;
@@ -8420,6 +8450,9 @@ declare
   v_jobs bigint[];
   v_pins pg_catalog.uuid[];
 begin
+  if p_type = 'APPLY' and v_counter is not null then
+    perform private.refuse_unpromoted(p_modules);
+  end if;
   with made as (
     insert into public.provision_jobs as j (
       org_id, number, type, status, module_id, module_path, group_path, payload, pinned_worker_id,
@@ -8447,7 +8480,8 @@ begin
     cross join lateral (select * from public.modules as m where m.id = p.id offset 0) as m
     cross join lateral (select m.id, m.name, m.path, m.group_path, m.engine::pg_catalog.text as engine,
       m.engine_version, m.backend, coalesce(v_sent ->> 'source_kind', m.source_kind::pg_catalog.text) as source_kind,
-      coalesce(v_sent -> 'source', m.source) || v_pin as source, m.extra_files, m.hooks,
+      coalesce(v_sent -> 'source', m.source || case when m.source_kind = 'git' and p_type in ('PLAN', 'APPLY')
+        then private.promoted_source(m.id) else '{}' end) || v_pin as source, m.extra_files, m.hooks,
       private.bound_inputs(m.id) as bindings) as frozen
     cross join lateral (select frozen as module, v_groups -> m.group_path as "group", v_options as options) as payload
     -- A request may ask for more approvals than the module does, never for fewer.
@@ -8972,6 +9006,8 @@ language sql immutable set search_path = '' as $$
     and not coalesce(p_plan.payload #> '{options,refresh_only}' = 'true', false)
     and p_plan.payload #>> '{options,inspects}' is null
     and p_plan.payload #>> '{options,git,pull_request}' is null
+    -- A preview has values that nobody has applied.
+    and p_plan.payload #> '{options,preview}' is null
     -- A state that has just come in is looked at before anything is applied, also where the module applies by itself.
     and not coalesce(p_plan.payload #> '{options,bring_state}' = 'true', false)
     and p_plan.payload #>> '{module,source_kind}' is distinct from 'upload'
@@ -8994,7 +9030,8 @@ begin
   v_is_auto := coalesce(nullif(p_plan.payload #> '{options,auto_apply}', 'null') = 'true',
     v_module.auto_apply and not v_is_destroy);
   -- What a person has locked waits for a person.
-  v_is_held := not v_is_auto or exists (select from public.module_locks as l where l.module_id = v_module.id);
+  v_is_held := not v_is_auto or exists (select from public.module_locks as l where l.module_id = v_module.id)
+    or private.plan_promotion_problem(p_plan) is not null;
   if v_module.id is null or not private.is_applied_next(p_plan)
     or not (v_is_auto or coalesce(p_plan.payload #> '{options,confirm}' = 'true', false)) then
     return;
@@ -9033,10 +9070,10 @@ declare
   v_has_changes boolean := p_job.plan_summary -> 'has_changes' = 'true';
   v_looks boolean := p_job.type = 'DRIFT' or p_job.type = 'PLAN' and v_options -> 'refresh_only' = 'true';
 begin
-  -- A look beside a held state, at a pull request, at some resources alone or at what a destroy would do says nothing
-  -- about the module.
-  if v_options ? 'inspects' or v_options #> '{git,pull_request}' is not null or v_options -> 'destroy' = 'true'
-    or jsonb_typeof(p_job.plan_summary) is distinct from 'object' then
+  -- A look beside a held state, at a pull request, at some resources alone, with previewed values or at what a destroy
+  -- would do says nothing about the module.
+  if v_options ?| array['inspects', 'preview'] or v_options #> '{git,pull_request}' is not null
+    or v_options -> 'destroy' = 'true' or jsonb_typeof(p_job.plan_summary) is distinct from 'object' then
     return;
   end if;
   if v_looks and v_has_changes then
@@ -9081,6 +9118,8 @@ begin
     perform private.note_applied(v_job);
     if v_job.status = 'SUCCEEDED' then
       perform private.note_applied_inputs(v_job);
+      perform private.promote(v_job);
+      perform private.follow_apply(v_job);
       perform private.cascade(v_job);
     end if;
   elsif v_job.type = 'RESOLVE' then
@@ -10073,6 +10112,7 @@ begin
   end if;
   if p_decision = 'approve' then
     perform private.check_own_approval(v_job, p_override_reason);
+    perform private.check_promotion(v_job.plan_job_id);
     perform private.check_state_is_planned(v_job.plan_job_id);
     perform private.refuse_locked_modules(array[v_job.module_id]);
   end if;
@@ -11774,6 +11814,9 @@ grant execute on function private.worker_scaling_decided to worker;
 -- end of a job places what waited for it, in the same transaction; a failure leaves out what depends on it. Whoever
 -- changes members of an ordered set has the set's lock, which comes after routing and states: behind it, states are
 -- locked only if they can be had at once, and the sweep places what could not be placed.
+--
+-- Plans of a set see what the plans before them would change: private.open_bindings is the rule. A plan that uses a
+-- value that is only planned is a preview and is never applied; one whose value is not known yet waits for an apply.
 
 create table public.job_sets (
   id uuid primary key default gen_random_uuid(),
@@ -11788,6 +11831,7 @@ create table public.job_sets (
   started_by uuid,
   created_by_label text not null,
   created_at timestamptz not null default now(),
+  starts_at timestamptz,
   cancelled_at timestamptz,
   cancelled_by_label text,
   finished_at timestamptz
@@ -11810,6 +11854,7 @@ comment on column public.job_sets.cause_job_id is 'The apply whose outputs its m
 comment on column public.job_sets.idempotency_key is 'The caller''s own key: asking again with it returns this set.';
 comment on column public.job_sets.started_by is 'The member who ran a schedule now; a requester beside its owner.';
 comment on column public.job_sets.created_by_label is 'Their name at that time, or the schedule in words.';
+comment on column public.job_sets.starts_at is 'When its first job is placed, where that is later than its start.';
 comment on column public.job_sets.finished_at is 'When none of its jobs was left to run.';
 create trigger wake after insert or update on public.job_sets for each row execute function private.wake_for_row();
 
@@ -11820,6 +11865,8 @@ create table private.set_members (
   job_id bigint,
   left_out text,
   because_of uuid,
+  is_waiting_for_apply boolean not null default false,
+  plan_job_id bigint,
   primary key (set_id, module_id)
 );
 create index set_members_job_id_idx on private.set_members (job_id) where job_id is not null;
@@ -11830,6 +11877,9 @@ comment on column private.set_members.job_id is 'Its newest job; null while it w
 comment on column private.set_members.left_out is 'Why it gets no job; "cancelled" where the rest of the set was.';
 comment on column private.set_members.because_of is
   'The module of the set that failed or was left out, where that is why; placed after all when that one succeeds.';
+comment on column private.set_members.is_waiting_for_apply is
+  'Whether because_of was planned well, and what it plans is known only after its apply; placed after that apply.';
+comment on column private.set_members.plan_job_id is 'The plan that was reviewed, which its job applies.';
 
 create table private.set_edges (
   set_id uuid not null references public.job_sets (id) on delete cascade,
@@ -11843,6 +11893,52 @@ comment on table private.set_edges is 'The order in a set: the dependencies of i
 comment on column private.set_edges.after_id is 'The module that waits for the other.';
 comment on column private.set_edges.before_id is 'The module that goes first.';
 
+create view private.planned_outputs as
+select
+  m.set_id,
+  m.module_id,
+  j.id as job_id,
+  o.value ->> 'name' as name,
+  coalesce(o.value -> 'is_known' = 'true', false) as is_known,
+  case when o.value ->> 'action' = 'delete' then 'is removed'
+    when o.value -> 'is_sensitive' = 'true' then 'changes and is sensitive' else 'is known after apply' end as words
+from private.set_members as m
+inner join public.provision_jobs as j on j.id = m.job_id and j.type = 'PLAN' and j.status = 'SUCCEEDED'
+cross join lateral jsonb_array_elements(case jsonb_typeof(j.plan_summary -> 'outputs') when 'array'
+  then j.plan_summary -> 'outputs' else '[]' end) as o
+where not exists (
+  select from public.provision_jobs as a
+  where a.module_id = m.module_id and a.type = 'APPLY' and a.status = 'SUCCEEDED' and a.finished_at >= j.finished_at
+);
+comment on view private.planned_outputs is
+  'Outputs that plans of sets change, of modules that were not applied since.';
+comment on column private.planned_outputs.is_known is 'Whether the plan has the value and may show it.';
+comment on column private.planned_outputs.words is 'Why it may not, or has none.';
+
+create view private.open_bindings as
+select
+  e.set_id,
+  b.consumer_id,
+  b.producer_id,
+  b.input,
+  b.output,
+  o.job_id,
+  o.is_known,
+  o.words
+from private.set_edges as e
+inner join public.module_bindings as b on b.consumer_id = e.after_id and b.producer_id = e.before_id
+inner join private.planned_outputs as o on o.set_id = e.set_id and o.module_id = e.before_id and o.name = b.output;
+comment on view private.open_bindings is
+  'Bound inputs of members of sets whose value the plan of another member changes: known, it makes a preview; unknown, '
+  'the member waits for the apply.';
+comment on column private.open_bindings.consumer_id is 'The module that has the input.';
+comment on column private.open_bindings.producer_id is 'The module that has the output.';
+comment on column private.open_bindings.input is 'The consumer''s variable.';
+comment on column private.open_bindings.output is 'The producer''s output.';
+comment on column private.open_bindings.job_id is 'The plan that changes the output.';
+comment on column private.open_bindings.is_known is 'Whether the plan has the value and may show it.';
+comment on column private.open_bindings.words is 'Why it may not, or has none.';
+
 create view private.placeable_members as
 select
   m.set_id,
@@ -11853,9 +11949,13 @@ where m.job_id is null and m.left_out is null and not exists (
   inner join private.set_members as b on b.set_id = e.set_id and b.module_id = e.before_id
   left join public.provision_jobs as j on j.id = b.job_id
   where e.set_id = m.set_id and e.after_id = m.module_id and j.status is distinct from 'SUCCEEDED'
+) and not exists (
+  select from private.open_bindings as o
+  where o.set_id = m.set_id and o.consumer_id = m.module_id and not o.is_known
 );
 comment on view private.placeable_members is
-  'Members of sets that may be placed: everything in the set that they depend on has succeeded.';
+  'Members of sets that may be placed: everything in the set that they depend on has succeeded, and no input waits for '
+  'an apply.';
 
 -- ## order
 
@@ -11897,8 +11997,18 @@ begin
 end;
 $$;
 
--- Leaves out what depends on a member that failed, was cancelled or was left out, and nothing else: what was left out
--- because of one that is retried waits again. The caller has the set's lock.
+-- Which members of a set wait for the apply of which others, in words.
+create function private.waits_for_apply(p_set uuid) returns table (consumer_id uuid, producer_id uuid, words text)
+language sql stable set search_path = '' as $$
+  select o.consumer_id, o.producer_id, format('Waits for %s: %s.', p.path, string_agg(format('`%s` %s', o.output,
+    o.words), ', ' order by o.output))
+  from (select distinct o.consumer_id, o.producer_id, o.output, o.words from private.open_bindings as o
+    where o.set_id = p_set and not o.is_known) as o
+  join public.modules as p on p.id = o.producer_id group by o.consumer_id, o.producer_id, p.path
+$$;
+
+-- Leaves out what depends on a member that failed, was cancelled or was left out, or that waits for an apply, and
+-- nothing else: what was left out because of one that is retried waits again. The caller has the set's lock.
 create function private.settle_set(p_set uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
@@ -11909,22 +12019,24 @@ begin
     left join public.modules as o on o.id = m.module_id
     where m.set_id = p_set and (j.status in ('FAILED', 'CANCELLED')
       or m.job_id is null and m.left_out is not null and m.because_of is null)
-  ), below (module_id, root) as (
-    select e.after_id, f.module_id from ended as f
+  ), below (module_id, root, words, is_waiting) as (
+    select e.after_id, f.module_id, f.words, false from ended as f
     join private.set_edges as e on e.set_id = p_set and e.before_id = f.module_id
     union
-    select e.after_id, b.root from below as b
+    select w.consumer_id, w.producer_id, w.words, true from private.waits_for_apply(p_set) as w
+    union
+    select e.after_id, b.root, b.words, b.is_waiting from below as b
     join private.set_edges as e on e.set_id = p_set and e.before_id = b.module_id
   ), verdict as (
-    select m.module_id, f.module_id as root, f.words from private.set_members as m
-    left join (select distinct on (b.module_id) b.module_id as id, b.root from below as b
-      order by b.module_id, b.root) as b on b.id = m.module_id
-    left join ended as f on f.module_id = b.root
+    select m.module_id, b.root, b.words, coalesce(b.is_waiting, false) as is_waiting from private.set_members as m
+    left join (select distinct on (b.module_id) b.module_id as id, b.root, b.words, b.is_waiting from below as b
+      order by b.module_id, b.is_waiting, b.root) as b on b.id = m.module_id
     where m.set_id = p_set and m.job_id is null and (m.left_out is null or m.because_of is not null)
   )
-  update private.set_members as m set left_out = v.words, because_of = v.root from verdict as v
+  update private.set_members as m set left_out = v.words, because_of = v.root, is_waiting_for_apply = v.is_waiting
+  from verdict as v
   where m.set_id = p_set and m.module_id = v.module_id
-    and (m.left_out, m.because_of) is distinct from (v.words, v.root);
+    and (m.left_out, m.because_of, m.is_waiting_for_apply) is distinct from (v.words, v.root, v.is_waiting);
 end;
 $$;
 
@@ -11944,6 +12056,10 @@ begin
   if p_job.status = 'SUCCEEDED' then
     -- Two that end together: the second one sees the first one's end behind this lock.
     perform private.lock_set(v_set.id);
+    if exists (select from private.planned_outputs as o where o.set_id = v_set.id
+      and o.module_id = p_job.module_id and not o.is_known) then
+      perform private.settle_set(v_set.id);
+    end if;
     perform private.place_members(v_set, 200, false, v_set.id);
   elsif private.try_lock_set(v_set.id) then
     -- One transaction may end jobs of several sets, so it waits for none of them: the sweep settles the others.
@@ -11973,23 +12089,48 @@ create trigger follow_retry after insert on public.provision_jobs for each row w
 
 -- ## placing jobs
 
--- Enqueues a job for each of these members, all of sets that ask for the same. The caller holds their states' locks.
-create function private.add_set_jobs(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
+-- Enqueues a job for each of these members with the same options. The caller holds their states' locks.
+create function private.add_alike_jobs(
+  p_like public.job_sets, p_options jsonb, p_sets uuid[], p_modules uuid[]
+) returns void
 language plpgsql set search_path = '' as $$
 declare
-  v_jobs bigint[];
-begin
-  if p_like.type in ('APPLY', 'DESTROY') then
-    perform private.refuse_locked_modules(p_modules);
-  end if;
-  v_jobs := private.add_module_jobs(p_like.org_id, p_like.type, p_modules, null, p_like.options || jsonb_build_object(
-    'created_by', p_like.created_by, 'created_by_label', p_like.created_by_label)
+  v_jobs bigint[] := private.add_module_jobs(p_like.org_id, p_like.type, p_modules, null, p_options
+    || jsonb_build_object('created_by', p_like.created_by, 'created_by_label', p_like.created_by_label)
     || case when p_like.schedule_id is null then '{}' else '{"is_by_schedule": true}' end::pg_catalog.jsonb);
+begin
   perform private.place_jobs(p_like.org_id, v_jobs, coalesce(p_like.options ->> 'reason',
     case when p_like.schedule_id is not null then 'By schedule' end));
   update private.set_members as m set job_id = p.job_id
   from unnest(p_sets, p_modules, v_jobs) as p (set_id, module_id, job_id)
   where m.set_id = p.set_id and m.module_id = p.module_id;
+end;
+$$;
+
+-- Enqueues a job for each of these members, all of sets that ask for the same. The caller holds their states' locks.
+create function private.add_set_jobs(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_part pg_catalog.record;
+begin
+  if p_like.type in ('APPLY', 'DESTROY') then
+    perform private.refuse_locked_modules(p_modules);
+  end if;
+  for v_part in
+    select m.plan_job_id, p.is_preview, array_agg(m.set_id order by m.module_id) as sets,
+      array_agg(m.module_id order by m.module_id) as modules
+    from unnest(p_sets, p_modules) as w (set_id, module_id)
+    join private.set_members as m on m.set_id = w.set_id and m.module_id = w.module_id
+    cross join lateral (select p_like.type = 'PLAN' and exists (select from private.open_bindings as o
+      where o.set_id = m.set_id and o.consumer_id = m.module_id) as is_preview) as p
+    group by m.plan_job_id, p.is_preview
+  loop
+    if v_part.plan_job_id is not null then
+      perform private.check_saved_plan(p_like.org_id, p_like.type, v_part.modules[1], v_part.plan_job_id);
+    end if;
+    perform private.add_alike_jobs(p_like, p_like.options || jsonb_strip_nulls(jsonb_build_object('plan_job_id',
+      v_part.plan_job_id, 'preview', nullif(v_part.is_preview, false))), v_part.sets, v_part.modules);
+  end loop;
 end;
 $$;
 
@@ -12051,6 +12192,7 @@ begin
   for v_member in select distinct on (m.module_id) m.set_id, m.module_id
     from public.job_sets as s join private.placeable_members as m on m.set_id = s.id
     where s.finished_at is null and s.cancelled_at is null and (p_set is null or s.id = p_set)
+      and coalesce(s.starts_at <= now(), true)
       and (s.org_id, s.type, s.options, s.created_by_label) = (p_like.org_id, p_like.type, p_like.options,
         p_like.created_by_label)
       and s.created_by is not distinct from p_like.created_by and (s.schedule_id is null) = (p_like.schedule_id is null)
@@ -12088,7 +12230,8 @@ begin
     'succeeded', count(*) filter (where j.status = 'SUCCEEDED'),
     'failed', count(*) filter (where j.status in ('FAILED', 'NEEDS_ATTENTION')
       or m.left_out <> 'cancelled' and m.because_of is null),
-    'left_out', count(*) filter (where m.because_of is not null),
+    'left_out', count(*) filter (where m.because_of is not null and not m.is_waiting_for_apply),
+    'waiting_for_apply', count(*) filter (where m.is_waiting_for_apply),
     'cancelled', count(*) filter (where j.status = 'CANCELLED' or m.left_out = 'cancelled'),
     'with_changes', count(*) filter (where j.status = 'SUCCEEDED' and j.plan_summary -> 'has_changes' = 'true'),
     'failures', coalesce(jsonb_agg(jsonb_build_object('job_id', j.id, 'job_number', j.number, 'module_path',
@@ -12167,6 +12310,18 @@ language sql stable set search_path = '' as $$
       and (j.id is null or j.status in ('QUEUED', 'AWAITING_APPROVAL', 'CLAIMED', 'PROCESSING')))
 $$;
 
+-- Refuses a set where one of the same kind runs that a person has started.
+create function private.refuse_second_set(p_org uuid, p_type public.job_type, p_path text) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if exists (select from public.job_sets as s where s.org_id = p_org and s.path = p_path and s.type = p_type
+    and s.schedule_id is null and s.cause_job_id is null and not s.options ? 'git' and s.finished_at is null
+    and private.is_set_open(s.id)) then
+    perform private.fail('RY409', 'Such a set is running here.', 'Wait for it, or cancel the rest of it.');
+  end if;
+end;
+$$;
+
 create function private.start_set(
   p_org uuid, p_type public.job_type, p_path text, p_options jsonb default '{}'
 ) returns jsonb
@@ -12190,11 +12345,7 @@ begin
   if v_set.id is not null then
     return private.set_json(v_set);
   end if;
-  if exists (select from public.job_sets as s where s.org_id = p_org and s.path = p_path and s.type = p_type
-    and s.schedule_id is null and s.cause_job_id is null and not s.options ? 'git' and s.finished_at is null
-    and private.is_set_open(s.id)) then
-    perform private.fail('RY409', 'Such a set is running here.', 'Wait for it, or cancel the rest of it.');
-  end if;
+  perform private.refuse_second_set(p_org, p_type, p_path);
   insert into public.job_sets (org_id, type, path, options, idempotency_key, created_by, created_by_label)
   values (p_org, p_type, p_path, jsonb_build_object('priority', 150) || coalesce(p_options, '{}') - 'idempotency_key',
     v_key,
@@ -12412,7 +12563,7 @@ begin
   -- by their priority as well. In any order, so that each has its turn.
   for v_set in select o.* from (
     select distinct on (s.org_id, s.type, s.options, s.created_by, s.created_by_label) s.* from public.job_sets as s
-    where s.finished_at is null and s.cancelled_at is null
+    where s.finished_at is null and s.cancelled_at is null and coalesce(s.starts_at <= now(), true)
       and exists (select from private.placeable_members as m where m.set_id = s.id)
     order by s.org_id, s.type, s.options, s.created_by, s.created_by_label, s.created_at) as o order by random()
   loop
@@ -12432,11 +12583,189 @@ begin
 end;
 $$;
 
+-- ==================== schemas/set_reviews.sql
+
+-- Reviews: all plans of a set on one page, in the steps of their order. A member applies all of them or some: the saved
+-- plans become one ordered set of applies, each of exactly the plan that was reviewed. Jobs of a set that wait for
+-- approval are approved in the same act. An apply of a plan continues the set of plans: its previews and what waited
+-- for it are planned for real.
+
+-- The members of a set with their step, their plan or other job, the apply of that plan, and what may be decided:
+-- approve (a job waits for somebody) or apply (a saved plan can be applied).
+create function private.review_rows(p_set public.job_sets) returns table (
+  module_id uuid, module_path text, step integer, job_id bigint, job_number bigint, status public.job_status,
+  summary jsonb, is_preview boolean, message text, awaited_id bigint, apply_number bigint,
+  apply_status public.job_status, decision text)
+language sql stable set search_path = '' as $$
+  with recursive place (id, step) as (
+    select m.module_id, 1 from private.set_members as m where m.set_id = p_set.id
+    union
+    select e.after_id, p.step + 1 from place as p join private.set_edges as e on e.set_id = p_set.id
+      and e.before_id = p.id
+  ), step as materialized (
+    select p.id, max(p.step) as step from place as p group by p.id
+  )
+  select m.module_id, coalesce(j.module_path, o.path), s.step, j.id, j.number, j.status, coalesce(j.plan_summary,
+      (select p.plan_summary from public.provision_jobs as p where p.id = j.plan_job_id)),
+    coalesce(j.payload #> '{options,preview}' = 'true', false), coalesce(m.left_out, j.error ->> 'message', w.problem),
+    coalesce(a.id, j.id), a.number, a.status,
+    case when w.problem is not null then null when coalesce(a.status, j.status) = 'AWAITING_APPROVAL' then 'approve'
+      when p_set.type = 'PLAN' and j.status = 'SUCCEEDED' and private.is_applied_next(j)
+        and coalesce(a.status, 'FAILED') in ('FAILED', 'CANCELLED')
+        and j.planned_serial = private.state_serial(m.module_id) then 'apply' end
+  from private.set_members as m
+  join step as s on s.id = m.module_id
+  left join public.provision_jobs as j on j.id = m.job_id
+  left join public.modules as o on o.id = m.module_id
+  left join lateral (select a.id, a.number, a.status from public.provision_jobs as a where a.plan_job_id = j.id
+    order by a.id desc limit 1) as a on p_set.type = 'PLAN'
+  left join lateral (select private.plan_promotion_problem(j) as problem) as w
+    on j.type = 'PLAN' and private.is_applied_next(j)
+  where m.set_id = p_set.id
+$$;
+
+create function private.set_review(p_org uuid, p_set uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_set public.job_sets := private.my_set(p_set, 'job.read');
+begin
+  if v_set.org_id <> p_org then
+    perform private.fail('RY404', 'There is no such set.');
+  end if;
+  return private.set_json(v_set) || jsonb_build_object('rows', (
+    select coalesce(jsonb_agg(jsonb_build_object('module_id', r.module_id, 'module_path', r.module_path, 'step', r.step,
+      'job_number', r.job_number, 'status', r.status, 'is_preview', r.is_preview, 'message', left(r.message, 500),
+      'counts', (select jsonb_object_agg(n, private.plan_count(r.summary, array[n]))
+        from unnest('{create,update,replace,delete}'::pg_catalog.text[]) as n),
+      'has_changes', r.summary -> 'has_changes' = 'true', 'apply_number', r.apply_number,
+      'apply_status', r.apply_status, 'decision', r.decision) order by r.step, r.module_path), '[]')
+    from private.review_rows(v_set) as r));
+end;
+$$;
+comment on function private.set_review is
+  'All jobs of a set by the steps of their order: what each plan changes, whether it is a preview, what each module '
+  'waits for, the apply of the plan, and what may be decided: approve or apply. Members.';
+grant execute on function private.set_review to authenticated;
+
+-- Approves a job of a set; where it cannot be approved, returns why, and costs the others nothing.
+create function private.try_approve(p_job bigint) returns text
+language plpgsql set search_path = '' as $$
+begin
+  perform private.approve_job(p_job, 'approve');
+  return null;
+exception
+  when others then
+    if sqlstate not like 'RY%' then
+      raise;
+    end if;
+    return sqlerrm;
+end;
+$$;
+
+-- Starts an ordered set that applies these reviewed plans of another set.
+create function private.apply_plans(p_plans public.job_sets, p_modules uuid[], p_jobs bigint[]) returns public.job_sets
+language plpgsql set search_path = '' as $$
+declare
+  v_set public.job_sets;
+begin
+  perform private.refuse_second_set(p_plans.org_id, 'APPLY', p_plans.path);
+  insert into public.job_sets (org_id, type, path, options, created_by, created_by_label)
+  values (p_plans.org_id, 'APPLY', p_plans.path, jsonb_build_object('priority', 150, 'reason',
+    'Reviewed with its set.'), private.caller_id(), private.caller_label(p_plans.org_id)) returning * into v_set;
+  perform private.add_members(v_set, p_modules);
+  update private.set_members as m set plan_job_id = p.job_id
+  from unnest(p_modules, p_jobs) as p (module_id, job_id) where m.set_id = v_set.id and m.module_id = p.module_id;
+  perform private.place_members(v_set, 2000, true, v_set.id);
+  perform private.audit(v_set.org_id, 'set.started', 'set', v_set.id::pg_catalog.text, 'APPLY '
+    || coalesce(nullif(v_set.path, ''), 'all modules'), jsonb_build_object('modules', cardinality(p_modules), 'plans',
+      p_plans.id));
+  return v_set;
+end;
+$$;
+
+create function private.confirm_set(p_set uuid, p_modules uuid[] default null) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_set public.job_sets := private.my_set(p_set, 'job.run');
+  v_row pg_catalog.record;
+  v_refusal pg_catalog.text;
+  v_refusals pg_catalog.jsonb := '[]';
+  v_approved integer := 0;
+  v_modules pg_catalog.uuid[] := '{}';
+  v_plans bigint[] := '{}';
+  v_applies public.job_sets;
+begin
+  perform pg_advisory_xact_lock(private.lock_key('set', v_set.org_id::pg_catalog.text));
+  -- States before rows, as for a decision about one job.
+  perform private.lock_module_states(v_set.org_id, array(select r.module_id from private.review_rows(v_set) as r
+    where r.decision is not null and (p_modules is null or r.module_id = any (p_modules))));
+  for v_row in select r.* from private.review_rows(v_set) as r
+    where r.decision is not null and (p_modules is null or r.module_id = any (p_modules)) order by r.step, r.module_id
+  loop
+    if v_row.decision = 'apply' then
+      v_modules := v_modules || v_row.module_id;
+      v_plans := v_plans || v_row.job_id;
+      continue;
+    end if;
+    v_refusal := private.try_approve(v_row.awaited_id);
+    v_approved := v_approved + (v_refusal is null)::integer;
+    v_refusals := v_refusals || case when v_refusal is null then '[]' else jsonb_build_array(jsonb_build_object(
+      'module_path', v_row.module_path, 'message', v_refusal)) end;
+  end loop;
+  if v_modules <> '{}' then
+    v_applies := private.apply_plans(v_set, v_modules, v_plans);
+  elsif v_approved = 0 then
+    perform private.fail('RY409', coalesce(v_refusals #>> '{0,message}', 'No chosen plan of this set can be applied.'),
+      'Look at the review again: a plan without changes, a preview and an applied plan cannot be applied.');
+  end if;
+  return jsonb_build_object('approved', v_approved, 'applying', cardinality(v_modules), 'refused', v_refusals,
+    'set_id', v_applies.id);
+end;
+$$;
+comment on function private.confirm_set is
+  'Decides about jobs of a set, all or those of some modules: approves what waits for it, and applies saved plans as '
+  'one ordered set, each exactly as it was reviewed. Operators.';
+grant execute on function private.confirm_set to authenticated;
+
+-- Continues the set of a plan that was just applied: previews that used the plan, and what waited for the apply, are
+-- planned for real. The caller has the lock of the job's state.
+create function private.follow_apply(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_set public.job_sets;
+  v_preview public.provision_jobs;
+begin
+  select s.* into v_set from private.set_members as m join public.job_sets as s on s.id = m.set_id
+  where m.job_id = p_job.plan_job_id and s.cancelled_at is null and s.options #> '{git,pull_request}' is null
+    and exists (select from private.set_edges as e where e.set_id = m.set_id and e.before_id = m.module_id);
+  if v_set.id is null then
+    return;
+  end if;
+  perform private.lock_set(v_set.id);
+  for v_preview in
+    select j.* from private.set_edges as e
+    join private.set_members as c on c.set_id = e.set_id and c.module_id = e.after_id
+    join public.provision_jobs as j on j.id = c.job_id and j.payload #> '{options,preview}' = 'true'
+    where e.set_id = v_set.id and e.before_id = p_job.module_id order by j.module_id
+  loop
+    update private.set_members set job_id = null where set_id = v_set.id and module_id = v_preview.module_id;
+    if v_preview.status = 'QUEUED' then
+      perform private.try_cancel(v_preview, 'system', 'system', 'The module is planned with what was applied.');
+    end if;
+  end loop;
+  perform private.settle_set(v_set.id);
+  update public.job_sets as s set finished_at = null where s.id = v_set.id and s.finished_at is not null
+    and exists (select from private.placeable_members as m where m.set_id = s.id);
+  perform private.place_members(v_set, 200, false, v_set.id);
+end;
+$$;
+
 -- ==================== schemas/cascades.sql
 
 -- Cascades: an apply of a module may plan those that depend on it, where the dependency asks for it. One apply makes
 -- one set that names it as its cause; what a consumer's own apply changes is the next one's cause. A plan is applied
--- where the consumer applies by itself, and waits for its confirmation elsewhere.
+-- where the consumer applies by itself, and waits for its confirmation elsewhere. Its jobs are placed seconds later:
+-- a consumer of several modules that are applied together is planned once. A later apply does not prolong the wait.
 
 -- The modules that an apply plans now. A consumer that was never applied, or was destroyed, has no changed input. What
 -- the apply's own set places later, and what waits already to be planned by another cascade, is left out: a bound value
@@ -12453,7 +12782,9 @@ language sql stable set search_path = '' as $$
       and not exists (
         select from private.set_members as own
         join private.set_members as later on later.set_id = own.set_id and later.module_id = d.consumer_id
-        where own.job_id = p_job.id and later.job_id is null and later.left_out is null)
+        left join public.provision_jobs as j on j.id = later.job_id
+        where own.job_id in (p_job.id, p_job.plan_job_id) and later.left_out is null
+          and (later.job_id is null or own.job_id = p_job.plan_job_id and j.status = 'QUEUED'))
       and not exists (
         select from public.job_sets as s
         join private.set_members as t on t.set_id = s.id and t.module_id = d.consumer_id and t.left_out is null
@@ -12485,11 +12816,10 @@ begin
       '%s modules depend on its outputs, and one apply plans 500 at most. Plan their group.', cardinality(v_modules)));
     return;
   end if;
-  insert into public.job_sets (org_id, type, path, options, cause_job_id, created_by_label)
+  insert into public.job_sets (org_id, type, path, options, cause_job_id, starts_at, created_by_label)
   values (p_job.org_id, 'PLAN', p_job.module_path, jsonb_build_object('priority', 150, 'confirm', true, 'reason',
-    v_words), p_job.id, format('cascade of #%s', p_job.number)) returning * into v_set;
+    v_words), p_job.id, now() + interval '5 s', format('cascade of #%s', p_job.number)) returning * into v_set;
   perform private.add_members(v_set, v_modules);
-  perform private.place_members(v_set, 200, false, v_set.id);
 end;
 $$;
 
@@ -12823,8 +13153,7 @@ begin
   values (p_connection.org_id, 'PLAN', '', jsonb_build_object('priority', 120, 'git', p_git || jsonb_build_object(
     'connection_id', p_connection.id, 'repository', p_connection.repository)) || p_options,
     p_label) returning * into v_set;
-  insert into private.set_members (set_id, module_id, org_id)
-  select v_set.id, m, p_connection.org_id from unnest(p_modules) as m;
+  perform private.add_members(v_set, p_modules);
   perform private.try_place(v_set, 2000);
   return v_set.id;
 end;
@@ -13110,6 +13439,115 @@ begin
     end;
   end loop;
   return v_count;
+end;
+$$;
+
+-- ==================== schemas/promotions.sql
+
+-- Promotion between environments: production depends on staging, and is applied only with the commit that staging was
+-- last applied with. It is a condition of the dependency, checked wherever a plan is about to be applied. Where nobody
+-- names a commit, production is planned at the promoted one; a push is planned at its own commit, and its apply waits
+-- until that commit was applied in staging.
+
+-- Refuses a promotion between modules that do not come from one repository.
+create function private.check_promotion_edge(p_consumer public.modules, p_producer public.modules, p_wanted jsonb)
+returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if jsonb_typeof(coalesce(p_wanted, 'false')) not in ('boolean', 'null') then
+    perform private.fail('RY422', 'is_promotion is true or false.');
+  end if;
+  if p_wanted = 'true' and (p_consumer.source_kind <> 'git' or p_producer.source_kind <> 'git'
+    or private.repository_key(p_consumer.source ->> 'url') <> private.repository_key(p_producer.source ->> 'url')) then
+    perform private.fail('RY409', format('"%s" and "%s" do not come from one git repository.', p_consumer.path,
+      p_producer.path), 'A commit is promoted between modules of the same repository.');
+  end if;
+end;
+$$;
+
+-- Why a module may not be applied with a commit, or null.
+create function private.promotion_problem(p_module uuid, p_commit text) returns text
+language plpgsql stable set search_path = '' as $$
+begin
+  return (select format('Waits for %s: %s.', p.path, case when g.applied_commit is null then 'nothing was applied there'
+      when p_commit is null then 'the commit of this one is not known'
+      else format('commit %s was not applied there, which has %s', left(p_commit, 7), left(g.applied_commit, 7)) end)
+    from public.module_dependencies as d join public.modules as p on p.id = d.producer_id
+    left join public.module_git as g on g.module_id = d.producer_id
+    where d.consumer_id = p_module and d.is_promotion and (g.applied_commit = p_commit) is not true
+    order by p.path limit 1);
+end;
+$$;
+
+-- The commit at which a module is planned and applied where nobody names another one; {} for one without a promotion.
+create function private.promoted_source(p_module uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return (select case when count(distinct g.applied_commit) = 1 then jsonb_build_object('commit',
+      min(g.applied_commit)) else '{}' end
+    from public.module_dependencies as d join public.module_git as g on g.module_id = d.producer_id
+    where d.consumer_id = p_module and d.is_promotion);
+end;
+$$;
+
+-- Why a plan may not be applied: its commit was not applied where it should have been. Null for one that may, and for
+-- a plan that destroys.
+create function private.plan_promotion_problem(p_plan public.provision_jobs) returns text
+language plpgsql stable set search_path = '' as $$
+begin
+  return case when p_plan.payload #> '{options,destroy}' is distinct from 'true' then private.promotion_problem(
+    p_plan.module_id, coalesce(p_plan.result ->> 'commit', p_plan.payload #>> '{module,source,commit}')) end;
+end;
+$$;
+
+-- Refuses to apply a plan of a commit that was not applied where it should have been.
+create function private.check_promotion(p_plan bigint) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_problem pg_catalog.text := (select private.plan_promotion_problem(j) from public.provision_jobs as j
+    where j.id = p_plan);
+begin
+  if v_problem is not null then
+    perform private.fail('RY409', v_problem, 'Apply that module with the same commit first.');
+  end if;
+end;
+$$;
+
+-- Refuses applies without a plan of modules whose commit was not applied where it should have been.
+create function private.refuse_unpromoted(p_modules uuid[]) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  perform private.fail('RY409', p.problem, 'Apply that module first.')
+  from unnest(p_modules) as m (id)
+  cross join lateral (select private.promotion_problem(m.id, private.promoted_source(m.id) ->> 'commit') as problem)
+    as p
+  where p.problem is not null limit 1;
+end;
+$$;
+
+-- Queues applies that only waited for a commit to be applied in this job's module, of modules that apply by themselves.
+create function private.promote(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_next public.provision_jobs;
+begin
+  for v_next in
+    select j.* from public.module_dependencies as d
+    join public.modules as m on m.id = d.consumer_id and m.auto_apply and m.deleted_at is null
+    join public.provision_jobs as j on j.module_id = m.id and j.org_id = m.org_id and j.status = 'AWAITING_APPROVAL'
+      and j.type = 'APPLY' and j.approvals_required = 0
+    join public.provision_jobs as p on p.id = j.plan_job_id and p.planned_serial = private.state_serial(m.id)
+    where d.producer_id = p_job.module_id and d.is_promotion and private.plan_promotion_problem(p) is null
+      and not exists (select from public.module_locks as l where l.module_id = m.id) order by j.module_id
+  loop
+    continue when not private.try_lock_state(v_next.org_id, v_next.module_id);
+    update public.provision_jobs set status = 'QUEUED', queued_at = now()
+    where id = v_next.id and status = 'AWAITING_APPROVAL' returning * into v_next;
+    continue when not found;
+    perform private.record_job_event(v_next, 'confirmed', 'AWAITING_APPROVAL', 'QUEUED', 'system', null, 'promotion',
+      format('Its commit was applied by job %s of %s.', p_job.number, p_job.module_path));
+    perform private.queue_jobs(v_next.org_id, array[v_next.id]);
+  end loop;
 end;
 $$;
 
@@ -14820,8 +15258,10 @@ $$;
 -- The results of the modules that were planned for a commit, or for a pull request (#7): of each the newest.
 create function private.report_rows(p_connection uuid, p_key text) returns setof private.report_row
 language sql stable set search_path = '' as $$
-  select o.path, coalesce(a.number, j.number), case when j.id is null and m.left_out is not null then 'left out'
-      else w.result end, case when j.id is null and m.left_out is not null then 'failure' else w.state end,
+  select o.path, coalesce(a.number, j.number), case when j.id is not null or m.left_out is null then w.result
+      when m.is_waiting_for_apply then 'waits for an apply' else 'left out' end,
+    case when j.id is not null or m.left_out is null then w.state when m.is_waiting_for_apply then 'success'
+      else 'failure' end,
     private.plan_count(j.plan_summary, '{create,replace}'), private.plan_count(j.plan_summary, '{update}'),
     private.plan_count(j.plan_summary, '{delete,replace}')
   from (
@@ -15219,7 +15659,9 @@ begin
   end if;
   if v_job.status <> 'QUEUED' then
     return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'claimable', false, 'summary',
-      format('It does not wait for a runner: it is %s.', v_job.status),
+      coalesce((select private.plan_promotion_problem(p) from public.provision_jobs as p
+        where p.id = v_job.plan_job_id and v_job.status = 'AWAITING_APPROVAL'),
+        format('It does not wait for a runner: it is %s.', v_job.status)),
       'help', '', 'position', null, 'ahead', 0, 'runners', '[]'::pg_catalog.jsonb, 'counts', '[]'::pg_catalog.jsonb);
   end if;
   perform private.lock_routing(v_job.org_id, false);
@@ -15267,7 +15709,7 @@ declare
 begin
   return (
     with waiting as materialized (
-      select m.module_id, o.path, m.left_out, m.because_of is not null as is_because
+      select m.module_id, o.path, m.left_out, m.because_of is not null as is_because, m.is_waiting_for_apply
       from private.set_members as m join public.modules as o on o.id = m.module_id
       where m.set_id = v_set.id and m.job_id is null order by o.path limit 500
     )
@@ -15283,12 +15725,15 @@ begin
         from waiting as w where w.left_out is null), '[]'),
       'left_out', coalesce((
         select jsonb_agg(jsonb_build_object('module_path', w.path, 'message', w.left_out) order by w.path)
-        from waiting as w where w.is_because), '[]')));
+        from waiting as w where w.is_because and not w.is_waiting_for_apply), '[]'),
+      'waiting_for_apply', coalesce((
+        select jsonb_agg(jsonb_build_object('module_path', w.path, 'message', w.left_out) order by w.path)
+        from waiting as w where w.is_waiting_for_apply), '[]')));
 end;
 $$;
 comment on function private.explain_set is
-  'Why modules of a set have no job yet: which modules and jobs each one waits for, and which were left out because of '
-  'a failure; the first 500. Members.';
+  'Why modules of a set have no job yet: which modules and jobs each one waits for, which wait for an apply of which '
+  'outputs, and which were left out because of a failure; the first 500. Members.';
 grant execute on function private.explain_set to authenticated;
 
 -- ==================== schemas/pages.sql
@@ -17273,6 +17718,17 @@ comment on function public.comment_on_job is
   'Says something about a job to everybody who looks at it. Members.';
 grant execute on function public.comment_on_job to authenticated;
 
+create function public.confirm_set(p_set uuid, p_modules uuid[] default null::uuid[]) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.confirm_set(p_set, p_modules);
+end
+$$;
+comment on function public.confirm_set is
+  'Decides about jobs of a set, all or those of some modules: approves what waits for it, and applies saved '
+  'plans as one ordered set, each exactly as it was reviewed. Operators.';
+grant execute on function public.confirm_set to authenticated;
+
 create function public.connect_repository(p_org uuid, p_spec jsonb) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -17533,8 +17989,8 @@ begin
 end
 $$;
 comment on function public.explain_set is
-  'Why modules of a set have no job yet: which modules and jobs each one waits for, and which were left out '
-  'because of a failure; the first 500. Members.';
+  'Why modules of a set have no job yet: which modules and jobs each one waits for, which wait for an apply '
+  'of which outputs, and which were left out because of a failure; the first 500. Members.';
 grant execute on function public.explain_set to authenticated;
 
 create function public.finish_delivery(p_delivery bigint, p_lease uuid, p_result jsonb) returns jsonb
@@ -18255,7 +18711,7 @@ end
 $$;
 comment on function public.replace_dependencies is
   'Replaces the dependencies of all modules at or below a path ("" is all) by a list of {consumer, '
-  'producer, bindings, cascades} with paths; all or nothing. Operators; admins for bindings.';
+  'producer, bindings, cascades, is_promotion} with paths; all or nothing. Operators; admins for bindings.';
 grant execute on function public.replace_dependencies to authenticated;
 
 create function public.resolve_attention(p_job bigint, p_action text, p_proof text default null::text) returns jsonb
@@ -18449,7 +18905,8 @@ end
 $$;
 comment on function public.set_dependency is
   'Makes a module depend on another, or changes how: {bindings: {input: output, or null to remove}, '
-  'cascades: off, on_change or always}. Refuses a cycle. Operators; admins for bindings.';
+  'cascades: off, on_change or always, is_promotion: true to apply only the commit that was applied there}. '
+  'Refuses a cycle. Operators; admins for bindings.';
 grant execute on function public.set_dependency to authenticated;
 
 create function public.set_installation_maintenance(p_until timestamp with time zone default
@@ -18537,6 +18994,17 @@ comment on function public.set_recovery_codes is
   'Replaces the caller''s recovery codes by ten others, of which it gets the hashes. Everybody who is '
   'signed in.';
 grant execute on function public.set_recovery_codes to authenticated;
+
+create function public.set_review(p_org uuid, p_set uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.set_review(p_org, p_set);
+end
+$$;
+comment on function public.set_review is
+  'All jobs of a set by the steps of their order: what each plan changes, whether it is a preview, what '
+  'each module waits for, the apply of the plan, and what may be decided: approve or apply. Members.';
+grant execute on function public.set_review to authenticated;
 
 create function public.set_shared_runners(p_org uuid, p_use public.shared_use) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -18925,8 +19393,9 @@ begin
 end
 $$;
 comment on function public.worker_bound_values is
-  'The values of the job''s bound inputs, from the current states of their producers, and which of them are '
-  'sensitive. Refused, with the names of both modules, where one is missing.';
+  'The values of the job''s bound inputs, from the current states of their producers (a preview: from their '
+  'plans, where these change them), and which of them are sensitive. Refused, with the names of both '
+  'modules, where one is missing.';
 grant execute on function public.worker_bound_values to executor, worker;
 
 create function public.worker_claim(p_request_id uuid, p_slots integer default 1) returns json

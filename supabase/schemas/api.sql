@@ -116,6 +116,17 @@ comment on function public.comment_on_job is
   'Says something about a job to everybody who looks at it. Members.';
 grant execute on function public.comment_on_job to authenticated;
 
+create function public.confirm_set(p_set uuid, p_modules uuid[] default null::uuid[]) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.confirm_set(p_set, p_modules);
+end
+$$;
+comment on function public.confirm_set is
+  'Decides about jobs of a set, all or those of some modules: approves what waits for it, and applies saved '
+  'plans as one ordered set, each exactly as it was reviewed. Operators.';
+grant execute on function public.confirm_set to authenticated;
+
 create function public.connect_repository(p_org uuid, p_spec jsonb) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -376,8 +387,8 @@ begin
 end
 $$;
 comment on function public.explain_set is
-  'Why modules of a set have no job yet: which modules and jobs each one waits for, and which were left out '
-  'because of a failure; the first 500. Members.';
+  'Why modules of a set have no job yet: which modules and jobs each one waits for, which wait for an apply '
+  'of which outputs, and which were left out because of a failure; the first 500. Members.';
 grant execute on function public.explain_set to authenticated;
 
 create function public.finish_delivery(p_delivery bigint, p_lease uuid, p_result jsonb) returns jsonb
@@ -1098,7 +1109,7 @@ end
 $$;
 comment on function public.replace_dependencies is
   'Replaces the dependencies of all modules at or below a path ("" is all) by a list of {consumer, '
-  'producer, bindings, cascades} with paths; all or nothing. Operators; admins for bindings.';
+  'producer, bindings, cascades, is_promotion} with paths; all or nothing. Operators; admins for bindings.';
 grant execute on function public.replace_dependencies to authenticated;
 
 create function public.resolve_attention(p_job bigint, p_action text, p_proof text default null::text) returns jsonb
@@ -1292,7 +1303,8 @@ end
 $$;
 comment on function public.set_dependency is
   'Makes a module depend on another, or changes how: {bindings: {input: output, or null to remove}, '
-  'cascades: off, on_change or always}. Refuses a cycle. Operators; admins for bindings.';
+  'cascades: off, on_change or always, is_promotion: true to apply only the commit that was applied there}. '
+  'Refuses a cycle. Operators; admins for bindings.';
 grant execute on function public.set_dependency to authenticated;
 
 create function public.set_installation_maintenance(p_until timestamp with time zone default
@@ -1380,6 +1392,17 @@ comment on function public.set_recovery_codes is
   'Replaces the caller''s recovery codes by ten others, of which it gets the hashes. Everybody who is '
   'signed in.';
 grant execute on function public.set_recovery_codes to authenticated;
+
+create function public.set_review(p_org uuid, p_set uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.set_review(p_org, p_set);
+end
+$$;
+comment on function public.set_review is
+  'All jobs of a set by the steps of their order: what each plan changes, whether it is a preview, what '
+  'each module waits for, the apply of the plan, and what may be decided: approve or apply. Members.';
+grant execute on function public.set_review to authenticated;
 
 create function public.set_shared_runners(p_org uuid, p_use public.shared_use) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -1768,8 +1791,9 @@ begin
 end
 $$;
 comment on function public.worker_bound_values is
-  'The values of the job''s bound inputs, from the current states of their producers, and which of them are '
-  'sensitive. Refused, with the names of both modules, where one is missing.';
+  'The values of the job''s bound inputs, from the current states of their producers (a preview: from their '
+  'plans, where these change them), and which of them are sensitive. Refused, with the names of both '
+  'modules, where one is missing.';
 grant execute on function public.worker_bound_values to executor, worker;
 
 create function public.worker_claim(p_request_id uuid, p_slots integer default 1) returns json

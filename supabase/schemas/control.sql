@@ -469,6 +469,7 @@ begin
   end if;
   if p_decision = 'approve' then
     perform private.check_own_approval(v_job, p_override_reason);
+    perform private.check_promotion(v_job.plan_job_id);
     perform private.check_state_is_planned(v_job.plan_job_id);
     perform private.refuse_locked_modules(array[v_job.module_id]);
   end if;

@@ -12707,7 +12707,7 @@ declare
     and m.module_id = p_git.module_id);
 begin
   return format('Same content as %s%s.', left(p_git.seen_commit, 7),
-    case when v_job is not null then ', planned in job ' || v_job else '' end);
+    case when v_job is not null then ', planned in job ' || private.job_number(v_job) else '' end);
 end;
 $$;
 
@@ -14380,6 +14380,28 @@ begin
   return true;
 end;
 $$;
+
+-- Wakes the sender for new messages: the launcher of the embedded stack listens, hosted Supabase has pg_net. A message
+-- that became due within the last second has woken it already, and it sends until nothing is due.
+create function private.announce_deliveries() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform pg_notify('runyard_deliveries', '');
+  if exists (select from private.notifier as n where n.url is not null) and not exists (
+    select from private.sendable_deliveries as s join public.deliveries as d on d.id = s.id
+    where d.created_at > now() - interval '1 second' and d.id not in (select i.id from inserted as i)) then
+    perform private.wake_notifier();
+  end if;
+  return null;
+exception
+  -- The sweep wakes it as well; a message is never a reason for its event to fail.
+  when others then
+    raise warning 'wake-up of the sender: %', sqlerrm;
+    return null;
+end;
+$$;
+create trigger announce after insert on public.deliveries referencing new table as inserted
+  for each statement execute function private.announce_deliveries();
 
 create function private.set_notifier_url(p_url text default null) returns jsonb
 language plpgsql security definer set search_path = '' as $$

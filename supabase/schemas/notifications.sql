@@ -384,7 +384,7 @@ declare
   v_status pg_catalog.text := p_result ->> 'status';
 begin
   perform private.refuse_unknown_keys(p_result, array['status', 'http_status', 'note', 'took_ms', 'retry_seconds',
-    'comment_id']);
+    'comment_id', 'pulls']);
   if v_status is null or v_status not in ('DELIVERED', 'KEPT', 'FAILED')
     or coalesce(p_result ->> 'http_status', '0') !~ '^\d{1,3}$' or coalesce(p_result ->> 'took_ms', '0') !~ '^\d{1,9}$'
     or coalesce(p_result ->> 'retry_seconds', '0') !~ '^\d{1,5}$'
@@ -417,8 +417,8 @@ begin
 end;
 $$;
 comment on function private.finish_delivery is
-  'Notes how a message that was leased went {status, http_status, note, took_ms, retry_seconds, comment_id}; a failure '
-  'is tried again after a pause.';
+  'Notes how a message that was leased went {status, http_status, note, took_ms, retry_seconds, comment_id, pulls}; a '
+  'failure is tried again after a pause.';
 grant execute on function private.finish_delivery to service_role;
 
 -- Asks the function that sends to look, where its address is known and pg_net can reach it.

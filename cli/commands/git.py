@@ -250,6 +250,7 @@ def _short(module: dict[str, Any]) -> dict[str, Any]:
 
 
 def find(here: Here, text: str) -> dict[str, Any]:
+    """Return the connected repository that a text names."""
     rows = here.api.call("list_git_connections", org=here.org.id)
     exact = [row for row in rows if text in (row["id"], row["url"], row["repository"])]
     name = text.removesuffix(".git").lower()

@@ -33,7 +33,7 @@ class Notifier:
         self._functions_url = functions_url
         self._journal = journal
         self._said = ""
-        self._calls: set[asyncio.Task[None]] = set()
+        self.calls: set[asyncio.Task[None]] = set()
 
     async def watch(self) -> None:
         """Poll when the database announces messages, and every few seconds; ends with the connection."""
@@ -43,7 +43,7 @@ class Notifier:
                 while True:
                     await self.poll(connection)
                     async for _ in connection.notifies(timeout=POLL_EVERY_SECONDS, stop_after=1):
-                        await asyncio.sleep(_PAUSE_SECONDS if self._calls else 0)
+                        await asyncio.sleep(_PAUSE_SECONDS if self.calls else 0)
         except psycopg.Error as error:
             self._say(error)
 
@@ -57,19 +57,15 @@ class Notifier:
             try:
                 yield connection
             finally:
-                for call in self._calls:
+                for call in self.calls:
                     call.cancel()
 
     async def poll(self, connection: _Connection) -> None:
         """Wake the function if something is due."""
-        if len(self._calls) < _MOST_CALLS and await self._is_due(connection):
+        if len(self.calls) < _MOST_CALLS and await self._is_due(connection):
             call = asyncio.create_task(self._wake())
-            self._calls.add(call)
-            call.add_done_callback(self._calls.discard)
-
-    async def settle(self) -> None:
-        """Wait for the calls that are on their way."""
-        await asyncio.gather(*self._calls)
+            self.calls.add(call)
+            call.add_done_callback(self.calls.discard)
 
     async def _wake(self) -> None:
         """Call the function; trouble is written down once, and the next poll tries again."""

@@ -100,7 +100,7 @@ def test_a_wrong_command_is_answered_once(site: Site, verb: str, argument: str, 
 
 
 def test_strangers_and_members_without_the_right_start_nothing(site: Site) -> None:
-    _, org, runner, _ = site
+    runner = site[2]
     planned(site)
     assert STRANGER in say(site, "plan")
     assert STRANGER in say(site, "plan", sender="bob", account="12")

@@ -40,7 +40,7 @@ async def poll(notifier: Notifier, times: int = 1) -> None:
     async with notifier.opened() as connection:
         for _ in range(times):
             await notifier.poll(connection)
-            await notifier.settle()
+            await asyncio.gather(*notifier.calls)
 
 
 def calls(function: Receiver) -> list[tuple[str, object]]:

@@ -453,6 +453,34 @@ begin
 end;
 $$;
 
+create table private.delegations (
+  id uuid primary key default gen_random_uuid(),
+  user_id uuid not null,
+  xid xid8 not null default pg_current_xact_id()
+);
+alter table private.delegations enable row level security;
+comment on table private.delegations is
+  'Members for whom the database itself acts, such as for a command in a comment; each within one transaction.';
+comment on column private.delegations.user_id is 'The member.';
+comment on column private.delegations.xid is 'The transaction; no other one accepts it.';
+
+-- Acts as this member until the end of the transaction, or as the caller again. What they may do is checked as ever.
+create function private.act_as(p_user uuid) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_id pg_catalog.uuid;
+begin
+  if p_user is null then
+    delete from private.delegations where xid = pg_current_xact_id();
+    perform set_config('request.jwt.claims', '{"role": "service_role"}', true);
+    return;
+  end if;
+  insert into private.delegations (user_id) values (p_user) returning id into v_id;
+  perform set_config('request.jwt.claims', jsonb_build_object('role', 'authenticated', 'sub', p_user, 'delegation',
+    v_id)::pg_catalog.text, true);
+end;
+$$;
+
 -- How far somebody has proved who they are. Auth signs a token for a password alone, too, and says so in it; whether
 -- that is enough is decided here, once, and asked where the database learns who is calling: by every policy
 -- (my_org_ids) and at the beginning of every act (need, need_person). Runners never come this way.
@@ -469,6 +497,10 @@ begin
     return exists (select from private.personal_tokens as t
       where t.id = (v_claims ->> 'personal_token')::pg_catalog.uuid
         and t.user_id = (v_claims ->> 'sub')::pg_catalog.uuid and t.expires_at > now());
+  end if;
+  if coalesce(v_claims ? 'delegation', false) then
+    return exists (select from private.delegations as d where d.id = (v_claims ->> 'delegation')::pg_catalog.uuid
+      and d.user_id = (v_claims ->> 'sub')::pg_catalog.uuid and d.xid = pg_current_xact_id_if_assigned());
   end if;
   if not private.has_auth_session(v_claims) then
     return false;
@@ -2222,6 +2254,8 @@ create table public.module_locks (
   reason text not null check (length(trim(reason)) between 1 and 500),
   user_id uuid not null,
   user_label text not null,
+  connection_id uuid,
+  pull_request integer,
   created_at timestamptz not null default now()
 );
 create index module_locks_org_id_idx on public.module_locks (org_id);
@@ -2232,14 +2266,21 @@ create policy "Members see their organisation's module locks" on public.module_l
 comment on table public.module_locks is 'Modules that a member has locked: nothing is applied or destroyed meanwhile.';
 comment on column public.module_locks.reason is 'Why, shown to whoever is refused.';
 comment on column public.module_locks.user_label is 'The member''s name at that time.';
+comment on column public.module_locks.connection_id is 'The repository of the pull request.';
+comment on column public.module_locks.pull_request is
+  'The pull request that is applied before its merge; its own plans may be applied. Null: nothing may.';
 
--- Refuses to change what a member has locked.
-create function private.refuse_locked_modules(p_modules uuid[]) returns void
+-- Refuses to change what a member has locked; a lock for a pull request lets its own plans through.
+create function private.refuse_locked_modules(p_modules uuid[], p_plan bigint default null) returns void
 language plpgsql stable set search_path = '' as $$
 declare
   v_lock public.module_locks;
 begin
-  select * into v_lock from public.module_locks as l where l.module_id = any (p_modules) order by l.created_at limit 1;
+  select * into v_lock from public.module_locks as l where l.module_id = any (p_modules) and not exists (
+    select from public.provision_jobs as j where j.id = p_plan
+      and j.payload #>> '{options,git,connection_id}' = l.connection_id::pg_catalog.text
+      and j.payload #>> '{options,git,pull_request}' = l.pull_request::pg_catalog.text)
+  order by l.created_at limit 1;
   if v_lock.module_id is not null then
     perform private.fail('RY409', format('%s has locked the module: %s', v_lock.user_label, v_lock.reason),
       'Ask them, or unlock it on the module''s page. A plan may be made meanwhile.');
@@ -5635,6 +5676,11 @@ declare
   v_secret pg_catalog.jsonb := '[]';
   v_digests pg_catalog.jsonb := '{}';
 begin
+  perform private.fail('RY422',
+    format('"%s" has inputs that are outputs of other modules, and a fork gets none.', v_path),
+    'Plan it from a branch of the repository.')
+  from public.provision_jobs as j where j.id = p_job and j.payload #> '{options,git,is_fork}' = 'true'
+    and exists (select from public.module_bindings as b where b.consumer_id = v_module);
   for v_bound in
     select b.input, b.output, p.path, v.value, o.is_secret, private.binding_problem(p, s.body, b.output,
       v.value, n.job_id is not null) as problem
@@ -8024,7 +8070,10 @@ begin
   cross join lateral (select * from public.provision_jobs as j where j.id = p.id offset 0) as j
   cross join lateral (
     select case when coalesce(j.retry_of, j.plan_job_id) is null
-        then array(select r.id from private.ranked_variables(p_org, j.module_path, p_run) as r where r.place = 1)
+        -- The code of a fork reads no secret.
+        then array(select r.id from private.ranked_variables(p_org, j.module_path, p_run) as r where r.place = 1
+          and (j.payload #> '{options,git,is_fork}' is distinct from 'true' or not exists (
+            select from public.variables as v where v.id = r.id and v.key_id is not null)))
       else (select o.variables from private.job_variables as o where o.job_id = coalesce(j.retry_of, j.plan_job_id))
       end as variables
   ) as f
@@ -8299,13 +8348,10 @@ begin
       'Plan first, then apply that plan. A destroy needs a destroy plan; a check of a held job is none.');
   end if;
   perform private.check_upload_apply(p_plan);
-  perform private.fail('RY409', format('Job %s planned a pull request, and is never applied.',
-    private.job_number(p_plan)),
-    'Merge the pull request: the merged commit is planned, and that plan can be applied.')
-  from public.provision_jobs as j where j.id = p_plan and j.payload #>> '{options,git,pull_request}' is not null;
   perform private.fail('RY409', format('Job %s is a preview: it has values that were not applied, and is never '
     'applied.', private.job_number(p_plan)), 'Apply the modules that it depends on. Then plan this one.')
   from public.provision_jobs as j where j.id = p_plan and j.payload #> '{options,preview}' is not null;
+  perform private.refuse_unmerged(p_plan);
   if exists (select from public.provision_jobs as j where j.plan_job_id = p_plan
     and j.status not in ('FAILED', 'CANCELLED')) then
     perform private.fail('RY409', format('Plan %s is already being applied, or was.', private.job_number(p_plan)),
@@ -8548,7 +8594,7 @@ begin
     perform private.check_bring_state(p_type, p_modules, p_options);
   end if;
   if p_type in ('APPLY', 'DESTROY') then
-    perform private.refuse_locked_modules(p_modules);
+    perform private.refuse_locked_modules(p_modules, (p_options ->> 'plan_job_id')::bigint);
   end if;
   v_jobs := private.add_module_jobs(p_org, p_type, p_modules, p_keys, p_options);
   if p_options ? 'upload_id' then
@@ -9046,8 +9092,8 @@ begin
   v_job.needs_confirmation := v_is_held;
   v_job.approval_deadline_at := case when v_module.approvals_required > 0 or v_is_held
     then now() + make_interval(secs => v_module.approval_timeout_seconds) end;
-  perform private.add_job(v_job, format('Plan %s has changes%s.', p_plan.number,
-    case when not v_is_held then ', and its module applies by itself' else '' end));
+  perform private.count_reviews(private.add_job(v_job, format('Plan %s has changes%s.', p_plan.number,
+    case when not v_is_held then ', and its module applies by itself' else '' end)), p_plan);
 end;
 $$;
 
@@ -9112,6 +9158,7 @@ begin
     perform private.note_drift(v_job);
   end if;
   if v_job.type = 'PLAN' and v_job.status = 'SUCCEEDED' then
+    perform private.note_plan_digest(v_job);
     perform private.follow_plan(v_job);
   elsif v_job.type in ('APPLY', 'DESTROY') then
     perform private.drop_outdated_applies(v_job);
@@ -9906,7 +9953,7 @@ begin
   v_new.created_by_label := private.caller_label(v_old.org_id);
   -- What the module asks for now counts, unless the job asked for more.
   if v_old.type in ('APPLY', 'DESTROY') then
-    perform private.refuse_locked_modules(array[v_old.module_id]);
+    perform private.refuse_locked_modules(array[v_old.module_id], v_old.plan_job_id);
     v_new.approvals_required := greatest(v_old.approvals_required, v_module.approvals_required);
   end if;
   v_new.approval_deadline_at := case when v_new.approvals_required > 0
@@ -9974,7 +10021,7 @@ create function private.retry_held(p_job public.provision_jobs, p_live private.l
 language plpgsql set search_path = '' as $$
 begin
   perform private.need_pinned_runner(p_job.pinned_worker_id);
-  perform private.refuse_locked_modules(array[p_job.module_id]);
+  perform private.refuse_locked_modules(array[p_job.module_id], p_job.plan_job_id);
   perform private.fail('RY409', format('Its module asks for %s approvals now; the job has %s.', m.approvals_required,
     p_job.approvals_received), 'Mark it as failed and retry it: the new job waits for them.')
   from public.modules as m where m.id = p_job.module_id and m.approvals_required > p_job.approvals_required;
@@ -10106,6 +10153,10 @@ begin
   if p_decision is null or p_decision not in ('approve', 'reject') then
     perform private.fail('RY422', 'A decision is "approve" or "reject".');
   end if;
+  if v_job.type = 'PLAN' and v_job.payload #>> '{options,git,pull_request}' is not null then
+    perform private.review_pull_plan(v_job, p_decision, v_comment);
+    return to_jsonb(v_job);
+  end if;
   if v_job.status <> 'AWAITING_APPROVAL' then
     perform private.fail('RY409', format('The job is %s; it does not wait for approval.', v_job.status),
       'Look at it again.');
@@ -10114,7 +10165,7 @@ begin
     perform private.check_own_approval(v_job, p_override_reason);
     perform private.check_promotion(v_job.plan_job_id);
     perform private.check_state_is_planned(v_job.plan_job_id);
-    perform private.refuse_locked_modules(array[v_job.module_id]);
+    perform private.refuse_locked_modules(array[v_job.module_id], v_job.plan_job_id);
   end if;
   insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, is_override, plan_sha256)
   values (v_job.org_id, p_job, private.caller_id(), v_label, p_decision, v_comment, v_is_override, v_job.plan_sha256);
@@ -10139,7 +10190,8 @@ $$;
 comment on function private.approve_job is
   'Approves (or confirms) or rejects a job that waits for somebody, once per member; who asked for it does not '
   'approve it, unless an owner is alone and says why, but may confirm its plan where no approval is asked for. '
-  'Refused when the state has moved on since the plan. The last approval needed queues it. Operators.';
+  'Refused when the state has moved on since the plan. The last approval needed queues it. The plan of a pull request '
+  'is reviewed so; the review counts after the merge, where the change is the same. Operators.';
 grant execute on function private.approve_job to authenticated;
 
 -- ## what is reviewed
@@ -10429,7 +10481,8 @@ begin
         'settings', i.settings) order by i.name)
       from private.effective_identities(v_job.org_id, v_job.module_path) as i
       -- The code of a pull request is reviewed by nobody yet, and a reading of a repository acts on no module.
-      where v_job.module_id is not null and v_job.payload #> '{options,git,pull_request}' is null), '[]'));
+      where v_job.module_id is not null and (v_job.payload #> '{options,git,pull_request}' is null
+        or private.is_applied_unmerged(v_job))), '[]'));
 end;
 $$;
 comment on function private.worker_identities is
@@ -12852,6 +12905,7 @@ create table public.git_connections (
   repository text not null check (length(repository) between 1 and 1000),
   base_url text check (base_url ~ '^https?://[^\s]+$' and length(base_url) <= 500),
   has_token boolean not null default false,
+  allows_forks boolean not null default false,
   poll_seconds integer not null default 300 check (poll_seconds = 0 or poll_seconds between 60 and 86400),
   next_poll_at timestamptz,
   last_delivery_at timestamptz,
@@ -12881,6 +12935,8 @@ comment on column public.git_connections.url is 'The repository as the member wh
 comment on column public.git_connections.repository is 'Host and path: the same for every spelling of the URL.';
 comment on column public.git_connections.base_url is 'Where the provider''s API is; null: at the host of the URL.';
 comment on column public.git_connections.has_token is 'Whether an API token is kept for reports.';
+comment on column public.git_connections.allows_forks is
+  'Whether members may request plans of single commits of forks; nothing is ever applied from them.';
 comment on column public.git_connections.next_poll_at is 'When it is read next without an event.';
 comment on column public.git_connections.last_delivery_at is 'When an event last came.';
 comment on column public.git_connections.poll_seconds is 'How often it is read without an event; 0 is never.';
@@ -12929,7 +12985,8 @@ create table public.git_deliveries (
   pull_request integer check (pull_request > 0),
   sender text check (length(sender) <= 200),
   body_sha256 text check (body_sha256 ~ '^[0-9a-f]{64}$'),
-  verdict text not null default 'PENDING' check (verdict in ('PENDING', 'PLANNED', 'NOTHING', 'IGNORED', 'FAILED')),
+  verdict text not null default 'PENDING' check (verdict in ('PENDING', 'PLANNED', 'NOTHING', 'IGNORED', 'FAILED',
+    'DONE', 'REFUSED')),
   reason text check (length(reason) <= 2000),
   modules jsonb not null default '[]',
   job_id bigint,
@@ -12961,7 +13018,7 @@ comment on column public.git_deliveries.decided_at is 'When its verdict was reac
 comment on column public.git_deliveries.sender is 'Who caused it, as the provider says.';
 comment on column public.git_deliveries.verdict is
   'PENDING: a runner reads the repository first · PLANNED · NOTHING: nothing to plan · IGNORED: no such event is '
-  'used · FAILED: the repository could not be read.';
+  'used · FAILED: the repository could not be read · DONE, REFUSED: a command in a comment.';
 comment on column public.git_deliveries.modules is 'For each module of the repository {path, verdict, reason}.';
 comment on column public.git_deliveries.job_id is 'The RESOLVE job that decides it.';
 comment on column public.git_deliveries.set_ids is 'The sets of jobs that it led to.';
@@ -12974,7 +13031,7 @@ create table public.module_git (
   is_on boolean not null default true,
   branch text check (branch ~ '^[A-Za-z0-9_.][A-Za-z0-9_./@+-]{0,199}$'),
   paths text[] not null default '{}' check (cardinality(paths) <= 50),
-  apply text not null default 'after_merge' check (apply in ('after_merge', 'never')),
+  apply text not null default 'after_merge' check (apply in ('after_merge', 'before_merge', 'never')),
   seen_branch text,
   seen_commit text,
   seen_fingerprint text,
@@ -12984,6 +13041,7 @@ create table public.module_git (
   applied_commit text,
   applied_fingerprint text,
   applied_at timestamptz,
+  commits_ahead integer check (commits_ahead >= 0),
   updated_at timestamptz not null default now()
 );
 create index module_git_org_id_idx on public.module_git (org_id);
@@ -12996,8 +13054,8 @@ comment on column public.module_git.is_on is 'Whether pushes plan it.';
 comment on column public.module_git.branch is 'The branch; null: the ref of its source, or the default branch.';
 comment on column public.module_git.paths is 'More paths of the repository whose changes plan it.';
 comment on column public.module_git.apply is
-  'after_merge: a plan of its branch waits to be confirmed, or is applied where the module says so · never: plans '
-  'only.';
+  'after_merge: a plan of its branch waits to be confirmed, or is applied where the module says so · before_merge: '
+  'also plans of pull requests are applied, on request · never: plans only.';
 comment on column public.module_git.seen_branch is 'The branch that was read last.';
 comment on column public.module_git.seen_commit is 'The newest commit of the branch that was decided about.';
 comment on column public.module_git.seen_fingerprint is 'Digest of its watched folders at that commit.';
@@ -13008,9 +13066,15 @@ comment on column public.module_git.seen_at is 'When that content was first seen
 comment on column public.module_git.applied_at is 'When that apply or destroy ended.';
 comment on column public.module_git.watched is 'The folders that counted then: its own, and its local modules''.';
 comment on column public.module_git.applied_commit is 'The commit of the last apply; null after a destroy.';
+comment on column public.module_git.commits_ahead is
+  'How many commits its branch had since that one when it was last read, 100 at most; null: not known.';
 create trigger touch before update on public.module_git for each row execute function private.touch_updated_at();
 create trigger wake after insert or update on public.module_git
   for each row execute function private.wake_for_row();
+
+-- squawk-ignore require-concurrent-index-creation
+create index modules_repository_idx on public.modules (org_id, private.repository_key(source ->> 'url'))
+  where source_kind = 'git' and deleted_at is null;
 
 -- The modules whose source is this repository, in a fixed order.
 create function private.modules_of_connection(p_connection public.git_connections) returns setof public.modules
@@ -13068,7 +13132,8 @@ language sql stable set search_path = '' as $$
     private.pull_work(p_connection), 'modules', coalesce(jsonb_agg(jsonb_build_object(
     'id', m.id, 'branch', coalesce(g.branch, m.source ->> 'ref'),
     'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths), '[]'),
-    'applied_commit', case when g.applied_fingerprint is null then g.applied_commit end) order by m.path)
+    'applied_commit', case when g.applied_fingerprint is null then g.applied_commit end, 'count_from',
+    g.applied_commit) order by m.path)
     filter (where coalesce(g.is_on, true)), '[]'))
   from private.modules_of_connection(p_connection) as m left join public.module_git as g on g.module_id = m.id
 $$;
@@ -13195,7 +13260,7 @@ begin
   loop
     v_set := private.plan_commit(p_connection, v_group.modules, jsonb_build_object('commit', v_group.commit, 'branch',
       v_group.branch) || coalesce(p_found #> array['commits', v_group.commit], '{}'),
-      jsonb_build_object('confirm', v_group.apply = 'after_merge', 'reason', format('%s@%s', v_group.branch,
+      jsonb_build_object('confirm', v_group.apply <> 'never', 'reason', format('%s@%s', v_group.branch,
         left(v_group.commit, 7)) || coalesce(': ' || left(p_found #>> array['commits', v_group.commit, 'subject'], 300),
         '')), format('git (%s@%s)', v_group.branch, left(v_group.commit, 7)));
     v_sets := jsonb_set(v_sets, array[v_group.branch],
@@ -13212,9 +13277,10 @@ create function private.note_seen(
 ) returns void
 language sql set search_path = '' as $$
   insert into public.module_git as g (module_id, org_id, seen_branch, seen_commit, seen_fingerprint, seen_at,
-    applied_fingerprint, watched)
+    applied_fingerprint, watched, commits_ahead)
   select f.module_id, p_connection.org_id, f.branch, f.commit, f.fingerprint, now(),
-    e.value ->> 'applied_fingerprint', private.text_list(e.value -> 'watched')
+    e.value ->> 'applied_fingerprint', private.text_list(e.value -> 'watched'),
+    case when e.value ->> 'ahead' ~ '^[0-9]{1,4}$' then (e.value ->> 'ahead')::integer end
   from unnest(p_findings) as f join jsonb_array_elements(p_found -> 'modules') as e
     on e.value ->> 'id' = f.module_id::pg_catalog.text
   where f.fingerprint is not null
@@ -13222,10 +13288,11 @@ language sql set search_path = '' as $$
       then g.seen_commit else excluded.seen_commit end, seen_fingerprint = excluded.seen_fingerprint,
     seen_set_id = case when g.seen_fingerprint = excluded.seen_fingerprint then g.seen_set_id end,
     seen_branch = excluded.seen_branch, seen_at = now(), watched = excluded.watched,
+    commits_ahead = excluded.commits_ahead,
     applied_fingerprint = coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
   -- Each row that is written wakes the pages that show it, and a poll finds most as they were.
-  where (g.seen_branch, g.seen_fingerprint, g.watched) is distinct from (excluded.seen_branch,
-      excluded.seen_fingerprint, excluded.watched)
+  where (g.seen_branch, g.seen_fingerprint, g.watched, g.commits_ahead) is distinct from (excluded.seen_branch,
+      excluded.seen_fingerprint, excluded.watched, excluded.commits_ahead)
     or g.applied_fingerprint is distinct from coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
 $$;
 
@@ -13328,8 +13395,10 @@ begin
   if p_job.status = 'SUCCEEDED' and p_job.payload #>> '{module,source_kind}' = 'git' then
     insert into public.module_git as g (module_id, org_id, applied_commit, applied_at)
     values (p_job.module_id, p_job.org_id, v_commit, now())
-    on conflict (module_id) do update set applied_commit = v_commit, applied_at = now(), applied_fingerprint =
-      case when g.seen_commit = v_commit then g.seen_fingerprint end;
+    on conflict (module_id) do update set applied_commit = v_commit, applied_at = now(), commits_ahead = null,
+      applied_fingerprint =
+      case when p_job.payload #> '{options,git,pull_request}' is not null then private.merged_fingerprint(p_job)
+        when g.seen_commit = v_commit then g.seen_fingerprint end;
   end if;
 end;
 $$;
@@ -13363,6 +13432,8 @@ language sql immutable set search_path = '' as $$
       when p_delivery #> '{pull,is_fork}' = 'true' then 'It comes from a fork, so nothing is run for it.'
       when p_delivery #> '{pull,is_open}' <> 'true' then 'The pull request is closed.'
       when p_delivery #> '{pull,is_draft}' = 'true' then 'It is a draft.' end
+    when p_delivery ->> 'event' = 'comment' then case when p_delivery -> 'comment' is null
+      then 'Only new comments on pull requests that begin with /runyard are commands.' end
     when p_delivery ->> 'event' is distinct from 'push'
       then format('Events of the kind "%s" start nothing.', left(p_delivery ->> 'event', 100))
     when p_delivery ->> 'ref' not like 'refs/heads/%' then 'Only pushes to branches plan modules.'
@@ -13386,7 +13457,8 @@ begin
     after_commit, pull_request, sender, body_sha256, verdict, reason, decided_at)
   values (v_connection.org_id, p_connection, p_delivery ->> 'delivery_id', left(p_delivery ->> 'event', 100),
     left(p_delivery ->> 'action', 100), p_delivery ->> 'ref', p_delivery ->> 'before', p_delivery ->> 'after',
-    (p_delivery #>> '{pull,number}')::integer, left(p_delivery ->> 'sender', 200), p_delivery ->> 'body_sha256',
+    coalesce(p_delivery #>> '{pull,number}', p_delivery #>> '{comment,number}')::integer,
+    left(p_delivery ->> 'sender', 200), p_delivery ->> 'body_sha256',
     case when v_reason is null then 'PENDING' else 'IGNORED' end, v_reason, case when v_reason is not null then now()
       end)
   on conflict (connection_id, delivery_id) do nothing returning * into v_row;
@@ -13396,10 +13468,12 @@ begin
     return jsonb_build_object('is_new', false, 'verdict', v_row.verdict, 'reason', v_row.reason);
   end if;
   update public.git_connections set last_delivery_at = now() where id = p_connection;
-  if p_delivery -> 'pull' is not null and p_delivery #> '{pull,is_fork}' = 'false' then
+  if p_delivery -> 'pull' is not null and (p_delivery #> '{pull,is_fork}' = 'false' or v_connection.allows_forks) then
     perform private.note_pull_request(v_connection, p_delivery);
   end if;
-  if v_reason is null then
+  if v_reason is null and v_row.event = 'comment' then
+    v_row := private.run_command(v_connection, v_row, p_delivery -> 'comment');
+  elsif v_reason is null then
     update public.git_deliveries as d set job_id = r.job, verdict = case when r.job is null then 'NOTHING'
       else 'PENDING' end, reason = case when r.job is null then 'No module uses this repository.' end
     from (select private.request_resolve(v_connection, coalesce('Pull request ' || v_row.pull_request,
@@ -13428,6 +13502,7 @@ begin
     and c.next_poll_at <= now() order by c.next_poll_at limit 200 for update skip locked loop
     update public.git_connections set next_poll_at = now() + make_interval(secs => poll_seconds)
     where id = v_connection.id;
+    perform private.request_pulls(v_connection);
     begin
       -- While one waits for a runner, another poll adds nothing; and the sweep waits for nobody.
       if private.try_lock_state(v_connection.org_id, v_connection.id)
@@ -13562,7 +13637,8 @@ language sql stable set search_path = '' as $$
   select jsonb_build_object('id', m.id, 'path', m.path, 'is_on', coalesce(g.is_on, true), 'branch', coalesce(g.branch,
     m.source ->> 'ref'), 'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths), '[]'),
     'apply', coalesce(g.apply, 'after_merge'), 'watched', coalesce(to_jsonb(g.watched), '[]'), 'seen_commit',
-    g.seen_commit, 'seen_at', g.seen_at, 'applied_commit', g.applied_commit, 'applied_at', g.applied_at)
+    g.seen_commit, 'seen_at', g.seen_at, 'applied_commit', g.applied_commit, 'applied_at', g.applied_at,
+    'commits_ahead', g.commits_ahead)
   from (select (p_module).*) as m left join public.module_git as g on g.module_id = m.id
 $$;
 
@@ -13602,21 +13678,22 @@ declare
   v_new public.git_connections;
 begin
   perform private.refuse_unknown_keys(p_spec, array['provider', 'url', 'base_url', 'webhook_secret', 'token',
-    'poll_seconds']);
+    'poll_seconds', 'allows_forks']);
   v_new := jsonb_populate_record(p_connection, coalesce(p_spec, '{}') - array['webhook_secret', 'token']);
   perform private.check_source('git', jsonb_build_object('url', v_new.url));
   insert into public.git_connections as c (id, org_id, provider, url, repository, base_url, has_token, poll_seconds,
-    next_poll_at, created_by, created_by_label)
+    allows_forks, next_poll_at, created_by, created_by_label)
   values (coalesce(p_connection.id, gen_random_uuid()), v_new.org_id, v_new.provider, trim(v_new.url),
     private.repository_key(v_new.url), v_new.base_url, case when p_spec ? 'token'
       then p_spec ->> 'token' is not null
       -- A token is for the place that it was written for.
       else coalesce(p_connection.has_token, false) and (p_connection.provider, p_connection.url, p_connection.base_url)
-        is not distinct from (v_new.provider, v_new.url, v_new.base_url) end, v_new.poll_seconds, now(),
+        is not distinct from (v_new.provider, v_new.url, v_new.base_url) end, v_new.poll_seconds,
+    coalesce(v_new.allows_forks, false), now(),
     private.caller_id(), private.caller_label(v_new.org_id))
   on conflict (id) do update set provider = excluded.provider, url = excluded.url, repository = excluded.repository,
     base_url = excluded.base_url, has_token = excluded.has_token, poll_seconds = excluded.poll_seconds,
-    next_poll_at = now() returning * into v_new;
+    allows_forks = excluded.allows_forks, next_poll_at = now() returning * into v_new;
   insert into private.git_secrets as s (connection_id, webhook_secret, token) values (v_new.id, coalesce(
     p_spec ->> 'webhook_secret', (select o.webhook_secret from private.git_secrets as o
       where o.connection_id = v_new.id)), p_spec ->> 'token')
@@ -13650,8 +13727,8 @@ begin
 end;
 $$;
 comment on function private.connect_repository is
-  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds}; secret and token come sealed '
-  'by the function notify. Admins.';
+  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds, allows_forks}; secret and '
+  'token come sealed by the function notify. Admins.';
 grant execute on function private.connect_repository to authenticated;
 
 create function private.update_git_connection(p_connection uuid, p_spec jsonb) returns jsonb
@@ -13714,6 +13791,14 @@ comment on function private.list_git_connections is
   'Repositories with their state and their modules: branch, watched paths, the commits seen and applied. Members.';
 grant execute on function private.list_git_connections to authenticated;
 
+-- A delivery as pages and commands show it: with the numbers of the job that decided it, and of those that it led to.
+create function private.delivery_json(p_delivery public.git_deliveries) returns jsonb
+language sql stable set search_path = '' as $$
+  select to_jsonb(p_delivery) || jsonb_build_object('job_number', private.job_number(p_delivery.job_id), 'jobs', array(
+    select private.job_number(m.job_id) from private.set_members as m
+    where m.set_id = any (p_delivery.set_ids) and m.job_id is not null order by 1 limit 100))
+$$;
+
 create function private.list_git_deliveries(
   p_org uuid, p_connection uuid default null, p_before bigint default null, p_limit integer default 50
 ) returns jsonb
@@ -13723,8 +13808,8 @@ begin
   if coalesce(p_limit, 0) not between 1 and 200 then
     perform private.fail('RY422', 'A page has 1 to 200 deliveries of a repository.', 'Send a limit in that range.');
   end if;
-  return (select coalesce(jsonb_agg(to_jsonb(d) || jsonb_build_object('repository', c.repository) order by d.id desc),
-    '[]') from (
+  return (select coalesce(jsonb_agg(private.delivery_json(d) || jsonb_build_object('repository', c.repository)
+    order by d.id desc), '[]') from (
       select * from public.git_deliveries as d where d.org_id = p_org and (p_connection is null
         or d.connection_id = p_connection) and d.id < coalesce(p_before, 9223372036854775807)
       order by d.id desc limit p_limit) as d
@@ -13732,7 +13817,8 @@ begin
 end;
 $$;
 comment on function private.list_git_deliveries is
-  'Events of repositories, newest first, what they led to, and why for each module. Members.';
+  'Events of repositories, newest first, what they led to, with the numbers of those jobs, and why for each module. '
+  'Members.';
 grant execute on function private.list_git_deliveries to authenticated;
 
 create function private.set_module_git(p_module uuid, p_spec jsonb) returns jsonb
@@ -13762,7 +13848,7 @@ exception
   when check_violation or not_null_violation or invalid_text_representation or invalid_parameter_value
     or array_subscript_error then
     perform private.fail('RY422', 'A setting is not valid.',
-      'is_on is true or false, branch a name, paths a list of at most 50, apply after_merge or never.');
+      'is_on is true or false, branch a name, paths a list of at most 50, apply after_merge, before_merge or never.');
 end;
 $$;
 comment on function private.set_module_git is
@@ -13774,7 +13860,8 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_module public.modules := private.my_module(p_module, 'git.read');
 begin
-  return (select private.module_git_json(v_module) || jsonb_build_object('repository', c.repository, 'error', c.error)
+  return (select private.module_git_json(v_module) || jsonb_build_object('repository', c.repository, 'error', c.error,
+    'connection_id', c.id)
     from public.git_connections as c where c.org_id = v_module.org_id and c.removed_at is null
       and v_module.source_kind = 'git' and c.repository = private.repository_key(v_module.source ->> 'url'));
 end;
@@ -13788,8 +13875,9 @@ grant execute on function private.module_repository to authenticated;
 
 -- Pull requests: what a module would be if the request were merged now. The runner that reads the repository merges
 -- head and base itself, and a module whose folders differ from the base is planned from that merge. Such a plan is
--- never applied, gets no identity, and ends when a newer one of the same pull request takes its place. Nothing is run
--- for forks: a plan runs code.
+-- not applied, unless its module is applied before the merge, gets no identity, and ends when a newer one of the same
+-- pull request takes its place. Nothing is run for forks, because a plan runs code: where the repository allows it, a
+-- member requests the plan of one commit, which gets no secrets and no outputs of other modules, and is never applied.
 
 create table public.pull_requests (
   connection_id uuid not null references public.git_connections (id) on delete cascade,
@@ -13799,6 +13887,9 @@ create table public.pull_requests (
   sender text check (length(sender) <= 200),
   base text not null check (length(base) between 1 and 200),
   head_commit text not null check (head_commit ~ '^[0-9a-f]{40,64}$'),
+  head_branch text check (length(head_branch) <= 200),
+  is_fork boolean not null default false,
+  allowed_commit text,
   is_open boolean not null default true,
   problem text check (length(problem) <= 1000),
   planned jsonb not null default '{}',
@@ -13812,7 +13903,10 @@ alter table public.pull_requests enable row level security;
 grant select on public.pull_requests to authenticated, service_role;
 create policy "Members see pull requests of their repositories" on public.pull_requests
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
-comment on table public.pull_requests is 'Pull requests that were announced and are no forks.';
+comment on table public.pull_requests is 'Pull requests that were announced; forks only where they are allowed.';
+comment on column public.pull_requests.head_branch is 'The branch that it comes from.';
+comment on column public.pull_requests.is_fork is 'Whether that branch is in another repository.';
+comment on column public.pull_requests.allowed_commit is 'The commit of a fork that a member requested a plan of.';
 comment on column public.pull_requests.connection_id is 'The repository.';
 comment on column public.pull_requests.number is 'Its number at the provider.';
 comment on column public.pull_requests.sender is 'Who last changed it, as the provider says.';
@@ -13837,18 +13931,22 @@ declare
   v_is_open boolean := v_pull -> 'is_open' = 'true' and v_pull -> 'is_draft' <> 'true';
 begin
   insert into public.pull_requests as r (connection_id, number, org_id, title, sender, base, head_commit, is_open,
-    merge_commit)
+    merge_commit, head_branch, is_fork)
   values (p_connection.id, v_number, p_connection.org_id, left(coalesce(v_pull ->> 'title', ''), 500),
     left(p_delivery ->> 'sender', 200), v_pull ->> 'base', v_pull ->> 'head_commit', v_is_open,
-    v_pull ->> 'merge_commit')
+    v_pull ->> 'merge_commit', v_pull ->> 'head_branch', v_pull -> 'is_fork' = 'true')
   on conflict (connection_id, number) do update set title = excluded.title, sender = excluded.sender,
     base = excluded.base, head_commit = excluded.head_commit, is_open = excluded.is_open,
-    merge_commit = excluded.merge_commit,
+    merge_commit = coalesce(excluded.merge_commit, r.merge_commit), head_branch = excluded.head_branch,
+    is_fork = excluded.is_fork,
     planned = case when excluded.is_open then r.planned else '{}' end;
   if not v_is_open then
     perform private.supersede_plans(p_connection.org_id, array(select m.id
       from private.modules_of_connection(p_connection) as m), v_number::pg_catalog.text,
       'The pull request was closed.');
+  end if;
+  if v_pull -> 'is_open' <> 'true' then
+    perform private.end_pull(p_connection, v_number);
   end if;
 end;
 $$;
@@ -13860,6 +13958,7 @@ language sql stable set search_path = '' as $$
     case when p_connection.provider = 'gitlab' then 'refs/merge-requests/%s/head' else 'refs/pull/%s/head' end,
     r.number)) order by r.number), '[]')
   from public.pull_requests as r where r.connection_id = p_connection.id and r.is_open
+    and (not r.is_fork or p_connection.allows_forks and r.allowed_commit is not null)
 $$;
 
 -- What a runner found out about a pull request, judged for each module of the repository.
@@ -13868,7 +13967,7 @@ create function private.judge_pull(
 ) returns setof private.git_finding
 language sql stable set search_path = '' as $$
   select m.id, m.path, p_pull.base, p_pull.head_commit, f.value ->> 'fingerprint', 'never',
-    f.value ->> 'fingerprint' <> f.value ->> 'base_fingerprint'
+    p_found ->> 'problem' is null and f.value ->> 'fingerprint' <> f.value ->> 'base_fingerprint'
       and f.value ->> 'fingerprint' is distinct from p_pull.planned ->> m.id::pg_catalog.text,
     case when p_found ->> 'problem' is not null then left(p_found ->> 'problem', 500)
       when f.value is null then format('It does not follow %s, has no folder there, or is switched off.', p_pull.base)
@@ -13905,9 +14004,10 @@ begin
   end if;
   return private.plan_commit(p_connection, v_modules, jsonb_build_object('pull_request', p_pull.number, 'branch',
     p_pull.base, 'head_commit', p_found ->> 'head_commit', 'base_commit', p_found ->> 'base_commit', 'title',
-    p_pull.title, 'author', p_pull.sender, 'merge', jsonb_build_object('base', p_found ->> 'base_commit', 'head',
-      p_found ->> 'head_commit', 'ref', p_found ->> 'ref')),
-    jsonb_build_object('reason', format('#%s: %s', p_pull.number, p_pull.title)),
+    p_pull.title, 'author', p_pull.sender, 'is_fork', p_pull.is_fork, 'merge', jsonb_build_object('base',
+      p_found ->> 'base_commit', 'head', p_found ->> 'head_commit', 'ref', p_found ->> 'ref')),
+    jsonb_build_object('reason', format('#%s: %s', p_pull.number, p_pull.title))
+      || case when p_pull.is_fork then '{"labels": ["untrusted=true"]}' else '{}' end::pg_catalog.jsonb,
     format('git (#%s@%s)', p_pull.number, left(p_found ->> 'head_commit', 7)));
 end;
 $$;
@@ -13950,6 +14050,9 @@ begin
     select * into v_pull from public.pull_requests where connection_id = p_connection.id and is_open
       and number = (v_found ->> 'number')::integer for update;
     continue when v_pull.number is null;
+    if v_pull.is_fork and v_found ->> 'head_commit' is distinct from v_pull.allowed_commit then
+      v_found := v_found || '{"problem": "It comes from a fork, and nobody requested a plan of its newest commit."}';
+    end if;
     v_findings := array(select f from private.judge_pull(p_connection, v_pull, v_found) as f);
     perform private.answer_pull(p_job, v_pull, v_findings, private.plan_pull(p_connection, v_pull, v_findings, v_found),
       v_found ->> 'problem');
@@ -13959,6 +14062,350 @@ begin
   where job_id = p_job.id and verdict = 'PENDING' and pull_request is not null;
 end;
 $$;
+
+-- ## what the provider lists
+
+-- Asks the provider for its open pull requests, where there is a token: a lost event is found by the poll.
+create function private.request_pulls(p_connection public.git_connections) returns void
+language sql set search_path = '' as $$
+  insert into public.deliveries (org_id, rule_id, event, event_id, subject, title)
+  select p_connection.org_id, p_connection.id, 'git.report', gen_random_uuid()::pg_catalog.text, 'pulls',
+    'Open pull requests'
+  where p_connection.has_token and p_connection.provider <> 'generic' and not exists (select from public.deliveries as d
+    where d.rule_id = p_connection.id and d.subject = 'pulls' and d.status = 'PENDING')
+$$;
+
+-- Notes one pull request that a provider lists, as its event would have done; nothing where it is known as it is.
+create function private.note_listed_pull(p_connection public.git_connections, p_pull jsonb) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_delivery pg_catalog.jsonb := jsonb_build_object('event', 'pull_request', 'sender', p_pull -> 'author', 'pull',
+    p_pull);
+  v_reason pg_catalog.text := private.early_verdict(v_delivery);
+begin
+  if p_pull -> 'is_fork' = 'true' and not p_connection.allows_forks or exists (
+    select from public.pull_requests as r where r.connection_id = p_connection.id
+      and r.number = (p_pull ->> 'number')::integer and r.base = p_pull ->> 'base'
+      and r.head_commit = p_pull ->> 'head_commit'
+      and r.is_open = (p_pull -> 'is_open' = 'true' and p_pull -> 'is_draft' <> 'true')) then
+    return;
+  end if;
+  perform private.note_pull_request(p_connection, v_delivery);
+  insert into public.git_deliveries (org_id, connection_id, delivery_id, event, pull_request, sender, verdict, reason,
+    decided_at, job_id)
+  select p_connection.org_id, p_connection.id, format('poll:#%s:%s:%s', p_pull ->> 'number', p_pull ->> 'head_commit',
+    p_pull ->> 'is_open'), 'poll', (p_pull ->> 'number')::integer, left(p_pull ->> 'author', 200), case
+      when v_reason is null and r.job is not null then 'PENDING' else 'IGNORED' end, v_reason, case
+      when v_reason is not null then now() end, r.job
+  from (select case when v_reason is null then private.request_resolve(p_connection, 'Pull request '
+    || (p_pull ->> 'number')) end as job) as r on conflict do nothing;
+end;
+$$;
+
+-- Notes what a provider lists: open pull requests, and those that were known as open and are so no more.
+create function private.note_listed_pulls(p_connection uuid, p_pulls jsonb) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_connection public.git_connections;
+begin
+  select * into v_connection from public.git_connections where id = p_connection and removed_at is null;
+  if v_connection.id is null or jsonb_typeof(p_pulls) is distinct from 'array' then
+    return;
+  end if;
+  perform private.lock_state(v_connection.org_id, p_connection);
+  perform private.note_listed_pull(v_connection, e.value) from jsonb_array_elements(p_pulls) as e;
+exception
+  when others then raise warning 'pull requests of %: %', p_connection, sqlerrm;
+end;
+$$;
+
+create function private.plan_pull_request(
+  p_connection uuid, p_number integer, p_module uuid default null, p_commit text default null
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_connection public.git_connections := private.my_connection(p_connection, 'job.run');
+  v_pull public.pull_requests;
+  v_module public.modules;
+begin
+  select * into v_pull from public.pull_requests where connection_id = p_connection and number = p_number and is_open;
+  if v_pull.number is null then
+    perform private.fail('RY404', format('There is no open pull request #%s.', p_number),
+      'It may be closed, a draft, or not known yet: the poll finds it.');
+  end if;
+  if v_pull.is_fork and (not v_connection.allows_forks or p_commit is distinct from v_pull.head_commit) then
+    perform private.fail('RY409', 'It comes from a fork: a plan is for one commit, which you name.', format(
+      'Read that code first, and name the whole commit: /runyard plan %s. An admin allows forks.', v_pull.head_commit));
+  end if;
+  for v_module in select m.* from private.modules_of_connection(v_connection) as m
+    where p_module is null or m.id = p_module loop
+    perform private.need('job.run', v_module.org_id, v_module.path);
+    v_pull.planned := v_pull.planned - v_module.id::pg_catalog.text;
+  end loop;
+  update public.pull_requests set planned = v_pull.planned, allowed_commit = case when is_fork then p_commit end
+  where connection_id = p_connection and number = p_number;
+  -- The heads are the ones that are known, and are read all the same.
+  update public.git_connections set work_digest = null where id = p_connection;
+  return (select to_jsonb(j) from public.provision_jobs as j where j.id = private.request_resolve(v_connection,
+    format('Plan of #%s', p_number)));
+end;
+$$;
+comment on function private.plan_pull_request is
+  'Plans a pull request again: the modules that it changes, or one of them. Of a fork only the commit that is named, '
+  'where the repository allows forks. Operators.';
+grant execute on function private.plan_pull_request to authenticated;
+
+-- ==================== schemas/pull_reviews.sql
+
+-- Reviews: what members decide about the plan of a pull request, and what follows for its modules. After the merge the
+-- merge commit is planned; where that plan changes the same as the reviewed one, the reviews count for its apply. A
+-- module that is applied before the merge is locked to the pull request meanwhile.
+
+create table private.plan_digests (
+  job_id bigint primary key references public.provision_jobs (id) on delete cascade,
+  digest text not null check (digest ~ '^[0-9a-f]{64}$')
+);
+alter table private.plan_digests enable row level security;
+comment on table private.plan_digests is
+  'A digest of what each plan of a commit or pull request changes. Values are part of it, so nobody reads it.';
+comment on column private.plan_digests.job_id is 'The plan.';
+comment on column private.plan_digests.digest is 'As its runner reported it; equal for plans that change the same.';
+
+-- Keeps the digest of a plan apart from its result, which members read.
+create function private.note_plan_digest(p_plan public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if p_plan.result ? 'change_digest' then
+    insert into private.plan_digests (job_id, digest) select p_plan.id, p_plan.result ->> 'change_digest'
+    where p_plan.result ->> 'change_digest' ~ '^[0-9a-f]{64}$' on conflict do nothing;
+    update public.provision_jobs set result = result - 'change_digest' where id = p_plan.id;
+  end if;
+end;
+$$;
+
+-- The pull request that a job was planned for.
+create function private.pull_of(p_job public.provision_jobs) returns public.pull_requests
+language sql stable set search_path = '' as $$
+  select r from public.pull_requests as r
+  where r.connection_id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid
+    and r.number = (p_job.payload #>> '{options,git,pull_request}')::integer
+$$;
+
+-- The newest finished plan of a module for a pull request; null where that plan is not of what it has now.
+create function private.current_pull_plan(p_pull public.pull_requests, p_module uuid) returns public.provision_jobs
+language sql stable set search_path = '' as $$
+  select j from public.provision_jobs as j
+  where j.org_id = p_pull.org_id and j.module_id = p_module and j.type = 'PLAN'
+    and j.payload #>> '{options,git,pull_request}' = p_pull.number::pg_catalog.text
+    and j.payload #>> '{options,git,connection_id}' = p_pull.connection_id::pg_catalog.text
+    and p_pull.planned ? p_module::pg_catalog.text
+  order by j.id desc limit 1
+$$;
+
+-- Whether a job belongs to a pull request whose module is applied before the merge.
+create function private.is_applied_unmerged(p_job public.provision_jobs) returns boolean
+language sql stable set search_path = '' as $$
+  select coalesce(p_job.payload #> '{options,git,is_fork}', 'false') <> 'true' and exists (
+    select from public.module_git as g where g.module_id = p_job.module_id and g.apply = 'before_merge')
+$$;
+
+-- Refuses to apply the plan of a pull request, unless its module is applied before the merge and the plan is current.
+create function private.refuse_unmerged(p_plan bigint) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_plan public.provision_jobs;
+  v_pull public.pull_requests;
+begin
+  select * into v_plan from public.provision_jobs where id = p_plan;
+  if v_plan.payload #>> '{options,git,pull_request}' is null then
+    return;
+  end if;
+  if not private.is_applied_unmerged(v_plan) then
+    perform private.fail('RY409', format('Job %s planned a pull request, and is never applied.', v_plan.number),
+      'Merge the pull request: the merged commit is planned, and that plan can be applied.');
+  end if;
+  v_pull := private.pull_of(v_plan);
+  if not coalesce(v_pull.is_open, false) or v_pull.problem is not null
+    or (private.current_pull_plan(v_pull, v_plan.module_id)).id is distinct from p_plan then
+    perform private.fail('RY409', format('Job %s is not the newest plan of an open pull request.', v_plan.number),
+      'Plan the pull request again, and apply that plan.');
+  end if;
+end;
+$$;
+
+-- The fingerprint of what was applied before a merge: that of the merge, so the merge commit has nothing to plan.
+create function private.merged_fingerprint(p_job public.provision_jobs) returns text
+language sql stable set search_path = '' as $$
+  select (private.pull_of(p_job)).planned ->> p_job.module_id::pg_catalog.text
+$$;
+
+-- ## reviews
+
+-- Notes what the caller decides about the plan of a pull request.
+create function private.review_pull_plan(p_plan public.provision_jobs, p_decision text, p_comment text) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_pull public.pull_requests := private.pull_of(p_plan);
+  v_module public.modules;
+begin
+  select * into v_module from public.modules where id = p_plan.module_id and deleted_at is null;
+  if p_plan.status <> 'SUCCEEDED' or not coalesce(v_pull.is_open, false) or v_pull.is_fork
+    or (private.current_pull_plan(v_pull, p_plan.module_id)).id is distinct from p_plan.id then
+    perform private.fail('RY409', 'Only the newest finished plan of an open pull request is reviewed.',
+      'Look at the plan of its newest commit. Plans of forks are never applied, so a review of one would not count.');
+  end if;
+  if v_module.approvals_required > 0 and private.is_login_of(v_pull, private.caller_id()) and not (
+    select o.can_approve_own_jobs from public.organizations as o where o.id = p_plan.org_id) then
+    perform private.fail('RY403', 'You changed this pull request; somebody else reviews it.',
+      'Ask another operator, admin or owner.');
+  end if;
+  insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, plan_sha256)
+  values (p_plan.org_id, p_plan.id, private.caller_id(), private.caller_label(p_plan.org_id), p_decision, p_comment,
+    p_plan.plan_sha256);
+  perform private.audit(p_plan.org_id, 'job.reviewed', 'job', p_plan.number::pg_catalog.text,
+    'PLAN ' || p_plan.module_path, jsonb_build_object('decision', p_decision, 'pull_request', v_pull.number));
+end;
+$$;
+
+-- The plan that was reviewed on the pull request which became this plan's commit, and whether both change the same.
+create function private.reviewed_plan(p_plan public.provision_jobs)
+returns table (job_id bigint, pull_request integer, is_same boolean)
+language sql stable set search_path = '' as $$
+  select j.id, r.number, coalesce((select d.digest from private.plan_digests as d where d.job_id = j.id)
+    = (select d.digest from private.plan_digests as d where d.job_id = p_plan.id), false)
+  from public.pull_requests as r cross join lateral (
+    select j.id from public.provision_jobs as j
+    where j.org_id = r.org_id and j.module_id = p_plan.module_id and j.type = 'PLAN' and j.status = 'SUCCEEDED'
+      and j.payload #>> '{options,git,pull_request}' = r.number::pg_catalog.text
+      and j.payload #>> '{options,git,connection_id}' = r.connection_id::pg_catalog.text
+    order by j.id desc limit 1) as j
+  where r.connection_id = (p_plan.payload #>> '{options,git,connection_id}')::pg_catalog.uuid and not r.is_fork
+    and r.merge_commit = p_plan.payload #>> '{options,git,commit}'
+    and exists (select from public.approvals as a where a.job_id = j.id)
+  order by r.number desc limit 1
+$$;
+
+-- Counts the reviews of a pull request for the apply of its merge commit, where the change is the same and nobody
+-- rejected it. The caller holds the state's lock.
+create function private.count_reviews(p_apply public.provision_jobs, p_plan public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_reviewed pg_catalog.record;
+  v_review public.approvals;
+  v_words pg_catalog.text;
+begin
+  if p_apply.status <> 'AWAITING_APPROVAL' or p_plan.payload #>> '{options,git,commit}' is null
+    or exists (select from public.module_locks as l where l.module_id = p_apply.module_id) then
+    return;
+  end if;
+  select * into v_reviewed from private.reviewed_plan(p_plan);
+  if v_reviewed.job_id is null then
+    return;
+  end if;
+  if not v_reviewed.is_same or exists (select from public.approvals as a where a.job_id = v_reviewed.job_id
+    and a.decision = 'reject') then
+    perform private.record_job_event(p_apply, 'review_open', null, null, 'system', null, 'system', case
+      when v_reviewed.is_same then format('Its plan was rejected on #%s: it waits for a new review.',
+        v_reviewed.pull_request)
+      else format('It changes something else than was reviewed on #%s: it waits for a new review.',
+        v_reviewed.pull_request) end);
+    return;
+  end if;
+  v_words := format('Reviewed on #%s, and the change is the same.', v_reviewed.pull_request);
+  for v_review in
+    select a.* from public.approvals as a join public.memberships as m on m.org_id = a.org_id
+      and m.user_id = a.user_id and m.role <= private.least_role('job.approve')
+    where a.job_id = v_reviewed.job_id order by a.created_at
+  loop
+    exit when p_apply.status <> 'AWAITING_APPROVAL';
+    insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, plan_sha256)
+    values (p_apply.org_id, p_apply.id, v_review.user_id, v_review.user_label, 'approve', v_words, p_apply.plan_sha256)
+    on conflict do nothing;
+    if found then
+      p_apply := private.count_approval(p_apply.id, false, v_review.user_label, v_words);
+    end if;
+  end loop;
+end;
+$$;
+
+-- What follows from the end of a pull request: its locks end, the reviews of one that was merged count for applies that
+-- wait already, and modules that it was applied to without a merge are planned from their branch again.
+create function private.end_pull(p_connection public.git_connections, p_number integer) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_pull public.pull_requests;
+  v_apply public.provision_jobs;
+begin
+  select * into v_pull from public.pull_requests where connection_id = p_connection.id and number = p_number;
+  with freed as (
+    delete from public.module_locks as l where l.connection_id = p_connection.id and l.pull_request = p_number
+    returning l.module_id
+  )
+  update public.module_git as g set seen_fingerprint = null, seen_set_id = null from freed as f
+  where g.module_id = f.module_id and v_pull.merge_commit is null;
+  for v_apply in
+    select j.* from public.provision_jobs as j
+    where j.org_id = v_pull.org_id and j.status = 'AWAITING_APPROVAL' and j.type = 'APPLY'
+      and j.payload #>> '{options,git,connection_id}' = p_connection.id::pg_catalog.text
+      and j.payload #>> '{options,git,commit}' = v_pull.merge_commit
+    order by j.module_id
+  loop
+    perform private.lock_state(v_apply.org_id, v_apply.module_id);
+    perform private.count_reviews(j, p) from public.provision_jobs as j
+    join public.provision_jobs as p on p.id = j.plan_job_id where j.id = v_apply.id;
+  end loop;
+end;
+$$;
+
+-- ## before the merge
+
+-- Locks a module to a pull request; one that has the lock keeps it.
+create function private.lock_to_pull(p_pull public.pull_requests, p_module uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.lock_state(p_pull.org_id, p_module);
+  insert into public.module_locks (module_id, org_id, reason, user_id, user_label, connection_id, pull_request)
+  values (p_module, p_pull.org_id, format('Pull request #%s is applied before its merge.', p_pull.number),
+    private.caller_id(), private.caller_label(p_pull.org_id), p_pull.connection_id, p_pull.number)
+  on conflict do nothing;
+  perform private.wake_org(p_pull.org_id, 'modules', p_module::pg_catalog.text);
+end;
+$$;
+
+create function private.apply_pull_request(p_connection uuid, p_number integer, p_module uuid default null)
+returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_connection public.git_connections := private.my_connection(p_connection, 'job.run');
+  v_pull public.pull_requests;
+  v_module public.modules;
+  v_plan public.provision_jobs;
+  v_jobs pg_catalog.jsonb := '[]';
+begin
+  select * into v_pull from public.pull_requests where connection_id = p_connection and number = p_number;
+  for v_module in select m.* from private.modules_of_connection(v_connection) as m
+    where v_pull.planned ? m.id::pg_catalog.text and (m.id = p_module or p_module is null and exists (
+      select from public.module_git as g where g.module_id = m.id and g.apply = 'before_merge')) loop
+    v_plan := private.current_pull_plan(v_pull, v_module.id);
+    continue when p_module is null and not coalesce(v_plan.status = 'SUCCEEDED'
+      and v_plan.plan_summary -> 'has_changes' = 'true', false);
+    perform private.need('job.run', v_module.org_id, v_module.path);
+    perform private.refuse_unmerged(v_plan.id);
+    perform private.lock_to_pull(v_pull, v_module.id);
+    v_jobs := v_jobs || private.enqueue_job(v_module.org_id, 'APPLY', v_module.id,
+      jsonb_build_object('plan_job_id', v_plan.id, 'reason', format('Pull request #%s, before its merge', p_number)));
+  end loop;
+  if v_jobs = '[]' then
+    perform private.fail('RY409', format('Nothing of pull request #%s can be applied.', p_number),
+      'Its modules need the mode before_merge, and finished plans with changes.');
+  end if;
+  return v_jobs;
+end;
+$$;
+comment on function private.apply_pull_request is
+  'Applies the plans of an open pull request, of one module or of all that are applied before the merge, and locks '
+  'these modules to it until it is merged or closed. Operators.';
+grant execute on function private.apply_pull_request to authenticated;
 
 -- ==================== schemas/schedules.sql
 
@@ -14840,7 +15287,7 @@ declare
   v_status pg_catalog.text := p_result ->> 'status';
 begin
   perform private.refuse_unknown_keys(p_result, array['status', 'http_status', 'note', 'took_ms', 'retry_seconds',
-    'comment_id']);
+    'comment_id', 'pulls']);
   if v_status is null or v_status not in ('DELIVERED', 'KEPT', 'FAILED')
     or coalesce(p_result ->> 'http_status', '0') !~ '^\d{1,3}$' or coalesce(p_result ->> 'took_ms', '0') !~ '^\d{1,9}$'
     or coalesce(p_result ->> 'retry_seconds', '0') !~ '^\d{1,5}$'
@@ -14873,8 +15320,8 @@ begin
 end;
 $$;
 comment on function private.finish_delivery is
-  'Notes how a message that was leased went {status, http_status, note, took_ms, retry_seconds, comment_id}; a failure '
-  'is tried again after a pause.';
+  'Notes how a message that was leased went {status, http_status, note, took_ms, retry_seconds, comment_id, pulls}; a '
+  'failure is tried again after a pause.';
 grant execute on function private.finish_delivery to service_role;
 
 -- Asks the function that sends to look, where its address is known and pg_net can reach it.
@@ -14891,6 +15338,28 @@ begin
   return true;
 end;
 $$;
+
+-- Wakes the sender for new messages: the launcher of the embedded stack listens, hosted Supabase has pg_net. A message
+-- that became due within the last second has woken it already, and it sends until nothing is due.
+create function private.announce_deliveries() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform pg_notify('runyard_deliveries', '');
+  if exists (select from private.notifier as n where n.url is not null) and not exists (
+    select from private.sendable_deliveries as s join public.deliveries as d on d.id = s.id
+    where d.created_at > now() - interval '1 second' and d.id not in (select i.id from inserted as i)) then
+    perform private.wake_notifier();
+  end if;
+  return null;
+exception
+  -- The sweep wakes it as well; a message is never a reason for its event to fail.
+  when others then
+    raise warning 'wake-up of the sender: %', sqlerrm;
+    return null;
+end;
+$$;
+create trigger announce after insert on public.deliveries referencing new table as inserted
+  for each statement execute function private.announce_deliveries();
 
 create function private.set_notifier_url(p_url text default null) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -15151,10 +15620,11 @@ begin
     select 'commit:' || p_commit as subject, 'Status of ' || left(p_commit, 7) as title where p_commit is not null
     union
     select 'commit:' || r.head_commit, 'Status of ' || left(r.head_commit, 7) from public.pull_requests as r
-    where r.connection_id = c.id and r.number = p_pull
+    where r.connection_id = c.id and r.number = p_pull and (not r.is_fork or r.allowed_commit = r.head_commit)
     union
     select 'pull:' || r.number, 'Comment on #' || r.number from public.pull_requests as r
-    where r.connection_id = c.id and (r.number = p_pull or r.merge_commit = p_commit)) as w
+    where r.connection_id = c.id and (r.number = p_pull or r.merge_commit = p_commit)
+      and (not r.is_fork or r.allowed_commit = r.head_commit)) as w
   where c.id = p_connection and c.org_id = p_org and c.has_token and c.removed_at is null
     and c.provider <> 'generic'
   order by w.subject;
@@ -15356,6 +15826,13 @@ begin
   select * into v_connection from public.git_connections where id = p_delivery.rule_id;
   v_where := jsonb_build_object('connection', v_connection.id, 'provider', v_connection.provider, 'url',
     v_connection.url, 'base_url', v_connection.base_url);
+  if p_delivery.subject = 'pulls' then
+    return v_where || jsonb_build_object('kind', 'pulls', 'known', array(select r.number from public.pull_requests as r
+      where r.connection_id = v_connection.id and r.is_open order by r.number limit 50));
+  end if;
+  if p_delivery.subject like 'command:%' then
+    return v_where || private.command_answer(substr(p_delivery.subject, 9)::bigint);
+  end if;
   if p_delivery.subject like 'commit:%' then
     return v_where || jsonb_build_object('kind', 'status')
       || (private.commit_report(v_connection, substr(p_delivery.subject, 8)) - 'rows');
@@ -15388,6 +15865,11 @@ $$;
 create function private.note_report(p_delivery public.deliveries, p_result jsonb) returns void
 language plpgsql set search_path = '' as $$
 begin
+  -- First: whoever holds the connection's lock may write its secrets.
+  if p_delivery.subject = 'pulls' and p_delivery.status = 'DELIVERED' then
+    perform private.note_listed_pulls(p_delivery.rule_id, p_result -> 'pulls');
+    delete from public.deliveries where id = p_delivery.id;
+  end if;
   update private.git_secrets set next_report_at = clock_timestamp()
     + make_interval(secs => greatest(1, (p_result ->> 'retry_seconds')::integer))
   where connection_id = p_delivery.rule_id;
@@ -15397,6 +15879,356 @@ begin
   end if;
 end;
 $$;
+
+-- ==================== schemas/comment_commands.sql
+
+-- Commands in comments: /runyard plan|apply|confirm|unlock|help [module], on pull requests. The signed delivery proves
+-- who wrote the comment at the provider; an admin links that login to a member, and the command is done as that member,
+-- with the rights that they have on the module. Each comment is read once, and acknowledged by a reaction.
+
+create table public.git_logins (
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  host text not null check (host = lower(host) and length(host) between 1 and 255),
+  login text not null check (login = lower(login) and length(login) between 1 and 200),
+  user_id uuid not null,
+  account_id text check (length(account_id) <= 40),
+  created_by_label text not null,
+  created_at timestamptz not null default now(),
+  primary key (org_id, host, login),
+  foreign key (org_id, user_id) references public.memberships (org_id, user_id) on delete cascade
+);
+create index git_logins_user_id_idx on public.git_logins (org_id, user_id);
+alter table public.git_logins enable row level security;
+grant select on public.git_logins to authenticated, service_role;
+create policy "Members see who is linked to which login" on public.git_logins
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.git_logins is 'Members'' logins at git providers: commands in their comments are done as them.';
+comment on column public.git_logins.host is 'The host of the repositories'' URLs.';
+comment on column public.git_logins.login is 'Their name there, in lower case.';
+comment on column public.git_logins.user_id is 'The member.';
+comment on column public.git_logins.account_id is
+  'The provider''s number of the account, from its first command: a login that changed hands is refused.';
+comment on column public.git_logins.created_by_label is 'Who linked it.';
+create trigger wake after insert or update on public.git_logins for each row execute function private.wake_for_row();
+
+create table private.git_commands (
+  delivery_id bigint primary key references public.git_deliveries (id) on delete cascade,
+  connection_id uuid not null references public.git_connections (id) on delete cascade,
+  comment_id bigint not null,
+  pull_request integer not null,
+  is_done boolean not null default false,
+  answer text check (length(answer) <= 2000),
+  unique (connection_id, comment_id)
+);
+alter table private.git_commands enable row level security;
+comment on table private.git_commands is 'Comments that were commands, once each; they go with their deliveries.';
+comment on column private.git_commands.delivery_id is 'The event that announced it.';
+comment on column private.git_commands.connection_id is 'The repository.';
+comment on column private.git_commands.pull_request is 'The pull request that it is below.';
+comment on column private.git_commands.is_done is 'Whether it was done; otherwise it was refused.';
+comment on column private.git_commands.comment_id is 'The provider''s id of the comment.';
+comment on column private.git_commands.answer is 'What is written below it; null: a reaction is enough.';
+
+-- ## links
+
+create function private.link_git_login(p_org uuid, p_user uuid, p_host text, p_login text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_link public.git_logins;
+begin
+  perform private.need('member.manage', p_org);
+  insert into public.git_logins as l (org_id, host, login, user_id, created_by_label)
+  values (p_org, lower(trim(p_host)), lower(trim(leading '@' from trim(p_login))), p_user, private.caller_label(p_org))
+  on conflict (org_id, host, login) do update set user_id = excluded.user_id, account_id = null,
+    created_by_label = excluded.created_by_label, created_at = now() returning * into v_link;
+  perform private.audit(p_org, 'member.login_linked', 'member', p_user::pg_catalog.text, v_link.login,
+    jsonb_build_object('host', v_link.host));
+  return to_jsonb(v_link);
+exception
+  when foreign_key_violation then
+    perform private.fail('RY404', 'There is no such member.', 'Invite them first.');
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'A link needs a host and a login.', 'Such as github.com and octocat.');
+end;
+$$;
+comment on function private.link_git_login is
+  'Links a login at a git provider to a member: commands in that login''s comments are done as the member. Admins.';
+grant execute on function private.link_git_login to authenticated;
+
+create function private.unlink_git_login(p_org uuid, p_host text, p_login text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_link public.git_logins;
+begin
+  perform private.need('member.manage', p_org);
+  delete from public.git_logins where org_id = p_org and host = lower(trim(p_host))
+    and login = lower(trim(leading '@' from trim(p_login))) returning * into v_link;
+  if v_link.org_id is null then
+    perform private.fail('RY404', 'There is no such link.', 'It may have been removed.');
+  end if;
+  perform private.audit(p_org, 'member.login_unlinked', 'member', v_link.user_id::pg_catalog.text, v_link.login,
+    jsonb_build_object('host', v_link.host));
+  perform private.wake_org(p_org, 'git_logins', v_link.login);
+  return to_jsonb(v_link);
+end;
+$$;
+comment on function private.unlink_git_login is 'Ends the link of a login at a git provider. Admins.';
+grant execute on function private.unlink_git_login to authenticated;
+
+create function private.list_git_logins(p_org uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('git.read', p_org);
+  return (select coalesce(jsonb_agg(to_jsonb(l) || jsonb_build_object('email', m.email) order by l.host, l.login), '[]')
+    from public.git_logins as l join public.memberships as m on m.org_id = l.org_id and m.user_id = l.user_id
+    where l.org_id = p_org);
+end;
+$$;
+comment on function private.list_git_logins is 'Logins at git providers, and whose they are. Members.';
+grant execute on function private.list_git_logins to authenticated;
+
+-- Whether this user is the one who last changed a pull request.
+create function private.is_login_of(p_pull public.pull_requests, p_user uuid) returns boolean
+language sql stable set search_path = '' as $$
+  select exists (
+    select from public.git_logins as l join public.git_connections as c on c.id = p_pull.connection_id
+    where l.org_id = p_pull.org_id and l.host = split_part(c.repository, '/', 1) and l.login = lower(p_pull.sender)
+      and l.user_id = p_user)
+$$;
+
+-- ## doing
+
+-- The member whose login wrote a comment. The first comment notes the number of the account.
+create function private.commander(p_connection public.git_connections, p_login text, p_account text) returns uuid
+language plpgsql set search_path = '' as $$
+declare
+  v_link public.git_logins;
+begin
+  update public.git_logins as l set account_id = coalesce(l.account_id, p_account)
+  where l.org_id = p_connection.org_id and l.host = split_part(p_connection.repository, '/', 1)
+    and l.login = lower(p_login) and coalesce(l.account_id, p_account) = p_account returning * into v_link;
+  if v_link.user_id is null then
+    perform private.fail('RY403', 'This account is not linked to a member of the organisation.',
+      'An admin links it under Settings → Git, or with `runyard git link`.');
+  end if;
+  return v_link.user_id;
+end;
+$$;
+
+-- The modules that a command is about: the one that it names, or all that its pull request is planned for.
+create function private.commanded_modules(
+  p_connection public.git_connections, p_pull public.pull_requests, p_path text
+) returns setof public.modules
+language plpgsql stable set search_path = '' as $$
+begin
+  return query select m.* from private.modules_of_connection(p_connection) as m
+  where m.path = p_path or p_path is null and p_pull.planned ? m.id::pg_catalog.text;
+  if not found and p_path is not null then
+    perform private.fail('RY404', format('There is no module "%s" in this repository.', left(p_path, 200)),
+      'Write its whole path, such as platform/network.');
+  end if;
+end;
+$$;
+
+-- Confirms what waits of a pull request, and reviews plans that wait for nobody.
+create function private.confirm_pull(p_pull public.pull_requests, p_modules public.modules[]) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_job bigint;
+  v_count integer := 0;
+begin
+  for v_job in
+    select coalesce(a.id, p.id) from unnest(p_modules) as m
+    cross join lateral (select (private.current_pull_plan(p_pull, m.id)).*) as p
+    left join public.provision_jobs as a on a.plan_job_id = p.id and a.status = 'AWAITING_APPROVAL'
+    where a.id is not null or p.status = 'SUCCEEDED' and p.plan_summary -> 'has_changes' = 'true'
+      and not exists (select from public.provision_jobs as o where o.plan_job_id = p.id)
+    order by m.path
+  loop
+    perform private.approve_job(v_job, 'approve', format('By a comment on #%s.', p_pull.number));
+    v_count := v_count + 1;
+  end loop;
+  if v_count = 0 then
+    perform private.fail('RY409', format('Nothing of #%s waits for a confirmation.', p_pull.number),
+      'Wait for its plans to end.');
+  end if;
+end;
+$$;
+
+-- Ends the locks that a pull request has.
+create function private.unlock_pull(p_pull public.pull_requests, p_modules public.modules[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.unlock_module(l.module_id) from public.module_locks as l join unnest(p_modules) as m
+    on m.id = l.module_id where l.connection_id = p_pull.connection_id and l.pull_request = p_pull.number;
+  if not found then
+    perform private.fail('RY409', format('No module is locked to #%s.', p_pull.number),
+      'A lock of a member is removed on the module''s page.');
+  end if;
+end;
+$$;
+
+-- Does a command as the caller; the answer, where a reaction says too little.
+create function private.do_command(p_connection public.git_connections, p_number integer, p_comment jsonb) returns text
+language plpgsql set search_path = '' as $$
+declare
+  v_pull public.pull_requests;
+  v_word pg_catalog.text := nullif(p_comment ->> 'argument', '');
+  v_path pg_catalog.text := case when v_word !~ '^[0-9a-f]{40,64}$' then v_word end;
+  v_modules public.modules[];
+begin
+  select * into v_pull from public.pull_requests where connection_id = p_connection.id and number = p_number;
+  v_modules := array(select m from private.commanded_modules(p_connection, v_pull, v_path) as m);
+  case p_comment ->> 'verb'
+    when 'help' then
+      return 'Commands: /runyard plan [module] · /runyard apply [module], before the merge · /runyard confirm [module]'
+        || ' · /runyard unlock [module] · /runyard plan COMMIT, for a fork.';
+    when 'plan' then
+      perform private.plan_pull_request(p_connection.id, p_number, case when v_path is not null
+        then v_modules[1].id end, v_word);
+    when 'apply' then
+      perform private.apply_pull_request(p_connection.id, p_number, case when v_path is not null
+        then v_modules[1].id end);
+    when 'confirm' then perform private.confirm_pull(v_pull, v_modules);
+    when 'unlock' then perform private.unlock_pull(v_pull, v_modules);
+    else perform private.fail('RY422', format('"%s" is no command.', left(p_comment ->> 'verb', 50)),
+      'Write /runyard plan, apply, confirm, unlock or help.');
+  end case;
+  return null;
+end;
+$$;
+
+-- Does a command as the member who wrote it, and queues its acknowledgement. What it was refused for is its answer.
+create function private.run_command(
+  p_connection public.git_connections, p_delivery public.git_deliveries, p_comment jsonb
+) returns public.git_deliveries
+language plpgsql set search_path = '' as $$
+declare
+  v_command private.git_commands;
+  v_hint pg_catalog.text;
+begin
+  insert into private.git_commands (delivery_id, connection_id, comment_id, pull_request)
+  values (p_delivery.id, p_connection.id, (p_comment ->> 'id')::bigint, p_delivery.pull_request)
+  on conflict do nothing returning * into v_command;
+  if v_command.delivery_id is null then
+    update public.git_deliveries set verdict = 'IGNORED', reason = 'The comment was read before.', decided_at = now()
+    where id = p_delivery.id returning * into p_delivery;
+    return p_delivery;
+  end if;
+  begin
+    perform private.act_as(private.commander(p_connection, p_delivery.sender, p_comment ->> 'sender_id'));
+    v_command.answer := private.do_command(p_connection, p_delivery.pull_request, p_comment);
+    v_command.is_done := true;
+    perform private.act_as(null);
+  exception
+    when others then
+      get stacked diagnostics v_hint = pg_exception_hint;
+      v_command.answer := case when sqlstate like 'RY%' then left(sqlerrm || ' ' || coalesce(v_hint, ''), 2000)
+        else 'The command failed.' end;
+      raise log 'command of delivery %: %', p_delivery.id, sqlerrm;
+  end;
+  update public.git_deliveries set verdict = case when v_command.is_done then 'DONE' else 'REFUSED' end,
+    decided_at = now(), reason = coalesce(case when not v_command.is_done then v_command.answer end, format(
+      'Done: /runyard %s', concat_ws(' ', p_comment ->> 'verb', nullif(p_comment ->> 'argument', ''))))
+  where id = p_delivery.id returning * into p_delivery;
+  -- The same answer is written once on a pull request: anybody may comment there.
+  update private.git_commands set is_done = v_command.is_done, answer = case when not exists (
+      select from private.git_commands as o where o.connection_id = p_connection.id
+        and o.pull_request = p_delivery.pull_request and o.answer = v_command.answer) then v_command.answer end
+  where delivery_id = p_delivery.id;
+  perform private.request_answer(p_connection, p_delivery);
+  return p_delivery;
+end;
+$$;
+
+-- ## answering
+
+-- Queues the acknowledgement of a command.
+create function private.request_answer(p_connection public.git_connections, p_delivery public.git_deliveries)
+returns void
+language sql set search_path = '' as $$
+  insert into public.deliveries (org_id, rule_id, event, event_id, subject, title)
+  select p_connection.org_id, p_connection.id, 'git.report', gen_random_uuid()::pg_catalog.text,
+    'command:' || p_delivery.id, 'Answer on #' || p_delivery.pull_request
+  where p_connection.has_token and p_connection.provider <> 'generic'
+$$;
+
+-- What a sender writes below a command {kind, number, comment_id, reaction, answer}.
+create function private.command_answer(p_delivery bigint) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('kind', 'answer', 'id', c.delivery_id, 'number', c.pull_request, 'comment_id',
+    c.comment_id, 'reaction', case when c.is_done then '+1' else 'confused' end, 'answer', c.answer)
+  from private.git_commands as c where c.delivery_id = p_delivery
+$$;
+
+-- ==================== schemas/git_changes.sql
+
+-- Changes: what a commit or a pull request leads to, for the page and the command that show it.
+
+-- The modules of a change, each with its newest job.
+create function private.change_rows(p_connection public.git_connections, p_key text) returns jsonb
+language sql stable set search_path = '' as $$
+  select coalesce(jsonb_agg(to_jsonb(r) || jsonb_build_object('status', j.status, 'started_at', j.started_at,
+    'finished_at', j.finished_at, 'problem', j.error ->> 'message', 'apply', coalesce(g.apply, 'after_merge'),
+    'is_locked', l.module_id is not null, 'reviews', (select count(*) from public.approvals as a
+      where a.job_id = j.id and a.decision = 'approve')) order by r.path), '[]')
+  from private.report_rows(p_connection.id, p_key) as r
+  left join public.provision_jobs as j on j.org_id = p_connection.org_id and j.number = r.job
+  left join public.modules as m on m.org_id = p_connection.org_id and m.path = r.path and m.deleted_at is null
+  left join public.module_git as g on g.module_id = m.id
+  left join public.module_locks as l on l.module_id = m.id and l.connection_id = p_connection.id
+    and '#' || l.pull_request = p_key
+$$;
+
+-- Which commit and pull request a change is about: the pull request of a number, else the one that became the commit.
+create function private.change_pull(p_connection uuid, p_commit text, p_number integer) returns public.pull_requests
+language sql stable set search_path = '' as $$
+  select r from public.pull_requests as r where r.connection_id = p_connection
+    and (r.number = p_number or p_number is null and p_commit in (r.merge_commit, r.head_commit))
+  order by r.merge_commit = p_commit desc nulls last, r.number desc limit 1
+$$;
+
+create function private.git_change(p_connection uuid, p_commit text default null, p_number integer default null)
+returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_connection public.git_connections;
+  v_pull public.pull_requests := private.change_pull(p_connection, p_commit, p_number);
+  v_key pg_catalog.text := coalesce('#' || p_number, p_commit);
+  v_git pg_catalog.jsonb;
+begin
+  select * into v_connection from public.git_connections where id = p_connection
+    and org_id in (select private.my_org_ids());
+  if v_connection.id is null or p_number is not null and v_pull.number is null then
+    perform private.fail('RY404', 'There is no such change.', 'The repository may have been disconnected.');
+  end if;
+  perform private.need('git.read', v_connection.org_id);
+  select s.options -> 'git' into v_git from public.job_sets as s where s.options ? 'git'
+    and s.options #>> '{git,connection_id}' = p_connection::pg_catalog.text
+    and coalesce(s.options #>> '{git,commit}', '#' || (s.options #>> '{git,pull_request}')) = v_key
+  order by s.created_at desc limit 1;
+  return jsonb_build_object('connection', jsonb_build_object('id', v_connection.id, 'repository',
+      v_connection.repository, 'provider', v_connection.provider, 'url', v_connection.url), 'pull', to_jsonb(v_pull)
+      - array['planned', 'comment_id'], 'commit', coalesce(p_commit, v_pull.head_commit), 'git', v_git,
+    'is_behind', v_pull.is_open and v_git ->> 'base_commit' is distinct from coalesce(v_connection.heads
+      ->> ('refs/heads/' || v_pull.base), v_git ->> 'base_commit'),
+    'report', private.commit_report(v_connection, coalesce(p_commit, v_pull.head_commit)) - array['rows', 'job'],
+    'rows', private.change_rows(v_connection, v_key), 'deliveries', (
+      select coalesce(jsonb_agg(private.delivery_json(d) - 'modules' order by d.id desc), '[]') from (
+        select * from public.git_deliveries as d where d.connection_id = p_connection
+          and (d.pull_request = v_pull.number or d.after_commit = p_commit) order by d.id desc limit 10) as d),
+    'reports', (
+      select coalesce(jsonb_agg(jsonb_build_object('title', d.title, 'status', d.status, 'note', d.note, 'at',
+        coalesce(d.finished_at, d.created_at)) order by d.id desc), '[]') from (
+        select distinct on (d.subject) * from public.deliveries as d where d.rule_id = p_connection and d.subject in (
+          'commit:' || coalesce(p_commit, v_pull.head_commit), 'pull:' || v_pull.number)
+        order by d.subject, d.id desc) as d));
+end;
+$$;
+comment on function private.git_change is
+  'What a commit or a pull request led to: its modules with results, counts and jobs, its events and its reports. '
+  'Members.';
+grant execute on function private.git_change to authenticated;
 
 -- ==================== schemas/explanations.sql
 
@@ -17625,6 +18457,18 @@ comment on function public.accept_invitation is
   'Accepts an invitation: the link''s secret (as SHA-256) and the invited email address must both match.';
 grant execute on function public.accept_invitation to authenticated;
 
+create function public.apply_pull_request(p_connection uuid, p_number integer, p_module uuid default
+  null::uuid) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.apply_pull_request(p_connection, p_number, p_module);
+end
+$$;
+comment on function public.apply_pull_request is
+  'Applies the plans of an open pull request, of one module or of all that are applied before the merge, '
+  'and locks these modules to it until it is merged or closed. Operators.';
+grant execute on function public.apply_pull_request to authenticated;
+
 create function public.approve_job(p_job bigint, p_decision text, p_comment text default null::text,
   p_override_reason text default null::text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -17635,7 +18479,8 @@ $$;
 comment on function public.approve_job is
   'Approves (or confirms) or rejects a job that waits for somebody, once per member; who asked for it does '
   'not approve it, unless an owner is alone and says why, but may confirm its plan where no approval is '
-  'asked for. Refused when the state has moved on since the plan. The last approval needed queues it. '
+  'asked for. Refused when the state has moved on since the plan. The last approval needed queues it. The '
+  'plan of a pull request is reviewed so; the review counts after the merge, where the change is the same. '
   'Operators.';
 grant execute on function public.approve_job to authenticated;
 
@@ -17736,8 +18581,8 @@ begin
 end
 $$;
 comment on function public.connect_repository is
-  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds}; secret and token '
-  'come sealed by the function notify. Admins.';
+  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds, allows_forks}; '
+  'secret and token come sealed by the function notify. Admins.';
 grant execute on function public.connect_repository to authenticated;
 
 create function public.create_cloud_identity(p_org uuid, p_spec jsonb) returns jsonb
@@ -18000,8 +18845,8 @@ begin
 end
 $$;
 comment on function public.finish_delivery is
-  'Notes how a message that was leased went {status, http_status, note, took_ms, retry_seconds, '
-  'comment_id}; a failure is tried again after a pause.';
+  'Notes how a message that was leased went {status, http_status, note, took_ms, retry_seconds, comment_id, '
+  'pulls}; a failure is tried again after a pause.';
 grant execute on function public.finish_delivery to service_role;
 
 create function public.fleet_figures(p_org uuid, p_hours integer default 24) returns jsonb
@@ -18047,6 +18892,18 @@ $$;
 comment on function public.force_unlock_state is
   'Releases a state lock that no running job holds; the lock''s id is the proof of having looked. Admins.';
 grant execute on function public.force_unlock_state to authenticated;
+
+create function public.git_change(p_connection uuid, p_commit text default null::text, p_number integer
+  default null::integer) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.git_change(p_connection, p_commit, p_number);
+end
+$$;
+comment on function public.git_change is
+  'What a commit or a pull request led to: its modules with results, counts and jobs, its events and its '
+  'reports. Members.';
+grant execute on function public.git_change to authenticated;
 
 create function public.git_connection_secret(p_connection uuid) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -18168,6 +19025,17 @@ comment on function public.lease_deliveries is
   'and reports of git results as they are now.';
 grant execute on function public.lease_deliveries to service_role;
 
+create function public.link_git_login(p_org uuid, p_user uuid, p_host text, p_login text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.link_git_login(p_org, p_user, p_host, p_login);
+end
+$$;
+comment on function public.link_git_login is
+  'Links a login at a git provider to a member: commands in that login''s comments are done as the member. '
+  'Admins.';
+grant execute on function public.link_git_login to authenticated;
+
 create function public.list_deliveries(p_org uuid, p_status text default null::text, p_before bigint
   default null::bigint, p_limit integer default 50) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -18223,8 +19091,19 @@ begin
 end
 $$;
 comment on function public.list_git_deliveries is
-  'Events of repositories, newest first, what they led to, and why for each module. Members.';
+  'Events of repositories, newest first, what they led to, with the numbers of those jobs, and why for each '
+  'module. Members.';
 grant execute on function public.list_git_deliveries to authenticated;
+
+create function public.list_git_logins(p_org uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_git_logins(p_org);
+end
+$$;
+comment on function public.list_git_logins is
+  'Logins at git providers, and whose they are. Members.';
+grant execute on function public.list_git_logins to authenticated;
 
 create function public.list_job_variables(p_job bigint) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -18462,6 +19341,18 @@ comment on function public.plan_changes is
   'What a job''s plan changes, attribute by attribute (old, new, known after apply), of one resource or of '
   'all; sensitive values are masked. Members.';
 grant execute on function public.plan_changes to authenticated;
+
+create function public.plan_pull_request(p_connection uuid, p_number integer, p_module uuid default
+  null::uuid, p_commit text default null::text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.plan_pull_request(p_connection, p_number, p_module, p_commit);
+end
+$$;
+comment on function public.plan_pull_request is
+  'Plans a pull request again: the modules that it changes, or one of them. Of a fork only the commit that '
+  'is named, where the repository allows forks. Operators.';
+grant execute on function public.plan_pull_request to authenticated;
 
 create function public.poll_repository(p_connection uuid) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -19168,6 +20059,16 @@ $$;
 comment on function public.unassign_worker is
   'Takes an assignment away. Running jobs go on. Admins.';
 grant execute on function public.unassign_worker to authenticated;
+
+create function public.unlink_git_login(p_org uuid, p_host text, p_login text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.unlink_git_login(p_org, p_host, p_login);
+end
+$$;
+comment on function public.unlink_git_login is
+  'Ends the link of a login at a git provider. Admins.';
+grant execute on function public.unlink_git_login to authenticated;
 
 create function public.unlock_module(p_module uuid) returns jsonb
 language plpgsql set search_path = '' as $$

@@ -23,6 +23,18 @@ comment on function public.accept_invitation is
   'Accepts an invitation: the link''s secret (as SHA-256) and the invited email address must both match.';
 grant execute on function public.accept_invitation to authenticated;
 
+create function public.apply_pull_request(p_connection uuid, p_number integer, p_module uuid default
+  null::uuid) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.apply_pull_request(p_connection, p_number, p_module);
+end
+$$;
+comment on function public.apply_pull_request is
+  'Applies the plans of an open pull request, of one module or of all that are applied before the merge, '
+  'and locks these modules to it until it is merged or closed. Operators.';
+grant execute on function public.apply_pull_request to authenticated;
+
 create function public.approve_job(p_job bigint, p_decision text, p_comment text default null::text,
   p_override_reason text default null::text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -33,7 +45,8 @@ $$;
 comment on function public.approve_job is
   'Approves (or confirms) or rejects a job that waits for somebody, once per member; who asked for it does '
   'not approve it, unless an owner is alone and says why, but may confirm its plan where no approval is '
-  'asked for. Refused when the state has moved on since the plan. The last approval needed queues it. '
+  'asked for. Refused when the state has moved on since the plan. The last approval needed queues it. The '
+  'plan of a pull request is reviewed so; the review counts after the merge, where the change is the same. '
   'Operators.';
 grant execute on function public.approve_job to authenticated;
 
@@ -134,8 +147,8 @@ begin
 end
 $$;
 comment on function public.connect_repository is
-  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds}; secret and token '
-  'come sealed by the function notify. Admins.';
+  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds, allows_forks}; '
+  'secret and token come sealed by the function notify. Admins.';
 grant execute on function public.connect_repository to authenticated;
 
 create function public.create_cloud_identity(p_org uuid, p_spec jsonb) returns jsonb
@@ -398,8 +411,8 @@ begin
 end
 $$;
 comment on function public.finish_delivery is
-  'Notes how a message that was leased went {status, http_status, note, took_ms, retry_seconds, '
-  'comment_id}; a failure is tried again after a pause.';
+  'Notes how a message that was leased went {status, http_status, note, took_ms, retry_seconds, comment_id, '
+  'pulls}; a failure is tried again after a pause.';
 grant execute on function public.finish_delivery to service_role;
 
 create function public.fleet_figures(p_org uuid, p_hours integer default 24) returns jsonb
@@ -445,6 +458,18 @@ $$;
 comment on function public.force_unlock_state is
   'Releases a state lock that no running job holds; the lock''s id is the proof of having looked. Admins.';
 grant execute on function public.force_unlock_state to authenticated;
+
+create function public.git_change(p_connection uuid, p_commit text default null::text, p_number integer
+  default null::integer) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.git_change(p_connection, p_commit, p_number);
+end
+$$;
+comment on function public.git_change is
+  'What a commit or a pull request led to: its modules with results, counts and jobs, its events and its '
+  'reports. Members.';
+grant execute on function public.git_change to authenticated;
 
 create function public.git_connection_secret(p_connection uuid) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -566,6 +591,17 @@ comment on function public.lease_deliveries is
   'and reports of git results as they are now.';
 grant execute on function public.lease_deliveries to service_role;
 
+create function public.link_git_login(p_org uuid, p_user uuid, p_host text, p_login text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.link_git_login(p_org, p_user, p_host, p_login);
+end
+$$;
+comment on function public.link_git_login is
+  'Links a login at a git provider to a member: commands in that login''s comments are done as the member. '
+  'Admins.';
+grant execute on function public.link_git_login to authenticated;
+
 create function public.list_deliveries(p_org uuid, p_status text default null::text, p_before bigint
   default null::bigint, p_limit integer default 50) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -621,8 +657,19 @@ begin
 end
 $$;
 comment on function public.list_git_deliveries is
-  'Events of repositories, newest first, what they led to, and why for each module. Members.';
+  'Events of repositories, newest first, what they led to, with the numbers of those jobs, and why for each '
+  'module. Members.';
 grant execute on function public.list_git_deliveries to authenticated;
+
+create function public.list_git_logins(p_org uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_git_logins(p_org);
+end
+$$;
+comment on function public.list_git_logins is
+  'Logins at git providers, and whose they are. Members.';
+grant execute on function public.list_git_logins to authenticated;
 
 create function public.list_job_variables(p_job bigint) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -860,6 +907,18 @@ comment on function public.plan_changes is
   'What a job''s plan changes, attribute by attribute (old, new, known after apply), of one resource or of '
   'all; sensitive values are masked. Members.';
 grant execute on function public.plan_changes to authenticated;
+
+create function public.plan_pull_request(p_connection uuid, p_number integer, p_module uuid default
+  null::uuid, p_commit text default null::text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.plan_pull_request(p_connection, p_number, p_module, p_commit);
+end
+$$;
+comment on function public.plan_pull_request is
+  'Plans a pull request again: the modules that it changes, or one of them. Of a fork only the commit that '
+  'is named, where the repository allows forks. Operators.';
+grant execute on function public.plan_pull_request to authenticated;
 
 create function public.poll_repository(p_connection uuid) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -1566,6 +1625,16 @@ $$;
 comment on function public.unassign_worker is
   'Takes an assignment away. Running jobs go on. Admins.';
 grant execute on function public.unassign_worker to authenticated;
+
+create function public.unlink_git_login(p_org uuid, p_host text, p_login text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.unlink_git_login(p_org, p_host, p_login);
+end
+$$;
+comment on function public.unlink_git_login is
+  'Ends the link of a login at a git provider. Admins.';
+grant execute on function public.unlink_git_login to authenticated;
 
 create function public.unlock_module(p_module uuid) returns jsonb
 language plpgsql set search_path = '' as $$

@@ -215,13 +215,10 @@ begin
       'Plan first, then apply that plan. A destroy needs a destroy plan; a check of a held job is none.');
   end if;
   perform private.check_upload_apply(p_plan);
-  perform private.fail('RY409', format('Job %s planned a pull request, and is never applied.',
-    private.job_number(p_plan)),
-    'Merge the pull request: the merged commit is planned, and that plan can be applied.')
-  from public.provision_jobs as j where j.id = p_plan and j.payload #>> '{options,git,pull_request}' is not null;
   perform private.fail('RY409', format('Job %s is a preview: it has values that were not applied, and is never '
     'applied.', private.job_number(p_plan)), 'Apply the modules that it depends on. Then plan this one.')
   from public.provision_jobs as j where j.id = p_plan and j.payload #> '{options,preview}' is not null;
+  perform private.refuse_unmerged(p_plan);
   if exists (select from public.provision_jobs as j where j.plan_job_id = p_plan
     and j.status not in ('FAILED', 'CANCELLED')) then
     perform private.fail('RY409', format('Plan %s is already being applied, or was.', private.job_number(p_plan)),
@@ -464,7 +461,7 @@ begin
     perform private.check_bring_state(p_type, p_modules, p_options);
   end if;
   if p_type in ('APPLY', 'DESTROY') then
-    perform private.refuse_locked_modules(p_modules);
+    perform private.refuse_locked_modules(p_modules, (p_options ->> 'plan_job_id')::bigint);
   end if;
   v_jobs := private.add_module_jobs(p_org, p_type, p_modules, p_keys, p_options);
   if p_options ? 'upload_id' then

@@ -56,8 +56,8 @@ begin
   v_job.needs_confirmation := v_is_held;
   v_job.approval_deadline_at := case when v_module.approvals_required > 0 or v_is_held
     then now() + make_interval(secs => v_module.approval_timeout_seconds) end;
-  perform private.add_job(v_job, format('Plan %s has changes%s.', p_plan.number,
-    case when not v_is_held then ', and its module applies by itself' else '' end));
+  perform private.count_reviews(private.add_job(v_job, format('Plan %s has changes%s.', p_plan.number,
+    case when not v_is_held then ', and its module applies by itself' else '' end)), p_plan);
 end;
 $$;
 
@@ -122,6 +122,7 @@ begin
     perform private.note_drift(v_job);
   end if;
   if v_job.type = 'PLAN' and v_job.status = 'SUCCEEDED' then
+    perform private.note_plan_digest(v_job);
     perform private.follow_plan(v_job);
   elsif v_job.type in ('APPLY', 'DESTROY') then
     perform private.drop_outdated_applies(v_job);

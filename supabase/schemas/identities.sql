@@ -215,7 +215,8 @@ begin
         'settings', i.settings) order by i.name)
       from private.effective_identities(v_job.org_id, v_job.module_path) as i
       -- The code of a pull request is reviewed by nobody yet, and a reading of a repository acts on no module.
-      where v_job.module_id is not null and v_job.payload #> '{options,git,pull_request}' is null), '[]'));
+      where v_job.module_id is not null and (v_job.payload #> '{options,git,pull_request}' is null
+        or private.is_applied_unmerged(v_job))), '[]'));
 end;
 $$;
 comment on function private.worker_identities is

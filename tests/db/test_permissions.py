@@ -94,6 +94,8 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
     connection = org.owner.call("connect_repository", p_org=org.id, p_spec=REPOSITORY)["id"]
     world.service.call("receive_git_delivery", p_connection=connection, p_delivery=PULL_REQUEST)
     org.owner.call("set_module_git", p_module=org.modules["a/c"], p_spec={})
+    login = {"p_host": "git.example.com", "p_login": "ann"}
+    org.owner.call("link_git_login", p_org=org.id, p_user=org.owner.id, **login)
     made = org.owner.call("start_set", p_org=org.id, p_type="DRIFT", p_path="a")["id"]
     org.owner.call("set_update_policy", p_org=org.id, p_spec={"mode": "OFF"})
     spec = {"kind": "custom", "name": "registry", "audience": "x"}
@@ -146,6 +148,10 @@ def site(postgres_server: Any, module_database: str) -> Any:
 # What a call needs beyond the things that its argument names say.
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "accept_invitation": {"p_token_hash": sha256("wrong")},
+    "apply_pull_request": {"p_number": 7},
+    "plan_pull_request": {"p_number": 7},
+    "link_git_login": {"p_host": "git.example.com", "p_login": "ann"},
+    "unlink_git_login": {"p_host": "git.example.com", "p_login": "ann"},
     "approve_job": {"p_job": "unapproved", "p_decision": "approve"},
     "assign_worker": {"p_path": "a"},
     "attach_identity": {"p_path": "a", "p_spec": {"kind": "custom", "name": "n", "audience": "x"}},

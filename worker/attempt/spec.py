@@ -68,6 +68,8 @@ class Options(_Part):
     preview: bool = False
     targets: list[str] = Field(default_factory=list)
     replace: list[str] = Field(default_factory=list)
+    # Where it came from; what it changes is compared with what was reviewed there.
+    git: dict[str, Any] = Field(default_factory=dict)
 
 
 class JobSpec(_Part):

@@ -15,6 +15,7 @@ from worker.engines.apply_events import follow_apply
 from worker.engines.module_backend import check_backend, settle_backend
 from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_changes import CHANGES_ARTIFACT, changes_of
+from worker.engines.plan_digest import CHANGE_DIGEST, change_digest
 from worker.engines.plan_summary import mark_known, planned_outputs, sensitive_texts, summarise
 from worker.engines.rescue import errored_state, keep_errored_state
 from worker.engines.sealed_plan import SHA256, load_sealed, opened_plan, seal_plan, sealed_bytes
@@ -72,6 +73,8 @@ class HclDriver:
         # Before anything else of the job runs: a hook could put another plan in its place.
         seal_plan(space)
         plan = await self._summarise(space, is_refresh_only=is_refresh_only)
+        if options.git:
+            space.result[CHANGE_DIGEST] = change_digest(plan)
         changes = changes_of(plan, space.log.redactor.redact, is_refresh_only=is_refresh_only)
         await space.context.server.put_artifact(space.ref, CHANGES_ARTIFACT, json.dumps(changes).encode())
         if known := planned_outputs(plan, space.log.redactor.redact):

@@ -11,10 +11,12 @@ from app.modules.components.detail import module_detail
 from app.modules.components.dialogs import module_dialogs
 from app.modules.components.form import module_sheet
 from app.modules.components.group import group_detail
+from app.modules.components.state_change import state_change_dialog
 from app.modules.components.tree import module_picker, module_tree
 from app.modules.state.actions import ModuleActionState
 from app.modules.state.form import ModuleFormState
 from app.modules.state.modules import ModulesState
+from app.modules.state.state_change import StateChangeState
 from app.ui.feedback import empty, failed
 
 
@@ -94,10 +96,13 @@ def modules() -> rx.Component:
         title=rx.cond(chosen != "", chosen.replace("/", " / "), "Modules"),
         active="modules",
         crumbs=((rx.cond(chosen != "", "Modules", ""), "/dashboard/modules"),),
-        dialogs=[module_sheet(), run_dialog(), *module_dialogs()],
+        dialogs=[module_sheet(), run_dialog(), *module_dialogs(), state_change_dialog()],
     )
 
 
-OPENING = [RunState.close, ModuleFormState.leave, ModuleActionState.close, ModulesState.load, ModuleFormState.begin]
+OPENING = [
+    RunState.close, ModuleFormState.leave, ModuleActionState.close, StateChangeState.show(False), ModulesState.load,
+    ModuleFormState.begin,
+]  # fmt: skip
 
 ROUTES = (Route("/dashboard/modules", "Modules", modules, OPENING),)

@@ -90,7 +90,11 @@ def test_a_change_that_no_engine_could_carry_out_is_refused(org: Organization, c
 def test_only_a_state_job_has_a_change_and_it_has_nothing_else(org: Organization) -> None:
     modules = with_states(org, "a/b", "a/c")
     words = "A STATE job has a state_change, and no option of plans and applies."
-    for kind, options in (("STATE", {}), ("APPLY", {"state_change": MOVE}), ("STATE", {"state_change": MOVE, "destroy": True})):
+    for kind, options in (
+        ("STATE", {}),
+        ("APPLY", {"state_change": MOVE}),
+        ("STATE", {"state_change": MOVE, "destroy": True}),
+    ):
         with refused("RY422", words):
             org.enqueue("a/b", kind, **options)
     several = {"p_org": org.id, "p_type": "STATE", "p_modules": f"{{{','.join(modules)}}}"}

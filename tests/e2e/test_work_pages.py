@@ -1,5 +1,6 @@
 """Jobs, modules and settings in a real browser on the real product."""
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -283,6 +284,27 @@ def test_a_state_is_brought_in_from_the_modules_menu(
     kept = make_module(product, owner, "apps/kept", backend="own")
     page.goto(f"/dashboard/modules?module={kept}")
     expect(page.get_by_role("region", name="State versions")).to_contain_text("keeps its own backend")
+
+
+def test_a_state_is_changed_from_its_panel(product: Product, owner: Person, open_as: Callable[[Person], Page]) -> None:
+    module, other = make_module(product, owner, "apps/split"), make_module(product, owner, "apps/rest")
+    body = json.dumps({"version": 4, "serial": 1, "lineage": "l", "resources": []})
+    product.rpc(owner.token, "push_state", {"p_module": module, "p_body": body})
+    page = open_as(owner)
+    page.goto(f"/dashboard/modules?module={module}")
+    page.get_by_role("region", name="State versions").get_by_role("button", name="Change").click()
+    dialog = page.get_by_role("alertdialog")
+    dialog.get_by_label("From address").fill("terraform_data.a")
+    dialog.get_by_label("To address").fill("terraform_data.b")
+    dialog.get_by_label("Into another module").fill("apps/rest")
+    dialog.get_by_role("button", name="Queue the change").click()
+    page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))
+    expect(page.get_by_text("Move terraform_data.a to terraform_data.b of apps/rest").first).to_be_visible()
+    (asked,) = product.sql(
+        "select type::text, payload #> '{options,state_change}' from public.provision_jobs where module_id = %s", module
+    )
+    change = {"action": "move", "addresses": ["terraform_data.a"], "to": "terraform_data.b", "module": other}
+    assert asked == ("STATE", change)
 
 
 def test_destroying_asks_for_the_name(product: Product, owner: Person, open_as: Callable[[Person], Page]) -> None:

@@ -131,7 +131,11 @@ def test_resources_are_moved_removed_and_imported_as_jobs(terminal: Terminal, se
     assert (half.returncode, "needs an address and an id" in half.stderr) == (ExitCode.USAGE, True)
     brought = terminal.run("state", "import", two, "terraform_data.b", "some-id", "--yes")
     assert brought.returncode == 0, brought.stdout + brought.stderr
-    assert terminal.json("state", "list", two)[1] == {"address": "terraform_data.b", "type": "terraform_data", "id": "some-id"}
+    assert terminal.json("state", "list", two)[1] == {
+        "address": "terraform_data.b",
+        "type": "terraform_data",
+        "id": "some-id",
+    }
     # Each is a version of its own, written by its job.
     versions = terminal.json("state", "versions", one)["versions"]
     assert [each["serial"] for each in versions[:3]] == [serial + 3, serial + 2, serial + 1]

@@ -21,9 +21,7 @@ async def change_state(space: Workspace, binary: str) -> None:
         case StateAction.REMOVE:
             await space.run([binary, "state", "rm", _WAIT, *change.addresses], is_changing=True)
         case StateAction.IMPORT:
-            await space.run(
-                [binary, "import", "-input=false", _WAIT, change.addresses[0], change.id], is_changing=True
-            )
+            await space.run([binary, "import", "-input=false", _WAIT, change.addresses[0], change.id], is_changing=True)
     space.result["state_change"] = change.model_dump(mode="json", exclude_defaults=True)
 
 

@@ -14,7 +14,7 @@ from cli.modules.discovery import Root, find_roots, propose_paths
 from cli.modules.repository import Repository
 from cli.output import say
 
-COLUMNS = ("number", "folder", "path", "backend", "engine", "required_version", "note")
+COLUMNS = ("number", "folder", "path", "backend", "engine", "required_version", "workspaces", "note")
 CODE = ("*.tf", "*.tf.json", "*.tofu", "Pulumi.yaml", "terragrunt.hcl")
 
 
@@ -32,7 +32,8 @@ class Proposal:
         """The proposal as a line of the table."""
         return {
             "number": self.number, "folder": self.root.folder or ".", "path": self.path, "backend": self.root.backend or None,
-            "engine": self.root.engine, "required_version": self.root.required_version or None, "note": self.note or None,
+            "engine": self.root.engine, "required_version": self.root.required_version or None,
+            "workspaces": ", ".join(self.root.workspaces) or None, "note": self.note or None,
         }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -305,6 +306,55 @@ def test_a_state_is_changed_from_its_panel(product: Product, owner: Person, open
     )
     change = {"action": "move", "addresses": ["terraform_data.a"], "to": "terraform_data.b", "module": other}
     assert asked == ("STATE", change)
+
+
+def test_a_repository_moves_in_with_its_state(
+    product: Product, owner: Person, runner: ScriptedRunner, open_as: Callable[[Person], Page], tmp_path: Path
+) -> None:
+    page = open_as(owner)
+    page.goto("/dashboard/modules/move-in")
+    page.get_by_label("Git URL", exact=True).fill("https://git.example.com/infra/legacy.git")
+    page.get_by_label("Group").fill("legacy")
+    page.get_by_role("button", name="Read").click()
+    page.wait_for_url(re.compile(r"move-in\?job=\d+"))
+    reading = runner.claim(int(page.url.rpartition("=")[2]))
+    assert reading["payload"]["survey"]["group"] == "legacy"
+    root = {"engine": "terraform", "required_version": "~> 1.5", "workspaces": [], "problem": ""}
+    roots = [
+        {**root, "folder": "core", "path": "legacy/core", "backend": "s3"},
+        {**root, "folder": "edge", "path": "legacy/edge", "backend": "s3"},
+        {**root, "folder": "live", "path": "legacy/live", "engine": "terragrunt", "backend": "", "problem": "Not yet."},
+    ]
+    runner.finish(reading, "SUCCEEDED", result={"roots": roots})
+    table = page.get_by_role("table", name="Root modules")
+    expect(table.get_by_role("row", name=re.compile("core"))).to_contain_text("S3")
+    expect(table.get_by_role("checkbox", name="Bring live")).to_be_disabled()
+    table.get_by_role("checkbox", name="Bring edge").click()
+    page.get_by_test_id("bring").click()
+    moved = page.get_by_role("table", name="State and first plan").get_by_role("row", name="legacy/core")
+    expect(moved).to_contain_text("Copying and planning")
+    (plan,) = product.sql(
+        "select number, payload -> 'options' from public.provision_jobs where module_path = 'legacy/core' and org_id = %s",
+        owner.org_id,
+    )
+    assert plan[1] == {"bring_state": True}
+    state = {"serial": 212, "lineage": "l", "resources": 64, "backend": "s3"}
+    summary = {**SUMMARY, "create": 0, "update": 0, "has_changes": False, "resources": []}
+    runner.finish(runner.claim(plan[0]), "SUCCEEDED", result={"brought_state": state}, summary=summary)
+    expect(moved).to_contain_text("serial 212, 64 resources, from S3")
+    expect(moved.get_by_text("No changes")).to_have_attribute("data-accent-color", "green")
+    expect(table.get_by_role("row")).to_have_count(3)
+    page.get_by_role("radio", name="Upload").click()
+    (tmp_path / "infra.tar.gz").write_bytes(b"packed")
+    page.get_by_label("Archive").set_input_files(tmp_path / "infra.tar.gz")
+    page.get_by_label("Group").fill("packed")
+    before = page.url
+    page.get_by_role("button", name="Read").click()
+    page.wait_for_url(lambda url: url != before and "job=" in url)
+    sent = runner.claim(int(page.url.rpartition("=")[2]))
+    assert (sent["payload"]["survey"]["name"], sent["payload"]["survey"]["group"]) == ("infra", "packed")
+    runner.finish(sent, "FAILED")
+    expect(page.get_by_test_id("not-read")).to_be_visible()
 
 
 def test_destroying_asks_for_the_name(product: Product, owner: Person, open_as: Callable[[Person], Page]) -> None:

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from cli.modules.repository import Repository
 from cli.output import say
 
 COLUMNS = ("number", "folder", "path", "backend", "engine", "required_version", "workspaces", "note")
+TAKEN = "There is a module at this path already."
+ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
 CODE = ("*.tf", "*.tf.json", "*.tofu", "Pulumi.yaml", "terragrunt.hcl")
 
 
@@ -37,9 +40,12 @@ class Proposal:
         }  # fmt: skip
 
 
+Create = Callable[[list[Proposal]], list[dict[str, Any]]]
+
+
 def has_code(folder: Path) -> bool:
-    """Whether a folder holds code, and not the files that `modules export` writes."""
-    return any(next(folder.rglob(pattern), None) for pattern in CODE)
+    """Whether a folder or an archive holds code, and not the files that `modules export` writes."""
+    return folder.name.endswith(ARCHIVES) or any(next(folder.rglob(pattern), None) for pattern in CODE)
 
 
 def propose(repository: Repository, group: str | None, engine: str | None, taken: set[str]) -> list[Proposal]:
@@ -99,4 +105,4 @@ def say_next(chosen: list[Proposal]) -> None:
 
 
 def _note(repository: Repository, root: Root, is_taken: bool) -> str:
-    return "There is a module at this path already." if is_taken else repository.problem(root)
+    return TAKEN if is_taken else repository.problem(root)

@@ -8004,7 +8004,7 @@ grant execute on function private.worker_variables to worker, executor;
 create function private.other_module(p_change jsonb) returns uuid
 language sql immutable set search_path = '' as $$
   select case when p_change ->> 'module' ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
-    then (p_change ->> 'module')::uuid end
+    then (p_change ->> 'module')::pg_catalog.uuid end
 $$;
 
 -- Whether a text can be one argument of an engine: neither an option nor more than one line.
@@ -13536,7 +13536,7 @@ grant execute on function private.request_survey to authenticated;
 create function private.my_survey(p_job bigint) returns public.provision_jobs
 language plpgsql stable set search_path = '' as $$
 declare
-  v_job public.provision_jobs := private.my_job(p_job, 'job.read');
+  v_job public.provision_jobs := private.my_job(p_job, 'job.run');
 begin
   if v_job.status <> 'SUCCEEDED' or not v_job.payload ? 'survey' or v_job.result is null then
     perform private.fail('RY409', format('Job %s has not listed root modules.', v_job.number), 'Read the source again.');

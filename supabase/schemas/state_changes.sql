@@ -6,7 +6,7 @@
 create function private.other_module(p_change jsonb) returns uuid
 language sql immutable set search_path = '' as $$
   select case when p_change ->> 'module' ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
-    then (p_change ->> 'module')::uuid end
+    then (p_change ->> 'module')::pg_catalog.uuid end
 $$;
 
 -- Whether a text can be one argument of an engine: neither an option nor more than one line.

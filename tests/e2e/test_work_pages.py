@@ -319,7 +319,7 @@ def test_a_repository_moves_in_with_its_state(
     page.wait_for_url(re.compile(r"move-in\?job=\d+"))
     reading = runner.claim(int(page.url.rpartition("=")[2]))
     assert reading["payload"]["survey"]["group"] == "legacy"
-    root = {"engine": "terraform", "required_version": "~> 1.5", "workspaces": [], "problem": ""}
+    root = {"engine": "tofu", "required_version": "", "workspaces": [], "problem": ""}
     roots = [
         {**root, "folder": "core", "path": "legacy/core", "backend": "s3"},
         {**root, "folder": "edge", "path": "legacy/edge", "backend": "s3"},

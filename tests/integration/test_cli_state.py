@@ -174,6 +174,12 @@ def test_a_repository_with_several_roots_moves_in(
     done = terminal.run("modules", "import", address, "--group", group, "--all", "--yes")
     assert f"Created {group}/files\nCreated {group}/net" in done.stdout, done.stderr
     assert f"runyard state import {group}/net" in done.stderr
+    other = ("modules", "import", address, "--on-runner", "--group", f"{group}-again")
+    assert [row["path"] for row in terminal.json(*other)] == [
+        f"{group}-again/{each}" for each in ("files", "live", "net")
+    ]
+    there = terminal.run(*other, "--all", "--yes")
+    assert f"Created {group}-again/files\nCreated {group}-again/net" in there.stdout, there.stderr
     for name in ("files", "net"):
         brought = terminal.run("state", "import", f"{group}/{name}")
         assert "First plan: no changes. Nothing was applied." in brought.stdout, brought.stdout + brought.stderr

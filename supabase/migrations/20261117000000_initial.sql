@@ -2538,7 +2538,8 @@ begin
   perform private.fail('RY409', format('Job %s is queued and would change the module.', j.number),
     'Cancel it first, or lock the module when it is done.')
   from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id
-  where q.state_key = p_module and q.stage in ('WAITING', 'BACKOFF', 'READY') and j.type in ('APPLY', 'DESTROY');
+  where q.state_key = p_module and q.stage in ('WAITING', 'BACKOFF', 'READY')
+    and j.type in ('APPLY', 'DESTROY', 'STATE');
 end;
 $$;
 
@@ -2607,10 +2608,11 @@ comment on type public.worker_status is
 
 create type public.job_type as enum ('PLAN', 'APPLY', 'DESTROY', 'OUTPUT', 'DRIFT', 'DEPLOY_WORKER', 'UPDATE_WORKER',
   'REMOVE_WORKER',
-  'VERIFY_IDENTITY', 'RESOLVE');
+  'VERIFY_IDENTITY', 'RESOLVE', 'STATE');
 comment on type public.job_type is
   'What a job does. The first five act on a module, the next three on a cloud-hosted runner; VERIFY_IDENTITY tries a '
-  'cloud identity, RESOLVE reads the branches of a connected repository.';
+  'cloud identity, RESOLVE reads the branches of a connected repository, STATE moves, removes or imports resources of a '
+  'module''s state.';
 
 create table public.workers (
   id uuid primary key default gen_random_uuid(),
@@ -3581,8 +3583,9 @@ create table public.provision_jobs (
   slimmed_at timestamptz,
   updated_at timestamptz not null default now(),
   constraint provision_jobs_module_fkey foreign key (org_id, module_id) references public.modules (org_id, id),
+  -- A reading for move-in is about a repository that nobody has connected.
   constraint provision_jobs_one_target check (num_nonnulls(module_id, target_worker_id, target_identity_id,
-    target_connection_id) = 1)
+    target_connection_id) = case when payload ? 'survey' then 0 else 1 end)
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
   -- Counts by status come from an index alone only where vacuum has been.
   autovacuum_vacuum_insert_scale_factor = 0.02);
@@ -4660,30 +4663,16 @@ begin
 end;
 $$;
 
-create function private.worker_state_put(
-  p_job bigint, p_attempt integer, p_body text, p_lock_id text default null
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+-- Stores what an attempt wrote, if it follows the stored state. The same text twice is stored once.
+create function private.succeed_state(p_module uuid, p_body text, p_job bigint, p_attempt integer) returns jsonb
+language plpgsql set search_path = '' as $$
 declare
-  v_module pg_catalog.uuid := private.owned_module(p_job, p_attempt);
   v_old private.states;
-  v_lock private.state_locks;
   v_new pg_catalog.record;
   v_sha pg_catalog.text := encode(sha256(convert_to(p_body, 'UTF8')), 'hex');
 begin
-  if private.is_inspection(p_job) then
-    perform private.fail('RY409', 'This job only looks; it writes no state.',
-      'Run it with -lock=false and -refresh-only.');
-  end if;
-  perform private.refuse_own_backend(v_module);
-  select * into v_lock from private.state_locks where module_id = v_module for update;
-  if v_lock.module_id is not null and (v_lock.job_id, v_lock.attempt) <> (p_job, p_attempt)
-    or v_lock.lock_id <> p_lock_id then
-    perform private.fail('RY423', 'The state is locked by another job.',
-      'Wait for it, or force-unlock the state with its lock id.', v_lock.info::pg_catalog.text);
-  end if;
   select f.serial, f.lineage into v_new from private.state_fields(p_body) as f;
-  select * into v_old from private.states where module_id = v_module for update;
+  select * into v_old from private.states where module_id = p_module for update;
   if v_old.sha256 = v_sha then
     return jsonb_build_object('serial', v_old.serial, 'is_unchanged', true);
   end if;
@@ -4697,8 +4686,31 @@ begin
       'Read the state again.');
   end if;
   perform private.check_serial(v_new.serial, v_old.serial);
-  perform private.write_state(v_module, v_new.serial, v_new.lineage, p_body, p_job, p_attempt);
+  perform private.write_state(p_module, v_new.serial, v_new.lineage, p_body, p_job, p_attempt);
   return jsonb_build_object('serial', v_new.serial, 'is_unchanged', false);
+end;
+$$;
+
+create function private.worker_state_put(
+  p_job bigint, p_attempt integer, p_body text, p_lock_id text default null
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_module pg_catalog.uuid := private.owned_module(p_job, p_attempt);
+  v_lock private.state_locks;
+begin
+  if private.is_inspection(p_job) then
+    perform private.fail('RY409', 'This job only looks; it writes no state.',
+      'Run it with -lock=false and -refresh-only.');
+  end if;
+  perform private.refuse_own_backend(v_module);
+  select * into v_lock from private.state_locks where module_id = v_module for update;
+  if v_lock.module_id is not null and (v_lock.job_id, v_lock.attempt) <> (p_job, p_attempt)
+    or v_lock.lock_id <> p_lock_id then
+    perform private.fail('RY423', 'The state is locked by another job.',
+      'Wait for it, or force-unlock the state with its lock id.', v_lock.info::pg_catalog.text);
+  end if;
+  return private.succeed_state(v_module, p_body, p_job, p_attempt);
 end;
 $$;
 comment on function private.worker_state_put is
@@ -7391,7 +7403,8 @@ select
   j.payload,
   -- A look at a state whose last job needs attention must be able to run while that job holds the state.
   case when j.payload #>> '{options,inspects}' is not null then md5('inspect:' || j.module_id)::uuid
-    else coalesce(j.module_id, j.target_worker_id, j.target_identity_id, j.target_connection_id)
+    else coalesce(j.module_id, j.target_worker_id, j.target_identity_id, j.target_connection_id,
+      md5('survey:' || j.id)::uuid)
   end as state_key
 from public.provision_jobs as j;
 comment on view private.job_states is 'What its state''s queue and its lane need to know about a job.';
@@ -8129,6 +8142,170 @@ comment on function private.worker_variables is
   'The variables of a running job with their values: for the attempt that holds the lease alone.';
 grant execute on function private.worker_variables to worker, executor;
 
+-- ==================== schemas/state_changes.sql
+
+-- State changes: jobs of the type STATE move, remove and import resources of a state, and change no infrastructure. The
+-- engine does it on a runner, as a person would with `state mv`. One module's state is written through the runner's
+-- backend, as by every apply. A move between two modules is written in one call, so both states change or neither.
+
+-- The module that resources are moved to, if that is another one.
+create function private.other_module(p_change jsonb) returns uuid
+language sql immutable set search_path = '' as $$
+  select case when p_change ->> 'module' ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+    then (p_change ->> 'module')::pg_catalog.uuid end
+$$;
+
+-- Whether a text can be one argument of an engine: neither an option nor more than one line.
+create function private.is_argument(p_text text) returns boolean
+language sql immutable set search_path = '' as $$
+  select coalesce(length(p_text) between 1 and 1000 and p_text !~ '^-' and p_text !~ '[[:cntrl:]]', false)
+$$;
+
+-- Refuses a change that no engine could carry out.
+create function private.check_state_action(p_change jsonb) returns void
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_action pg_catalog.text := p_change ->> 'action';
+  v_addresses pg_catalog.text[];
+begin
+  if jsonb_typeof(p_change) = 'object' and jsonb_typeof(p_change -> 'addresses') = 'array' then
+    perform private.refuse_unknown_keys(p_change, array['action', 'addresses', 'to', 'id', 'module']);
+    v_addresses := array(select jsonb_array_elements_text(p_change -> 'addresses'));
+  end if;
+  if v_addresses is null or v_action is null or v_action not in ('move', 'remove', 'import')
+    or cardinality(v_addresses) not between 1 and (case when v_action = 'remove' then 100 else 1 end)
+    or not (select bool_and(private.is_argument(a)) from unnest(v_addresses) as a)
+    or p_change ? 'to' <> (v_action = 'move') or p_change ? 'to' and not private.is_argument(p_change ->> 'to')
+    or p_change ? 'id' <> (v_action = 'import') or p_change ? 'id' and not private.is_argument(p_change ->> 'id')
+    or p_change ? 'module' and (v_action <> 'move' or private.other_module(p_change) is null) then
+    perform private.fail('RY422', 'The change of the state cannot be read.',
+      'Write {"action": "move", "addresses": ["a.b"], "to": "c.d"}, with "module" for another module; {"action": '
+      '"remove", "addresses": […]} of at most 100; or {"action": "import", "addresses": ["a.b"], "id": "…"}.');
+  end if;
+end;
+$$;
+
+-- Refuses a change of states that the caller may not write, that are not kept here, or that a job is using.
+create function private.check_state_change(p_modules uuid[], p_change jsonb) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_other pg_catalog.uuid := private.other_module(p_change);
+  v_first public.modules := private.my_module(p_modules[1], 'state.write');
+  v_module public.modules;
+begin
+  if cardinality(p_modules) > 1 or v_other = v_first.id then
+    perform private.fail('RY422', 'One job changes the state of one module, or of two different ones.',
+      'Name one module; a second one only to move resources there.');
+  end if;
+  for v_module in select m.* from unnest(array_remove(p_modules || v_other, null)) as p (id)
+    cross join lateral private.my_module(p.id, 'state.write') as m
+  loop
+    perform private.refuse_own_backend(v_module.id);
+    if v_module.engine = 'pulumi' or v_module.org_id <> v_first.org_id then
+      perform private.fail('RY422', format('The state of "%s" is changed with Pulumi itself.', v_module.path),
+        'Pull it, run "pulumi state" on it, and push it.');
+    end if;
+    if exists (select from private.state_locks as l where l.module_id = v_module.id)
+      or private.has_writer(v_module.id) then
+      perform private.fail('RY423', format('A job is using the state of "%s".', v_module.path),
+        'Wait until it is done, then change the state.');
+    end if;
+  end loop;
+  if p_change ->> 'action' <> 'import' and private.state_serial(v_first.id) = 0 then
+    perform private.fail('RY409', format('Runyard has no state of "%s".', v_first.path), 'Bring it in, or apply first.');
+  end if;
+end;
+$$;
+
+-- Refuses a STATE job without a change, another job with one, and options that it has no use for.
+create function private.check_state_job(p_type public.job_type, p_modules uuid[], p_options jsonb) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if p_type <> 'STATE' or not coalesce(p_options, '{}') ? 'state_change'
+    or p_options ?| array['destroy', 'refresh_only', 'targets', 'replace', 'upload_id', 'auto_apply', 'confirm',
+      'plan_job_id', 'bring_state'] then
+    perform private.fail('RY422', 'A STATE job has a state_change, and no option of plans and applies.',
+      'Enqueue a STATE with state_change.');
+  end if;
+  perform private.check_state_action(p_options -> 'state_change');
+  perform private.check_state_change(p_modules, p_options -> 'state_change');
+  perform private.refuse_locked_modules(array_remove(array[private.other_module(p_options -> 'state_change')], null));
+end;
+$$;
+
+-- What a change of a state does, in one line of at most 500 characters.
+create function private.state_change_words(p_change jsonb) returns text
+language sql stable set search_path = '' as $$
+  select left(case p_change ->> 'action'
+    when 'move' then format('Move %s to %s', p_change #>> '{addresses,0}', p_change ->> 'to')
+      || coalesce((select format(' of %s', m.path) from public.modules as m
+        where m.id = private.other_module(p_change)), '')
+    when 'import' then format('Import %s as %s', p_change ->> 'id', p_change #>> '{addresses,0}')
+    else format('Remove %s from the state', (select string_agg(a, ', ')
+      from jsonb_array_elements_text(p_change -> 'addresses') as a)) end, 500)
+$$;
+
+-- The module that the calling attempt moves resources to. Locks both states, always in the same order.
+create function private.owned_destination(p_job bigint, p_attempt integer) returns uuid
+language plpgsql set search_path = '' as $$
+declare
+  v_job public.provision_jobs;
+  v_other pg_catalog.uuid;
+begin
+  select * into v_job from public.provision_jobs where id = p_job;
+  v_other := private.other_module(v_job.payload #> '{options,state_change}');
+  if v_other is not null then
+    perform private.lock_module_states(v_job.org_id, array[v_job.module_id, v_other]);
+  end if;
+  perform private.owned_job(private.this_runner(), p_job, p_attempt);
+  if v_other is null or v_job.type <> 'STATE' or not exists (select from public.modules as m
+    where m.id = v_other and m.org_id = v_job.org_id and m.deleted_at is null) then
+    perform private.fail('RY404', 'The module that the resources move to does not exist.', 'It may have been removed.');
+  end if;
+  return v_other;
+end;
+$$;
+
+create function private.worker_destination_state(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_other pg_catalog.uuid := private.owned_destination(p_job, p_attempt);
+  v_state private.states;
+begin
+  select * into v_state from private.states where module_id = v_other;
+  return jsonb_build_object('exists', v_state.module_id is not null, 'serial', v_state.serial, 'lineage',
+    v_state.lineage, 'body', v_state.body);
+end;
+$$;
+comment on function private.worker_destination_state is
+  'The state of the module that a STATE job moves resources to.';
+grant execute on function private.worker_destination_state to worker, executor;
+
+create function private.worker_move_states(p_job bigint, p_attempt integer, p_from text, p_to text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_other pg_catalog.uuid := private.owned_destination(p_job, p_attempt);
+  v_module pg_catalog.uuid := (select j.module_id from public.provision_jobs as j where j.id = p_job);
+  v_from pg_catalog.jsonb;
+  v_to pg_catalog.jsonb;
+begin
+  perform private.refuse_own_backend(m) from unnest(array[v_module, v_other]) as m;
+  v_from := private.succeed_state(v_module, p_from, p_job, p_attempt);
+  v_to := private.succeed_state(v_other, p_to, p_job, p_attempt);
+  -- After the writes: a call that is repeated, because its answer was lost, has been carried out already.
+  if (v_from ->> 'is_unchanged' = 'false' or v_to ->> 'is_unchanged' = 'false') and (private.has_writer(v_other)
+    or exists (select from private.state_locks as l where l.module_id in (v_module, v_other))) then
+    perform private.fail('RY423', 'A job is using one of the two states.', 'Wait until it is done, then move again.');
+  end if;
+  perform private.wake_org(m.org_id, 'modules', m.id::pg_catalog.text) from public.modules as m where m.id = v_other;
+  return jsonb_build_object('from', v_from, 'to', v_to);
+end;
+$$;
+comment on function private.worker_move_states is
+  'Writes the states of both modules that a STATE job moves resources between: both or neither. Refused while another '
+  'job uses one of them, and when one has changed since it was read.';
+grant execute on function private.worker_move_states to worker, executor;
+
 -- ==================== schemas/enqueue.sql
 
 -- Enqueueing: a request becomes a job that names everything the runner will need. Later changes of variables or
@@ -8387,7 +8564,8 @@ language plpgsql stable set search_path = '' as $$
 begin
   perform private.refuse_unknown_keys(p_options, array['plan_job_id', 'priority', 'labels', 'pinned_worker_id',
     'pinned_instance_name', 'max_attempts', 'idempotency_key', 'approvals_required', 'auto_apply', 'confirm',
-    'refresh_only', 'destroy', 'targets', 'replace', 'reason', 'upload_id', 'variables', 'bring_state']);
+    'refresh_only', 'destroy', 'targets', 'replace', 'reason', 'upload_id', 'variables', 'bring_state',
+    'state_change']);
   perform private.check_option_types(p_options);
   perform private.check_reason(p_options ->> 'reason');
   if coalesce((p_options ->> 'priority')::integer, 100) not between 0 and 1000
@@ -8479,7 +8657,7 @@ declare
   v_by pg_catalog.uuid := case when p_options ? 'created_by' then p_options ->> 'created_by'
     else private.jwt() ->> 'sub' end;
   v_labels pg_catalog.text[] := case when p_options ? 'labels' then private.text_list(p_options -> 'labels') end;
-  v_approvals integer := case when p_type in ('APPLY', 'DESTROY') then coalesce(p_options ->> 'approvals_required',
+  v_approvals integer := case when p_type in ('APPLY', 'DESTROY', 'STATE') then coalesce(p_options ->> 'approvals_required',
     '0') end;
   v_label pg_catalog.text := coalesce(p_options ->> 'created_by_label', private.caller_label(p_org));
   v_sent pg_catalog.jsonb := case when p_options ? 'upload_id'
@@ -8588,12 +8766,17 @@ declare
 begin
   -- Before anything is checked: a module or a runner that is removed meanwhile, a lock that somebody puts on and a plan
   -- that somebody else applies must be seen, also by a job that waits for approval first.
-  perform private.lock_module_states(p_org, p_modules);
+  perform private.lock_module_states(p_org, p_modules || private.other_module(p_options -> 'state_change'));
   perform private.check_job_options(p_org, p_type, p_modules[1], p_options);
   if p_options -> 'bring_state' = 'true' then
     perform private.check_bring_state(p_type, p_modules, p_options);
   end if;
-  if p_type in ('APPLY', 'DESTROY') then
+  if p_type = 'STATE' or p_options ? 'state_change' then
+    perform private.check_state_job(p_type, p_modules, p_options);
+    -- Reviewers read it first, on every page and in every list.
+    p_options := jsonb_build_object('reason', private.state_change_words(p_options -> 'state_change')) || p_options;
+  end if;
+  if p_type in ('APPLY', 'DESTROY', 'STATE') then
     perform private.refuse_locked_modules(p_modules, (p_options ->> 'plan_job_id')::bigint);
   end if;
   v_jobs := private.add_module_jobs(p_org, p_type, p_modules, p_keys, p_options);
@@ -9135,14 +9318,14 @@ end;
 $$;
 
 -- Ends what still waits for somebody and can no longer be applied, because this job has changed the state.
-create function private.drop_outdated_applies(p_job public.provision_jobs) returns void
+create function private.drop_outdated_applies(p_job public.provision_jobs, p_module uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
   perform private.end_job(j.id, 'CANCELLED', 'outdated', 'system', null, 'system',
     format('The state has moved on since plan %s.', p.number))
   from public.provision_jobs as j join public.provision_jobs as p on p.id = j.plan_job_id
-  where j.org_id = p_job.org_id and j.status = 'AWAITING_APPROVAL' and j.module_id = p_job.module_id
-    and j.id <> p_job.id and p.planned_serial <> private.state_serial(p_job.module_id);
+  where j.org_id = p_job.org_id and j.status = 'AWAITING_APPROVAL' and j.module_id = p_module
+    and j.id <> p_job.id and p.planned_serial <> private.state_serial(p_module);
 end;
 $$;
 
@@ -9161,7 +9344,7 @@ begin
     perform private.note_plan_digest(v_job);
     perform private.follow_plan(v_job);
   elsif v_job.type in ('APPLY', 'DESTROY') then
-    perform private.drop_outdated_applies(v_job);
+    perform private.drop_outdated_applies(v_job, v_job.module_id);
     perform private.note_applied(v_job);
     if v_job.status = 'SUCCEEDED' then
       perform private.note_applied_inputs(v_job);
@@ -9169,6 +9352,9 @@ begin
       perform private.follow_apply(v_job);
       perform private.cascade(v_job);
     end if;
+  elsif v_job.type = 'STATE' then
+    perform private.drop_outdated_applies(v_job, m)
+    from unnest(array[v_job.module_id, private.other_module(v_job.payload #> '{options,state_change}')]) as m;
   elsif v_job.type = 'RESOLVE' then
     perform private.after_resolve(v_job);
   elsif v_job.module_id is null then
@@ -9942,6 +10128,9 @@ begin
   end if;
   perform private.need_pinned_runner(v_old.pinned_worker_id);
   perform private.check_retry_target(v_old);
+  if v_old.type = 'STATE' then
+    perform private.check_state_change(array[v_old.module_id], v_old.payload #> '{options,state_change}');
+  end if;
   if v_old.plan_job_id is not null then
     perform private.check_saved_plan(v_old.org_id, v_old.type, v_old.module_id, v_old.plan_job_id);
   end if;
@@ -9952,7 +10141,7 @@ begin
   v_new.created_by := private.caller_id();
   v_new.created_by_label := private.caller_label(v_old.org_id);
   -- What the module asks for now counts, unless the job asked for more.
-  if v_old.type in ('APPLY', 'DESTROY') then
+  if v_old.type in ('APPLY', 'DESTROY', 'STATE') then
     perform private.refuse_locked_modules(array[v_old.module_id], v_old.plan_job_id);
     v_new.approvals_required := greatest(v_old.approvals_required, v_module.approvals_required);
   end if;
@@ -10423,7 +10612,7 @@ $$;
 create function private.identity_phase(p_type public.job_type) returns text
 language sql immutable set search_path = '' as $$
   select case when p_type in ('APPLY', 'DESTROY') then 'apply'
-    when p_type in ('PLAN', 'DRIFT', 'OUTPUT') then 'plan' end
+    when p_type in ('PLAN', 'DRIFT', 'OUTPUT', 'STATE') then 'plan' end
 $$;
 
 -- The claims of a job without those of the audience and the clock. It repeats them under HCP Terraform's names, so that
@@ -11375,7 +11564,7 @@ declare
   -- A task of its own for each update and for each step of the scale; and no rights to act on other runners.
   v_settings pg_catalog.jsonb :=
     '{"allow_multiple_instances": true, "accepted_job_types": ["PLAN", "APPLY", "DESTROY", "OUTPUT", "DRIFT",
-      "RESOLVE"]}';
+      "RESOLVE", "STATE"]}';
 begin
   perform private.need('runner.manage', p_org);
   v_settings := v_settings || private.runner_settings(p_options,
@@ -13870,6 +14059,167 @@ comment on function private.module_repository is
   'How a module follows its connected repository: branch, watched paths, the commits seen and applied; null where its '
   'repository is not connected. Members.';
 grant execute on function private.module_repository to authenticated;
+
+-- ==================== schemas/move_in.sql
+
+-- Moving in: what exists comes here. A runner reads a repository that nobody has connected yet, or an archive, and
+-- reports its root modules; a member chooses, and the chosen ones become modules. Their states come in by plans with
+-- the option bring_state, as for every other module.
+
+-- The source of a reading, checked: an address with a ref, or an archive with its SHA-256; and a group for its modules.
+create function private.survey_source(p_source jsonb) returns jsonb
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_url pg_catalog.text := nullif(trim(p_source ->> 'url'), '');
+  v_name pg_catalog.text := substring(lower(coalesce(p_source ->> 'name', v_url)) from '([^/:]+?)(?:\.git)?/*$');
+begin
+  perform private.refuse_unknown_keys(p_source, array['url', 'ref', 'group', 'name', 'archive', 'sha256']);
+  if (v_url is null) = (p_source ->> 'archive' is null) or coalesce(p_source ->> 'group', '') = ''
+    or length(p_source ->> 'ref') > 200 then
+    perform private.fail('RY422', 'A reading needs a group, and either a repository''s URL or an archive.',
+      'Write {"group": "platform", "url": "https://…", "ref": "main"}.');
+  end if;
+  if v_url is not null then
+    perform private.check_source('git', jsonb_build_object('url', v_url));
+  end if;
+  return jsonb_strip_nulls(jsonb_build_object('url', v_url, 'ref', nullif(trim(p_source ->> 'ref'), ''), 'group',
+    trim(both '/' from p_source ->> 'group'), 'name', left(coalesce(nullif(trim(both '-_' from regexp_replace(
+      regexp_replace(v_name, '\.(tar(\.[a-z0-9]+)?|tgz|zip)$', ''), '[^a-z0-9_-]+', '-', 'g')), ''), 'main'), 63),
+    'sha256', lower(p_source ->> 'sha256')));
+end;
+$$;
+
+create function private.request_survey(p_org uuid, p_source jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_source pg_catalog.jsonb;
+  v_body pg_catalog.bytea;
+  v_job public.provision_jobs;
+begin
+  perform private.need('module.write', p_org, p_source ->> 'group');
+  v_source := private.survey_source(p_source);
+  v_job.org_id := p_org;
+  v_job.type := 'RESOLVE';
+  v_job.module_path := v_source ->> 'group';
+  v_job.group_path := v_source ->> 'group';
+  -- Somebody looks at the page and waits for it.
+  v_job.priority := 90;
+  v_job.approvals_required := 0;
+  v_job.created_by := private.caller_id();
+  v_job.created_by_label := private.caller_label(p_org);
+  v_job.payload := jsonb_build_object('survey', v_source, 'git', jsonb_build_object('repository',
+    coalesce(private.repository_key(v_source ->> 'url'), v_source ->> 'name')));
+  v_job := private.add_job(v_job, 'To list its root modules.');
+  if p_source ? 'archive' then
+    v_body := decode(p_source ->> 'archive', 'base64');
+    if encode(sha256(v_body), 'hex') is distinct from v_source ->> 'sha256' or octet_length(v_body) > 26214400 then
+      perform private.fail('RY422', 'The archive is not what its SHA-256 says, or larger than 25 MiB.', 'Send it again.');
+    end if;
+    insert into private.artifacts (job_id, attempt, name, body, sha256)
+    values (v_job.id, 0, 'source', v_body, v_source ->> 'sha256');
+  end if;
+  perform private.audit(p_org, 'job.enqueued', 'job', v_job.number::pg_catalog.text, 'RESOLVE ' || (v_source ->> 'name'));
+  return jsonb_build_object('id', v_job.id, 'number', v_job.number);
+exception
+  when invalid_parameter_value then
+    perform private.fail('RY422', 'The archive is not base64.', 'Send it again.');
+end;
+$$;
+comment on function private.request_survey is
+  'Lets a runner list the root modules of a repository {group, url, ref} or of an archive {group, name, archive '
+  '(base64), sha256}; they are in the result of the job. Operators.';
+grant execute on function private.request_survey to authenticated;
+
+-- A finished reading that the caller may use.
+create function private.my_survey(p_job bigint) returns public.provision_jobs
+language plpgsql stable set search_path = '' as $$
+declare
+  v_job public.provision_jobs := private.my_job(p_job, 'job.run');
+begin
+  if v_job.status <> 'SUCCEEDED' or not v_job.payload ? 'survey' or v_job.result is null then
+    perform private.fail('RY409', format('Job %s has not listed root modules.', v_job.number), 'Read the source again.');
+  end if;
+  return v_job;
+end;
+$$;
+
+create function private.survey(p_org uuid, p_number bigint) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_job public.provision_jobs;
+begin
+  perform private.need('module.read', p_org);
+  select * into v_job from public.provision_jobs as j where j.org_id = p_org and j.number = p_number
+    and j.payload ? 'survey';
+  if v_job.id is null then
+    perform private.fail('RY404', format('Job %s lists no root modules.', p_number), 'Read the source again.');
+  end if;
+  return jsonb_build_object('id', v_job.id, 'number', v_job.number, 'status', v_job.status, 'error', v_job.error,
+    'runner', v_job.worker_name, 'source', v_job.payload -> 'survey', 'commit', v_job.result -> 'commit', 'roots', (
+      select coalesce(jsonb_agg(r.root || jsonb_build_object('module_id', m.id, 'plan', p.plan) order by r.place), '[]')
+      from jsonb_array_elements(v_job.result -> 'roots') with ordinality as r (root, place)
+      left join public.modules as m on m.org_id = p_org and m.path = r.root ->> 'path' and m.deleted_at is null
+      left join lateral (
+        select jsonb_build_object('number', j.number, 'status', j.status, 'error', j.error, 'brought',
+          j.result -> 'brought_state', 'summary', j.plan_summary - 'resources' - 'outputs') as plan
+        from public.provision_jobs as j where j.module_id = m.id and j.type = 'PLAN' order by j.id desc limit 1
+      ) as p on true));
+end;
+$$;
+comment on function private.survey is
+  'A reading by its number: its status, and its root modules with the paths that they would get, the modules that are '
+  'at these paths, and the last plan of each with the state that it brought in. Members.';
+grant execute on function private.survey to authenticated;
+
+-- What becomes of a root: the specification of its module. An archive's files are kept in the module.
+create function private.root_spec(p_job public.provision_jobs, p_root jsonb) returns jsonb
+language plpgsql stable set search_path = '' as $$
+declare
+  v_survey pg_catalog.jsonb := p_job.payload -> 'survey';
+  v_files pg_catalog.jsonb;
+begin
+  if not v_survey ? 'url' then
+    select convert_from(a.body, 'UTF8')::pg_catalog.jsonb -> (p_root ->> 'folder') into v_files
+    from private.artifacts as a where a.job_id = p_job.id and a.name = 'files.json' order by a.attempt desc limit 1;
+  end if;
+  return jsonb_build_object('engine', p_root -> 'engine', 'engine_version',
+      case when length(p_root ->> 'required_version') between 1 and 50 then p_root -> 'required_version' end)
+    || case when v_files is not null
+      then jsonb_build_object('source_kind', 'inline', 'source', jsonb_build_object('files', v_files))
+      else jsonb_build_object('source_kind', 'git', 'source', jsonb_strip_nulls(jsonb_build_object('url',
+        v_survey -> 'url', 'ref', v_survey -> 'ref', 'subfolder', nullif(p_root ->> 'folder', '')))) end;
+end;
+$$;
+
+create function private.bring_modules(p_job bigint, p_folders jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_job public.provision_jobs := private.my_survey(p_job);
+  v_root pg_catalog.jsonb;
+  v_parts pg_catalog.text[];
+  v_done pg_catalog.jsonb := '[]';
+begin
+  for v_root in select r.root from jsonb_array_elements(v_job.result -> 'roots') with ordinality as r (root, place)
+    where p_folders ? (r.root ->> 'folder') order by r.place
+  loop
+    if coalesce(v_root ->> 'problem', '') <> '' then
+      perform private.fail('RY422', format('"%s" cannot come: %s', v_root ->> 'folder', v_root ->> 'problem'));
+    end if;
+    v_parts := regexp_match(v_root ->> 'path', '^(.*)/([^/]+)$');
+    v_done := v_done || (private.create_module(v_job.org_id, v_parts[1], v_parts[2], private.root_spec(v_job, v_root))
+      || jsonb_build_object('backend', v_root -> 'backend'));
+  end loop;
+  if jsonb_typeof(p_folders) is distinct from 'array' or jsonb_array_length(v_done) <> jsonb_array_length(p_folders) then
+    perform private.fail('RY422', 'A folder that was named is no root module of this reading.', 'Read it again.');
+  end if;
+  return (select jsonb_agg(jsonb_build_object('id', d -> 'id', 'path', d -> 'path', 'engine', d -> 'engine', 'backend',
+    d -> 'backend')) from jsonb_array_elements(v_done) as d);
+end;
+$$;
+comment on function private.bring_modules is
+  'Creates a module for each of these folders (a list) of a reading, all or none, where the reading proposes it. '
+  'Their states come in by enqueue_jobs with bring_state. Operators.';
+grant execute on function private.bring_modules to authenticated;
 
 -- ==================== schemas/pull_requests.sql
 
@@ -18505,6 +18855,17 @@ comment on function public.attach_identity is
   'settings}. Admins.';
 grant execute on function public.attach_identity to authenticated;
 
+create function public.bring_modules(p_job bigint, p_folders jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.bring_modules(p_job, p_folders);
+end
+$$;
+comment on function public.bring_modules is
+  'Creates a module for each of these folders (a list) of a reading, all or none, where the reading '
+  'proposes it. Their states come in by enqueue_jobs with bring_state. Operators.';
+grant execute on function public.bring_modules to authenticated;
+
 create function public.cancel_job(p_job bigint, p_kind public.cancel_kind default
   'GRACEFUL'::public.cancel_kind, p_reason text default null::text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -19605,6 +19966,17 @@ comment on function public.replace_dependencies is
   'producer, bindings, cascades, is_promotion} with paths; all or nothing. Operators; admins for bindings.';
 grant execute on function public.replace_dependencies to authenticated;
 
+create function public.request_survey(p_org uuid, p_source jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.request_survey(p_org, p_source);
+end
+$$;
+comment on function public.request_survey is
+  'Lets a runner list the root modules of a repository {group, url, ref} or of an archive {group, name, '
+  'archive (base64), sha256}; they are in the result of the job. Operators.';
+grant execute on function public.request_survey to authenticated;
+
 create function public.resolve_attention(p_job bigint, p_action text, p_proof text default null::text) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -20018,6 +20390,17 @@ comment on function public.store_kept_state is
   'the state. Admins.';
 grant execute on function public.store_kept_state to authenticated;
 
+create function public.survey(p_org uuid, p_number bigint) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.survey(p_org, p_number);
+end
+$$;
+comment on function public.survey is
+  'A reading by its number: its status, and its root modules with the paths that they would get, the '
+  'modules that are at these paths, and the last plan of each with the state that it brought in. Members.';
+grant execute on function public.survey to authenticated;
+
 create function public.sweep() returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -20320,6 +20703,16 @@ comment on function public.worker_close_session is
   'A runner''s process says good-bye: it is OFFLINE at once, not after 60 s.';
 grant execute on function public.worker_close_session to worker;
 
+create function public.worker_destination_state(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.worker_destination_state(p_job, p_attempt);
+end
+$$;
+comment on function public.worker_destination_state is
+  'The state of the module that a STATE job moves resources to.';
+grant execute on function public.worker_destination_state to executor, worker;
+
 create function public.worker_finish(p_job bigint, p_attempt integer, p_status text, p_result jsonb
   default null::jsonb, p_error jsonb default null::jsonb,
   p_plan_summary jsonb default null::jsonb, p_log jsonb default
@@ -20389,6 +20782,17 @@ comment on function public.worker_job is
   'A running attempt as the claim gave it, whether it touched infrastructure, how to cancel it, and how '
   'long its runner''s last heartbeat holds.';
 grant execute on function public.worker_job to executor, worker;
+
+create function public.worker_move_states(p_job bigint, p_attempt integer, p_from text, p_to text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.worker_move_states(p_job, p_attempt, p_from, p_to);
+end
+$$;
+comment on function public.worker_move_states is
+  'Writes the states of both modules that a STATE job moves resources between: both or neither. Refused '
+  'while another job uses one of them, and when one has changed since it was read.';
+grant execute on function public.worker_move_states to executor, worker;
 
 create function public.worker_outputs_get(p_job bigint, p_attempt integer, p_org text, p_path text) returns jsonb
 language plpgsql set search_path = '' as $$

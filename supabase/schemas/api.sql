@@ -71,6 +71,17 @@ comment on function public.attach_identity is
   'settings}. Admins.';
 grant execute on function public.attach_identity to authenticated;
 
+create function public.bring_modules(p_job bigint, p_folders jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.bring_modules(p_job, p_folders);
+end
+$$;
+comment on function public.bring_modules is
+  'Creates a module for each of these folders (a list) of a reading, all or none, where the reading '
+  'proposes it. Their states come in by enqueue_jobs with bring_state. Operators.';
+grant execute on function public.bring_modules to authenticated;
+
 create function public.cancel_job(p_job bigint, p_kind public.cancel_kind default
   'GRACEFUL'::public.cancel_kind, p_reason text default null::text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -1171,6 +1182,17 @@ comment on function public.replace_dependencies is
   'producer, bindings, cascades, is_promotion} with paths; all or nothing. Operators; admins for bindings.';
 grant execute on function public.replace_dependencies to authenticated;
 
+create function public.request_survey(p_org uuid, p_source jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.request_survey(p_org, p_source);
+end
+$$;
+comment on function public.request_survey is
+  'Lets a runner list the root modules of a repository {group, url, ref} or of an archive {group, name, '
+  'archive (base64), sha256}; they are in the result of the job. Operators.';
+grant execute on function public.request_survey to authenticated;
+
 create function public.resolve_attention(p_job bigint, p_action text, p_proof text default null::text) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -1584,6 +1606,17 @@ comment on function public.store_kept_state is
   'the state. Admins.';
 grant execute on function public.store_kept_state to authenticated;
 
+create function public.survey(p_org uuid, p_number bigint) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.survey(p_org, p_number);
+end
+$$;
+comment on function public.survey is
+  'A reading by its number: its status, and its root modules with the paths that they would get, the '
+  'modules that are at these paths, and the last plan of each with the state that it brought in. Members.';
+grant execute on function public.survey to authenticated;
+
 create function public.sweep() returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -1886,6 +1919,16 @@ comment on function public.worker_close_session is
   'A runner''s process says good-bye: it is OFFLINE at once, not after 60 s.';
 grant execute on function public.worker_close_session to worker;
 
+create function public.worker_destination_state(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.worker_destination_state(p_job, p_attempt);
+end
+$$;
+comment on function public.worker_destination_state is
+  'The state of the module that a STATE job moves resources to.';
+grant execute on function public.worker_destination_state to executor, worker;
+
 create function public.worker_finish(p_job bigint, p_attempt integer, p_status text, p_result jsonb
   default null::jsonb, p_error jsonb default null::jsonb,
   p_plan_summary jsonb default null::jsonb, p_log jsonb default
@@ -1955,6 +1998,17 @@ comment on function public.worker_job is
   'A running attempt as the claim gave it, whether it touched infrastructure, how to cancel it, and how '
   'long its runner''s last heartbeat holds.';
 grant execute on function public.worker_job to executor, worker;
+
+create function public.worker_move_states(p_job bigint, p_attempt integer, p_from text, p_to text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.worker_move_states(p_job, p_attempt, p_from, p_to);
+end
+$$;
+comment on function public.worker_move_states is
+  'Writes the states of both modules that a STATE job moves resources between: both or neither. Refused '
+  'while another job uses one of them, and when one has changed since it was read.';
+grant execute on function public.worker_move_states to executor, worker;
 
 create function public.worker_outputs_get(p_job bigint, p_attempt integer, p_org text, p_path text) returns jsonb
 language plpgsql set search_path = '' as $$

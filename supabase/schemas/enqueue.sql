@@ -254,7 +254,8 @@ language plpgsql stable set search_path = '' as $$
 begin
   perform private.refuse_unknown_keys(p_options, array['plan_job_id', 'priority', 'labels', 'pinned_worker_id',
     'pinned_instance_name', 'max_attempts', 'idempotency_key', 'approvals_required', 'auto_apply', 'confirm',
-    'refresh_only', 'destroy', 'targets', 'replace', 'reason', 'upload_id', 'variables', 'bring_state']);
+    'refresh_only', 'destroy', 'targets', 'replace', 'reason', 'upload_id', 'variables', 'bring_state',
+    'state_change']);
   perform private.check_option_types(p_options);
   perform private.check_reason(p_options ->> 'reason');
   if coalesce((p_options ->> 'priority')::integer, 100) not between 0 and 1000
@@ -346,7 +347,7 @@ declare
   v_by pg_catalog.uuid := case when p_options ? 'created_by' then p_options ->> 'created_by'
     else private.jwt() ->> 'sub' end;
   v_labels pg_catalog.text[] := case when p_options ? 'labels' then private.text_list(p_options -> 'labels') end;
-  v_approvals integer := case when p_type in ('APPLY', 'DESTROY') then coalesce(p_options ->> 'approvals_required',
+  v_approvals integer := case when p_type in ('APPLY', 'DESTROY', 'STATE') then coalesce(p_options ->> 'approvals_required',
     '0') end;
   v_label pg_catalog.text := coalesce(p_options ->> 'created_by_label', private.caller_label(p_org));
   v_sent pg_catalog.jsonb := case when p_options ? 'upload_id'
@@ -455,12 +456,17 @@ declare
 begin
   -- Before anything is checked: a module or a runner that is removed meanwhile, a lock that somebody puts on and a plan
   -- that somebody else applies must be seen, also by a job that waits for approval first.
-  perform private.lock_module_states(p_org, p_modules);
+  perform private.lock_module_states(p_org, p_modules || private.other_module(p_options -> 'state_change'));
   perform private.check_job_options(p_org, p_type, p_modules[1], p_options);
   if p_options -> 'bring_state' = 'true' then
     perform private.check_bring_state(p_type, p_modules, p_options);
   end if;
-  if p_type in ('APPLY', 'DESTROY') then
+  if p_type = 'STATE' or p_options ? 'state_change' then
+    perform private.check_state_job(p_type, p_modules, p_options);
+    -- Reviewers read it first, on every page and in every list.
+    p_options := jsonb_build_object('reason', private.state_change_words(p_options -> 'state_change')) || p_options;
+  end if;
+  if p_type in ('APPLY', 'DESTROY', 'STATE') then
     perform private.refuse_locked_modules(p_modules, (p_options ->> 'plan_job_id')::bigint);
   end if;
   v_jobs := private.add_module_jobs(p_org, p_type, p_modules, p_keys, p_options);

@@ -157,7 +157,7 @@ $$;
 create function private.identity_phase(p_type public.job_type) returns text
 language sql immutable set search_path = '' as $$
   select case when p_type in ('APPLY', 'DESTROY') then 'apply'
-    when p_type in ('PLAN', 'DRIFT', 'OUTPUT') then 'plan' end
+    when p_type in ('PLAN', 'DRIFT', 'OUTPUT', 'STATE') then 'plan' end
 $$;
 
 -- The claims of a job without those of the audience and the clock. It repeats them under HCP Terraform's names, so that

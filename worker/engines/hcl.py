@@ -19,6 +19,7 @@ from worker.engines.plan_digest import CHANGE_DIGEST, change_digest
 from worker.engines.plan_summary import mark_known, planned_outputs, sensitive_texts, summarise
 from worker.engines.rescue import errored_state, keep_errored_state
 from worker.engines.sealed_plan import SHA256, load_sealed, opened_plan, seal_plan, sealed_bytes
+from worker.engines.state_change import change_state
 from worker.enums import EngineName
 from worker.errors import WorkerError
 
@@ -115,6 +116,10 @@ class HclDriver:
                     pass_fds=descriptors,
                     is_changing=True,
                 )
+
+    async def change_state(self, space: Workspace) -> None:
+        """Move, remove or import resources of the state."""
+        await change_state(space, self._binary)
 
     async def output(self, space: Workspace) -> None:
         """Show the outputs as people do, and keep them with sensitive values masked."""

@@ -29,9 +29,39 @@ class VariableView(TypedDict):
     hides: str
     warning: str
     version: int
+    job: int
+    used_by: str
+    used_at: str
     is_own: bool
     is_enforced: bool
     is_sealed: bool
+
+
+class UsersView(TypedDict):
+    """Which jobs get a variable, and who can start them."""
+
+    modules: str
+    people: str
+    runners: str
+
+
+NOBODY: UsersView = {"modules": "", "people": "", "runners": ""}
+MOST_NAMED = 20
+
+
+def build_users(row: Row) -> UsersView:
+    """Put the answer of list_variable_users into words."""
+    people = [f"{each['email']} ({each['role']})" for each in row["members"]]
+    return {
+        "modules": _named(row["modules"]),
+        "people": _named([*people, *(f"{name} (service account)" for name in row["accounts"])]),
+        "runners": _named(row["runners"]),
+    }
+
+
+def _named(names: list[str]) -> str:
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "") or "None"
 
 
 def build_rows(rows: list[Row], path: str) -> list[VariableView]:
@@ -43,6 +73,7 @@ def build_row(row: Row, path: str) -> VariableView:
     """Put one variable into words."""
     kind = "hcl" if row.get("is_hcl") else str(row["kind"])
     hidden = [f"{_place(each)} {shown_value(each)}" for each in row.get("hides") or ()]
+    use = row.get("last_use") or {}
     return {
         "id": str(row["id"]),
         "name": str(row["name"]),
@@ -55,6 +86,9 @@ def build_row(row: Row, path: str) -> VariableView:
         "hides": f"hides {', '.join(hidden)}" if hidden else "",
         "warning": str(row.get("warning") or ""),
         "version": int(row.get("version") or 1),
+        "job": int(use.get("job") or 0),
+        "used_by": f"#{use['number']}" if use.get("number") else "",
+        "used_at": str(use.get("used_at") or ""),
         "is_own": row["path"] == path,
         "is_enforced": bool(row.get("is_enforced")),
         "is_sealed": bool(row.get("key_id")),
@@ -109,6 +143,17 @@ def check_form(raw: object, kind: str, *, is_enforced: bool) -> Checked:
         "is_enforced": is_enforced,
     }
     return checked
+
+
+def check_sealed(checked: Checked, raw: object, path: str, key_id: str) -> None:
+    """Put the box that the browser made in the place of the value; it opens only at the place that is inside it."""
+    form, spec = texts(raw), checked.spec
+    place = json.dumps([path, spec["kind"], spec["name"], spec["is_hcl"]], ensure_ascii=False, separators=(",", ":"))
+    if not form.get("box"):
+        checked.errors["value"] = "A value is needed."
+    elif form.get("place") != place:
+        checked.errors["value"] = "The form changed meanwhile. Save again."
+    checked.spec = {**spec, "value": form.get("box", ""), "key_id": key_id}
 
 
 def _any_name(text: str) -> str:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.variables.view.rows import build_row, build_rows, check_form, input_of, text_of
+from app.variables.view.rows import build_row, build_rows, check_form, check_sealed, input_of, text_of
 
 
 def row(**more: Any) -> dict[str, Any]:
@@ -60,3 +60,22 @@ def test_each_kind_reads_its_value(kind: str, value: str, spec: dict[str, Any]) 
 )
 def test_what_cannot_be_set_is_named_at_its_field(kind: str, form: object, field: str) -> None:
     assert list(check_form(form, kind, is_enforced=False).errors) == [field]
+
+
+PLACE = '["a/b","input","size",false]'
+
+
+@pytest.mark.parametrize(
+    ("form", "errors"),
+    [
+        ({"box": "Zm9v", "place": PLACE}, []),
+        ({"box": "", "place": PLACE}, ["value"]),
+        ({"value": "typed", "place": PLACE}, ["value"]),
+        ({"box": "Zm9v", "place": PLACE.replace("a/b", "a")}, ["value"]),
+    ],
+)
+def test_a_secret_is_saved_as_the_box_for_its_own_place(form: dict[str, str], errors: list[str]) -> None:
+    checked = check_form({"name": "size", **form}, "input", is_enforced=False)
+    check_sealed(checked, form, "a/b", "0123456789abcdef")
+    assert list(checked.errors) == errors
+    assert (checked.spec["value"], checked.spec["key_id"]) == (form.get("box", ""), "0123456789abcdef")

@@ -686,6 +686,27 @@ comment on function public.list_sets is
   'Members.';
 grant execute on function public.list_sets to authenticated;
 
+create function public.list_unused_variables(p_org uuid, p_days integer default 30) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_unused_variables(p_org, p_days);
+end
+$$;
+comment on function public.list_unused_variables is
+  'The variables that no job has used for a number of days, and that are as old. Members.';
+grant execute on function public.list_unused_variables to authenticated;
+
+create function public.list_variable_users(p_variable bigint) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_variable_users(p_variable);
+end
+$$;
+comment on function public.list_variable_users is
+  'Which modules'' next jobs get a variable, and who can start them; of a sealed one also the runners that '
+  'open it. Members.';
+grant execute on function public.list_variable_users to authenticated;
+
 create function public.list_worker_tokens(p_worker uuid) returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin
@@ -876,8 +897,8 @@ begin
 end
 $$;
 comment on function public.preview_variables is
-  'The variables that the next job of a module or group would have: value, path and version of each, and '
-  'those that it hides. Members.';
+  'The variables that the next job of a module or group would have: value, path and version of each, the '
+  'last job that used it, and those that it hides. Members.';
 grant execute on function public.preview_variables to authenticated;
 
 create function public.publish_release(p_spec jsonb) returns jsonb
@@ -1995,7 +2016,7 @@ comment on function public.worker_token_hashes is
 grant execute on function public.worker_token_hashes to service_role;
 
 create function public.worker_variables(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql stable set search_path = '' as $$
+language plpgsql set search_path = '' as $$
 begin
   return private.worker_variables(p_job, p_attempt);
 end

@@ -84,6 +84,17 @@ alter table private.job_variables enable row level security;
 comment on table private.job_variables is 'The versions of variables that each job was given when it was enqueued.';
 comment on column private.job_variables.variables is 'Numbers of rows of public.variables.';
 
+create table private.variable_uses (
+  variable_id bigint primary key references public.variables (id) on delete cascade,
+  job_id bigint not null,
+  used_at timestamptz not null default now()
+);
+alter table private.variable_uses enable row level security;
+comment on table private.variable_uses is 'The last job that fetched each version of a variable, to the minute.';
+comment on column private.variable_uses.variable_id is 'The row of public.variables, one version.';
+comment on column private.variable_uses.used_at is 'When the runner fetched its value.';
+comment on column private.variable_uses.job_id is 'A job; its row may be past its retention period.';
+
 -- ## setting
 
 -- Why a value should not be kept as plain text; null where nothing suggests a secret. Shapes of well-known tokens, and
@@ -366,13 +377,75 @@ language sql stable set search_path = '' as $$
   ) as v
 $$;
 
+-- The last job that used any version of a variable; null where none did.
+create function private.last_use(p_org uuid, p_path text, p_kind text, p_name text) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('job', u.job_id, 'number', j.number, 'used_at', u.used_at)
+  from public.variables as v join private.variable_uses as u on u.variable_id = v.id
+  left join public.provision_jobs as j on j.id = u.job_id
+  where v.org_id = p_org and v.path = p_path and v.kind = p_kind and v.name = p_name
+  order by u.used_at desc limit 1
+$$;
+
+create function private.list_unused_variables(p_org uuid, p_days integer default 30) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_since pg_catalog.timestamptz := now() - make_interval(days => least(greatest(coalesce(p_days, 30), 0), 400));
+begin
+  perform private.need('module.read', p_org);
+  return coalesce((
+    select jsonb_agg(private.shown_variable(v) || jsonb_build_object('last_use', l.use) order by v.path, v.kind, v.name)
+    from public.variables as v
+    cross join lateral (select private.last_use(p_org, v.path, v.kind, v.name) as use) as l
+    where v.org_id = p_org and v.path is not null and v.ended_at is null and v.created_at <= v_since
+      and coalesce((l.use ->> 'used_at')::pg_catalog.timestamptz, '-infinity') <= v_since), '[]');
+end;
+$$;
+comment on function private.list_unused_variables is
+  'The variables that no job has used for a number of days, and that are as old. Members.';
+grant execute on function private.list_unused_variables to authenticated;
+
+create function private.list_variable_users(p_variable bigint) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_variable public.variables;
+  v_least public.member_role := private.least_role('job.run');
+begin
+  select * into v_variable from public.variables where id = p_variable and path is not null and ended_at is null
+    and org_id in (select private.my_org_ids());
+  if v_variable.id is null then
+    perform private.fail('RY404', 'There is no such variable.', 'It may have been changed or removed meanwhile.');
+  end if;
+  perform private.need('module.read', v_variable.org_id, v_variable.path);
+  return jsonb_build_object(
+    'modules', array(
+      select m.path from public.modules as m
+      where m.org_id = v_variable.org_id and m.deleted_at is null and v_variable.path = any (private.path_prefixes(
+        m.path)) and exists (select from private.ranked_variables(m.org_id, m.path, '{}') as r
+          where r.id = p_variable and r.place = 1)
+      order by m.path),
+    'members', coalesce((
+      select jsonb_agg(jsonb_build_object('email', m.email, 'role', m.role) order by m.email)
+      from public.memberships as m where m.org_id = v_variable.org_id and m.role <= v_least), '[]'),
+    'accounts', array(select a.name from public.service_accounts as a where a.org_id = v_variable.org_id
+      and a.role <= v_least and not a.is_disabled order by a.name),
+    'runners', array(select w.name from public.workers as w where w.org_id = v_variable.org_id and w.removed_at is null
+      and 'sealing-key=' || v_variable.key_id = any (w.labels) order by w.name));
+end;
+$$;
+comment on function private.list_variable_users is
+  'Which modules'' next jobs get a variable, and who can start them; of a sealed one also the runners that open it. '
+  'Members.';
+grant execute on function private.list_variable_users to authenticated;
+
 create function private.preview_variables(p_org uuid, p_path text) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
   perform private.need('module.read', p_org, p_path);
   perform private.need_target(p_org, p_path);
   return coalesce((
-    select jsonb_agg(given.shown || jsonb_build_object('hides', given.hides) order by given.kind, given.name)
+    select jsonb_agg(given.shown || jsonb_build_object('hides', given.hides, 'last_use', private.last_use(p_org,
+      given.shown ->> 'path', given.kind, given.name)) order by given.kind, given.name)
     from (
       select v.kind, v.name, (jsonb_agg(private.shown_variable(v) order by r.place)) -> 0 as shown,
         coalesce(jsonb_agg(private.shown_variable(v) order by r.place) filter (where r.place > 1), '[]') as hides
@@ -382,8 +455,8 @@ begin
 end;
 $$;
 comment on function private.preview_variables is
-  'The variables that the next job of a module or group would have: value, path and version of each, and those that it '
-  'hides. Members.';
+  'The variables that the next job of a module or group would have: value, path and version of each, the last job that '
+  'used it, and those that it hides. Members.';
 grant execute on function private.preview_variables to authenticated;
 
 -- ## what a job is given
@@ -456,14 +529,27 @@ comment on function private.list_job_variables is
   'request. Members.';
 grant execute on function private.list_job_variables to authenticated;
 
+-- Notes the job that uses versions of variables. Rarely more than once a minute for each, so that many jobs that start
+-- with the same variables do not wait for each other; in the order of their numbers, so that none waits for ever.
+create function private.note_variable_uses(p_job bigint) returns void
+language sql set search_path = '' as $$
+  insert into private.variable_uses as u (variable_id, job_id)
+  select v.id, p_job from private.job_variables as g join public.variables as v on v.id = any (g.variables)
+  left join private.variable_uses as k on k.variable_id = v.id
+  where g.job_id = p_job and v.path is not null and (k.used_at is null or k.used_at < now() - interval '1 minute')
+  order by v.id
+  on conflict (variable_id) do update set job_id = excluded.job_id, used_at = excluded.used_at
+$$;
+
 create function private.worker_variables(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
+language plpgsql security definer set search_path = '' as $$
 begin
   perform private.fenced_job(private.this_runner(), p_job, p_attempt);
   perform private.fail('RY409', format('Version %s of the variable "%s" has expired.', v.version, v.name),
     'Values are kept for 30 days after they were replaced. Request a new job.')
   from private.job_variables as g join public.variables as v on v.id = any (g.variables)
   where g.job_id = p_job and v.value is null;
+  perform private.note_variable_uses(p_job);
   return jsonb_build_object('variables', coalesce((
     select jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'value', v.value, 'is_hcl', v.is_hcl, 'path',
       v.path, 'is_enforced', v.is_enforced, 'key_id', v.key_id) order by v.kind, v.name)

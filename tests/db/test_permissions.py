@@ -181,6 +181,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "finish_delivery": {"p_result": {"status": "DELIVERED"}},
     "force_unlock_state": {"p_lock_id": "x"},
     "invite_member": {"p_email": "h@example.org", "p_role": "viewer", "p_token_hash": sha256("x")},
+    "list_unused_variables": {},
+    "list_variable_users": {},
     "lock_module": {"p_reason": "x"},
     "open_worker_session": {"p_instance": "one", "p_boot_id": str(uuid.uuid4())},
     "preview_variables": {"p_path": "a"},

@@ -112,3 +112,12 @@ def test_what_is_no_key_or_not_ones_to_make_is_refused(org: Organization) -> Non
             org.owner.call("create_sealing_key", p_org=org.id, p_public_key=wrong)
     with refused("RY403"):
         org.member("operator").call("create_sealing_key", p_org=org.id, p_public_key="A" * 43 + "=")
+
+
+def test_the_users_of_a_secret_include_the_runners_that_open_it(org: Organization) -> None:
+    key = new_key(org)
+    made = put(org, key["id"])
+    sealed_runner(org, key["label"])
+    org.runner("without", is_assigned_to_all_modules=True)
+    users = org.owner.call("list_variable_users", p_variable=made["id"])
+    assert (users["modules"], users["runners"]) == (["a/b"], ["with-key"])

@@ -72,6 +72,19 @@ def seal(
     _set(here, path, [sealing.seal(key, (path.strip("/"), kind, name, hcl), value)], enforced)
 
 
+@command(app, "refer", calls=("set_variables",), page="Variables → Set variable")
+def refer(
+    here: Here,
+    path: Target,
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    source: Annotated[str, typer.Argument(help="vault://PATH#FIELD, aws-sm://REGION/NAME#FIELD or file:///PATH.")],
+    kind: Annotated[str, typer.Option("--kind", help="input, env or file.")] = "input",
+    enforced: Enforced = False,
+) -> None:
+    """Set a variable whose value the runner reads from a vault; only its address is stored."""
+    _set(here, path, [{"kind": kind, "name": name, "value": source, "is_reference": True}], enforced)
+
+
 @command(app, "create-key", calls=("create_sealing_key",), page="")
 def create_key(
     here: Here, file: Annotated[Path, typer.Argument(help="A new file for the private key. Keep a copy offline.")]
@@ -96,7 +109,7 @@ def reseal(
     """Seal every secret of an older key to the current one."""
     key = sealing.current_key(here.org)
     older = [row for row in _current(here, None) if row["key_id"] not in (None, key["id"])]
-    done = [(row["path"], sealing.reseal(file, row, key)) for row in older]
+    done = [(row["path"], _fields(row) if row["is_reference"] else sealing.reseal(file, row, key)) for row in older]
     for path, variable in done:
         here.api.call("set_variables", org=here.org.id, path=path, variables=[variable])
     here.printer.result(
@@ -137,9 +150,9 @@ def import_variables(
 def export(here: Here, path: Target) -> None:
     """Print the variables that are set at a path as JSON, which `import` reads."""
     rows = _current(here, path)
-    if sealed := [row["name"] for row in rows if row["key_id"]]:
+    if sealed := [row["name"] for row in rows if _is_sealed(row)]:
         say(f"Left out, since they are sealed: {', '.join(sealed)}")
-    here.printer.document([{name: row[name] for name in FIELDS} for row in rows if not row["key_id"]])
+    here.printer.document([_fields(row) for row in rows if not _is_sealed(row)])
 
 
 @command(app, "effective", calls=("preview_variables", "list_job_variables"), page=PAGE)
@@ -231,8 +244,16 @@ def _typed(name: str) -> str:
     return value
 
 
+def _fields(row: Row) -> dict[str, Any]:
+    return {name: row[name] for name in FIELDS}
+
+
+def _is_sealed(row: Row) -> bool:
+    return bool(row["key_id"]) and not row["is_reference"]
+
+
 def _shown(row: Row) -> Any:
-    return "(sealed)" if row["key_id"] else row["value"]
+    return "(sealed)" if _is_sealed(row) else row["value"]
 
 
 def _place(row: Row) -> str:

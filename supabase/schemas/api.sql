@@ -55,7 +55,7 @@ end
 $$;
 comment on function public.attach_identity is
   'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, '
-  'settings}. Admins.';
+  'settings, is_for_pull_requests}. Admins.';
 grant execute on function public.attach_identity to authenticated;
 
 create function public.cancel_job(p_job bigint, p_kind public.cancel_kind default
@@ -1283,6 +1283,16 @@ comment on function public.set_dependency is
   'cascades: off, on_change or always}. Refuses a cycle. Operators; admins for bindings.';
 grant execute on function public.set_dependency to authenticated;
 
+create function public.set_identity_subject(p_org uuid, p_template text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.set_identity_subject(p_org, p_template);
+end
+$$;
+comment on function public.set_identity_subject is
+  'Sets how the sub claim of the organisation''s tokens is made; null is the usual way. Admins.';
+grant execute on function public.set_identity_subject to authenticated;
+
 create function public.set_installation_maintenance(p_until timestamp with time zone default
   null::timestamp with time zone, p_reason text
   default null::text) returns jsonb
@@ -1398,9 +1408,10 @@ end
 $$;
 comment on function public.set_variables is
   'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced, '
-  'key_id}]; with key_id, the value is sealed to that key. A variable that has this value already keeps its '
-  'version. Each row of the answer has a warning where the value may be a secret. Operators; admins for the '
-  'organisation and for enforced ones.';
+  'key_id, is_reference}]; with key_id, the value is sealed to that key; a reference is the address of a '
+  'value that the runner reads (vault://, aws-sm://, file://). A variable that has this value already keeps '
+  'its version. Each row of the answer has a warning where the value may be a secret. Operators; admins for '
+  'the organisation and for enforced ones.';
 grant execute on function public.set_variables to authenticated;
 
 create function public.set_worker_disabled(p_worker uuid, p_disabled boolean) returns jsonb

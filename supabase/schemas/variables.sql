@@ -3,7 +3,8 @@
 -- the numbers of the rows that it was given, so an apply has what its plan had, and no payload, event or audit row
 -- contains a value. One function ranks them for the job, the page and the command alike.
 -- A secret is sealed before it comes here: a libsodium sealed box to the organisation's public key, whose other half
--- only runners have, as a file. A job with sealed variables needs a runner with the key's label.
+-- only runners have, as a file. A job with sealed variables needs a runner with the key's label. A reference is the
+-- address of a value in a vault that the runner reads; its job needs the key, too, since saved plans contain inputs.
 
 create table public.sealing_keys (
   id text primary key check (id ~ '^[0-9a-f]{16}$'),
@@ -40,6 +41,7 @@ create table public.variables (
   value jsonb check (octet_length(value::text) <= case kind when 'env' then 65536 else 1048576 end),
   is_hcl boolean not null default false,
   is_enforced boolean not null default false,
+  is_reference boolean not null default false,
   key_id text references public.sealing_keys (id) on delete cascade,
   version integer not null default 1,
   created_by uuid,
@@ -49,7 +51,10 @@ create table public.variables (
   unique (org_id, path, kind, name, version),
   constraint variables_text_check check (
     kind = 'input' and not is_hcl and key_id is null or jsonb_typeof(value) = 'string'),
-  constraint variables_sealed_check check (key_id is null or value #>> '{}' ~ '^[A-Za-z0-9+/]{64,}={0,2}$'),
+  constraint variables_sealed_check check (
+    key_id is null or is_reference or value #>> '{}' ~ '^[A-Za-z0-9+/]{64,}={0,2}$'),
+  constraint variables_reference_check check (
+    not is_reference or key_id is not null and value #>> '{}' ~ '^(vault|aws-sm|file)://[^[:space:][:cntrl:]]+$'),
   constraint variables_hcl_check check (kind = 'input' or not is_hcl),
   constraint variables_run_check check (path is not null or ended_at is not null and not is_enforced)
 );
@@ -69,7 +74,10 @@ comment on column public.variables.value is
   'JSON; a text for env, file and HCL. Emptied 30 days after the version ended, when plans expire, too.';
 comment on column public.variables.is_hcl is 'Whether the value of an input is an HCL expression.';
 comment on column public.variables.is_enforced is 'Whether it wins over the variables of paths below and of runs.';
-comment on column public.variables.key_id is 'The key that the value is sealed to; null: the value is plain.';
+comment on column public.variables.is_reference is
+  'Whether the value is the address of a secret that the runner reads: vault://, aws-sm:// or file://.';
+comment on column public.variables.key_id is
+  'The key that the value is sealed to, or that seals the plans of a reference; null: the value is plain.';
 comment on column public.variables.version is 'Counts the values that a key has had at this path.';
 comment on column public.variables.created_by_label is 'The member''s name at that time.';
 comment on column public.variables.ended_at is 'When another value replaced it, or somebody removed it.';
@@ -131,6 +139,10 @@ begin
     perform private.fail('RY409', 'The value is sealed to a key that is not the organisation''s current one.',
       'Seal it again: runyard variables seal.');
   end if;
+  if p_variable.is_reference and (p_variable.key_id is null or p_variable.is_hcl) then
+    perform private.fail('RY409', 'A reference needs the organisation''s sealing key, and is no HCL expression.',
+      'Saved plans contain inputs and are sealed with the key: runyard variables create-key makes one.');
+  end if;
   if p_variable.kind = 'file' and p_variable.name ~ '(^|/)(\.terraform|[^/]*runyard[^/]*\.auto\.tfvars[^/]*)(/|$)' then
     perform private.fail('RY422', format('The runner writes "%s" itself.', p_variable.name),
       'Choose another name for the file.');
@@ -154,16 +166,20 @@ begin
   if p_new.path = '' or p_new.is_enforced or v_old.is_enforced and v_old.ended_at is null then
     perform private.need('variable.enforce', p_new.org_id, p_new.path);
   end if;
-  if v_old.ended_at is null and (v_old.value, v_old.is_hcl, v_old.is_enforced)
-    = (p_new.value, p_new.is_hcl, p_new.is_enforced) and v_old.key_id is not distinct from p_new.key_id then
+  -- Jobs get tokens for what these name.
+  if p_new.kind = 'env' and p_new.name ~ '^TFC_(AWS|GCP|AZURE|VAULT)_' then
+    perform private.need('identity.manage', p_new.org_id, p_new.path);
+  end if;
+  if v_old.ended_at is null and (v_old.value, v_old.is_hcl, v_old.is_enforced, v_old.is_reference)
+    = (p_new.value, p_new.is_hcl, p_new.is_enforced, p_new.is_reference) and v_old.key_id is not distinct from p_new.key_id then
     return v_old;
   end if;
   update public.variables set ended_at = now() where id = v_old.id and ended_at is null;
   insert into public.variables (
-    org_id, path, kind, name, value, is_hcl, is_enforced, key_id, version, created_by, created_by_label
+    org_id, path, kind, name, value, is_hcl, is_enforced, is_reference, key_id, version, created_by, created_by_label
   ) values (
-    p_new.org_id, p_new.path, p_new.kind, p_new.name, p_new.value, p_new.is_hcl, p_new.is_enforced, p_new.key_id,
-    coalesce(v_old.version, 0) + 1, private.caller_id(), private.caller_label(p_new.org_id)
+    p_new.org_id, p_new.path, p_new.kind, p_new.name, p_new.value, p_new.is_hcl, p_new.is_enforced, p_new.is_reference,
+    p_new.key_id, coalesce(v_old.version, 0) + 1, private.caller_id(), private.caller_label(p_new.org_id)
   ) returning * into v_variable;
   return v_variable;
 exception
@@ -220,12 +236,13 @@ begin
 end;
 $$;
 
--- A variable as members see it; nobody needs a sealed value.
+-- A variable as members see it; nobody needs a sealed value, and an address is no secret.
 create function private.shown_variable(p_variable public.variables) returns jsonb
 language sql stable set search_path = '' as $$
   select to_jsonb(p_variable) - array['org_id', 'created_by', 'ended_at']
-    || jsonb_build_object('value', v.value, 'warning', private.secret_warning(p_variable.name, v.value))
-  from (select case when p_variable.key_id is null then p_variable.value end as value) as v
+    || jsonb_build_object('value', case when p_variable.key_id is null or p_variable.is_reference then p_variable.value
+      end, 'warning', case when p_variable.key_id is null then private.secret_warning(p_variable.name, p_variable.value)
+      end)
 $$;
 
 create function private.set_variables(p_org uuid, p_path text, p_variables jsonb) returns jsonb
@@ -247,13 +264,17 @@ begin
   perform private.lock_variables(p_org, p_path);
   for v_given in select g from jsonb_array_elements(p_variables) as g loop
     perform private.refuse_unknown_keys(v_given, array['kind', 'name', 'value', 'is_hcl', 'is_enforced',
-      'key_id']);
+      'is_reference', 'key_id']);
     v_one := jsonb_populate_record(null::public.variables, v_given);
     v_one.org_id := p_org;
     v_one.path := p_path;
     v_one.value := v_given -> 'value';
     v_one.is_hcl := coalesce(v_one.is_hcl, false);
     v_one.is_enforced := coalesce(v_one.is_enforced, false);
+    v_one.is_reference := coalesce(v_one.is_reference, false);
+    if v_one.is_reference then
+      v_one.key_id := (select k.id from public.sealing_keys as k where k.org_id = p_org and k.retired_at is null);
+    end if;
     v_one := private.put_variable(v_one);
     if v_one.created_at = now() then
       v_changed := v_changed || v_one.name;
@@ -270,7 +291,8 @@ end;
 $$;
 comment on function private.set_variables is
   'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced, '
-  'key_id}]; with key_id, the value is sealed to that key. A variable that has this value already keeps its version. '
+  'key_id, is_reference}]; with key_id, the value is sealed to that key; a reference is the address of a value that the '
+  'runner reads (vault://, aws-sm://, file://). A variable that has this value already keeps its version. '
   'Each row of the answer has a warning where the value may be a secret. Operators; admins for the organisation and '
   'for enforced ones.';
 grant execute on function private.set_variables to authenticated;
@@ -321,6 +343,7 @@ begin
   v_one.kind := p_kind;
   v_one.is_hcl := false;
   v_one.is_enforced := false;
+  v_one.is_reference := false;
   for v_one.name, v_one.value in select g.key, g.value from jsonb_each(p_values) as g loop
     if (private.put_variable(v_one)).created_at = now() then
       v_changed := v_changed || v_one.name;
@@ -518,8 +541,8 @@ begin
   perform private.need('job.read', v_job.org_id, v_job.module_path);
   return coalesce((
     select jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'path', v.path, 'version', v.version,
-      'is_enforced', v.is_enforced, 'is_sealed', v.key_id is not null,
-      'is_current', v.ended_at is null) order by v.kind, v.name)
+      'is_enforced', v.is_enforced, 'is_sealed', v.key_id is not null and not v.is_reference, 'is_reference',
+      v.is_reference, 'is_current', v.ended_at is null) order by v.kind, v.name)
     from private.job_variables as g join public.variables as v on v.id = any (g.variables)
     where g.job_id = p_job), '[]');
 end;
@@ -552,7 +575,7 @@ begin
   perform private.note_variable_uses(p_job);
   return jsonb_build_object('variables', coalesce((
     select jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'value', v.value, 'is_hcl', v.is_hcl, 'path',
-      v.path, 'is_enforced', v.is_enforced, 'key_id', v.key_id) order by v.kind, v.name)
+      v.path, 'is_enforced', v.is_enforced, 'is_reference', v.is_reference, 'key_id', v.key_id) order by v.kind, v.name)
     from private.job_variables as g join public.variables as v on v.id = any (g.variables)
     where g.job_id = p_job), '[]'));
 end;

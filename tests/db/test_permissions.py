@@ -96,6 +96,8 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
     org.owner.call("set_module_git", p_module=org.modules["a/c"], p_spec={})
     made = org.owner.call("start_set", p_org=org.id, p_type="DRIFT", p_path="a")["id"]
     org.owner.call("set_update_policy", p_org=org.id, p_spec={"mode": "OFF"})
+    template = "{organization}:{module}:{phase}"
+    org.owner.call("set_identity_subject", p_org=org.id, p_template=template)
     spec = {"kind": "custom", "name": "registry", "audience": "x"}
     attached = org.owner.call("attach_identity", p_org=org.id, p_path="a", p_spec=spec)["id"]
     org.owner.call("create_sealing_key", p_org=org.id, p_public_key="B" * 42 + "A=")
@@ -199,6 +201,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "rotate_worker_token": {"p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"},
     "check_worker_credential": {},
     "service_account_for": {"p_client_id": "x"},
+    "set_identity_subject": {"p_template": None},
     "set_member_role": {"p_role": "operator"},
     "set_module_git": {"p_spec": {}},
     "set_organization_makers": {"p_who": "OWNERS"},

@@ -26,7 +26,10 @@ HINTS = {
     "file": "The content; every member can read it. The name is its path in the module's folder.",
 }
 SEALED_HINT = "Sealed in this browser. Only runners with the organisation's key can read it; nobody sees it again."
-NO_KEY = "To seal secrets, an admin first creates a key: runyard variables create-key FILE."
+REFERENCE_HINT = (
+    "vault://PATH#FIELD, aws-sm://REGION/NAME#FIELD or file:///PATH; the runner's operator has to allow it."
+)
+NO_KEY = "For secrets, an admin first creates a key: runyard variables create-key FILE."
 
 
 class SealedValue(rx.Component):
@@ -194,7 +197,8 @@ def _value_field() -> rx.Component:
     sealed = SealedValue.create(
         field="s-value", public_key=State.public_key, path=State.path, kind=State.kind, name=State.chosen["name"]
     )
-    hint = rx.cond(State.is_sealed, SEALED_HINT, rx.match(State.kind, *HINTS.items(), ""))
+    plain_hint = rx.cond(State.is_reference, REFERENCE_HINT, rx.match(State.kind, *HINTS.items(), ""))
+    hint = rx.cond(State.is_sealed, SEALED_HINT, plain_hint)
     return field("value", "Value", rx.cond(State.is_sealed, sealed, plain), State.errors, hint)
 
 
@@ -207,11 +211,17 @@ def _fields() -> list[rx.Component]:
         on_change=State.set_sealed,
         disabled=State.chosen["is_sealed"],
     )
+    reference = check_field(
+        "Reference: the runner reads the value from a vault",
+        checked=State.is_reference,
+        on_change=State.set_reference,
+        disabled=State.chosen["is_sealed"],
+    )
     return [
         field("kind", "Kind", _kinds(), State.errors),
         name,
         _value_field(),
-        rx.cond(State.public_key != "", sealed, rx.el.small(NO_KEY, class_name="mut")),
+        rx.cond(State.public_key != "", rx.fragment(sealed, reference), rx.el.small(NO_KEY, class_name="mut")),
         rx.cond(SessionState.can_admin, enforced, rx.fragment()),
     ]
 

@@ -38,6 +38,7 @@ class VariablesState(Items, rx.State):
     kind: str = "input"
     is_enforced: bool = False
     is_sealed: bool = False
+    is_reference: bool = False
     public_key: str = ""
     _key_id: str = ""
     unused: list[VariableView] = []
@@ -66,7 +67,8 @@ class VariablesState(Items, rx.State):
 
     def _fill(self, chosen: Any, *, is_new: bool) -> None:
         super()._fill(chosen, is_new=is_new)
-        self.kind, self.is_enforced, self.is_sealed = chosen["kind"], chosen["is_enforced"], chosen["is_sealed"]
+        self.kind, self.is_enforced = chosen["kind"], chosen["is_enforced"]
+        self.is_sealed, self.is_reference = chosen["is_sealed"], chosen["is_reference"]
 
     @rx.event
     def set_kind(self, value: str) -> None:
@@ -83,6 +85,13 @@ class VariablesState(Items, rx.State):
     def set_sealed(self, value: bool) -> None:
         """Choose whether the browser seals the value; a secret does not become plain again."""
         self.is_sealed = bool(self.public_key) and (value or self.chosen["is_sealed"])
+        self.is_reference = self.is_reference and not self.is_sealed
+
+    @rx.event
+    def set_reference(self, value: bool) -> None:
+        """Choose whether the value is an address that the runner reads."""
+        self.is_reference = bool(self.public_key) and value and not self.chosen["is_sealed"]
+        self.is_sealed = self.is_sealed and not self.is_reference
 
     @rx.event
     async def choose(self, form: dict[str, Any]) -> list[Any]:
@@ -99,7 +108,7 @@ class VariablesState(Items, rx.State):
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
         """Check the form and let the database set the variable."""
         fixed = {} if self.is_new else {"name": self.chosen["name"]}
-        checked = check_form({**form, **fixed}, self.kind, is_enforced=self.is_enforced)
+        checked = check_form({**form, **fixed}, self.kind, is_enforced=self.is_enforced, is_reference=self.is_reference)
         if self.is_sealed:
             check_sealed(checked, form, self.path, self._key_id)
         self.errors = checked.errors

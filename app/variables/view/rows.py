@@ -13,6 +13,7 @@ KINDS = {"input": "Input", "hcl": "Input, HCL expression", "env": "Environment",
 # A longer value is shown by its beginning.
 MOST_SHOWN = 120
 MOST_TEXT = 1_000_000
+SCHEMES = ("vault://", "aws-sm://", "file://")
 
 
 class VariableView(TypedDict):
@@ -35,6 +36,7 @@ class VariableView(TypedDict):
     is_own: bool
     is_enforced: bool
     is_sealed: bool
+    is_reference: bool
 
 
 class UsersView(TypedDict):
@@ -91,20 +93,25 @@ def build_row(row: Row, path: str) -> VariableView:
         "used_at": str(use.get("used_at") or ""),
         "is_own": row["path"] == path,
         "is_enforced": bool(row.get("is_enforced")),
-        "is_sealed": bool(row.get("key_id")),
+        "is_sealed": _is_sealed(row),
+        "is_reference": bool(row.get("is_reference")),
     }
 
 
 def shown_value(row: Row) -> str:
     """Write a value on one line; a file is shown by its size."""
     value = row.get("value")
-    if row.get("key_id"):
+    if _is_sealed(row):
         return "Sealed"
-    if row["kind"] == "file":
+    is_code = row["kind"] == "env" or row.get("is_hcl") or row.get("is_reference")
+    if row["kind"] == "file" and not is_code:
         return count(len(str(value).encode()), "byte")
-    is_code = row["kind"] == "env" or row.get("is_hcl")
     line = str(value) if is_code else json.dumps(value, ensure_ascii=False)
     return line if len(line) <= MOST_SHOWN else f"{line[:MOST_SHOWN]}…"
+
+
+def _is_sealed(row: Row) -> bool:
+    return bool(row.get("key_id")) and not row.get("is_reference")
 
 
 def text_of(row: Row) -> str:
@@ -128,19 +135,22 @@ def _refuse(constant: str) -> Any:
     raise ValueError(constant)
 
 
-def check_form(raw: object, kind: str, *, is_enforced: bool) -> Checked:
+def check_form(raw: object, kind: str, *, is_enforced: bool, is_reference: bool = False) -> Checked:
     """Check the form of one variable; the database checks names and sizes."""
     form, checked = texts(raw), Checked()
     rule = fields.env_name if kind == "env" else _any_name
     name, value = checked.take("name", form, rule, ""), checked.take("value", form, _any_value, "")
     if kind not in KINDS:
         checked.errors["kind"] = f"One of {', '.join(KINDS)}."
+    if is_reference and not value.strip().startswith(SCHEMES):
+        checked.errors["value"] = f"An address that begins with {', '.join(SCHEMES)}."
     checked.spec = {
         "kind": "input" if kind == "hcl" else kind,
         "name": name,
-        "value": input_of(value) if kind == "input" else value,
+        "value": value.strip() if is_reference else input_of(value) if kind == "input" else value,
         "is_hcl": kind == "hcl",
         "is_enforced": is_enforced,
+        "is_reference": is_reference,
     }
     return checked
 

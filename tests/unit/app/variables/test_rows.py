@@ -44,7 +44,16 @@ def test_the_form_gives_back_the_value_that_it_was_given(value: Any) -> None:
 )
 def test_each_kind_reads_its_value(kind: str, value: str, spec: dict[str, Any]) -> None:
     checked = check_form({"name": " n ", "value": value}, kind, is_enforced=True)
-    assert (checked.spec, checked.errors) == ({**spec, "name": "n", "is_enforced": True}, {})
+    assert (checked.spec, checked.errors) == ({**spec, "name": "n", "is_enforced": True, "is_reference": False}, {})
+
+
+def test_a_reference_shows_its_address_and_needs_one() -> None:
+    shown = build_row(row(value="vault://kv/x#y", key_id="k", is_reference=True, kind="file"), "")
+    assert (shown["value"], shown["is_sealed"], shown["is_reference"]) == ("vault://kv/x#y", False, True)
+    checked = check_form({"name": "n", "value": " file:///x "}, "input", is_enforced=False, is_reference=True)
+    assert (checked.spec["value"], checked.errors) == ("file:///x", {})
+    wrong = check_form({"name": "n", "value": "x"}, "input", is_enforced=False, is_reference=True)
+    assert list(wrong.errors) == ["value"]
 
 
 @pytest.mark.parametrize(

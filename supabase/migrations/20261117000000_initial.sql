@@ -7667,7 +7667,8 @@ grant execute on function private.set_shared_worker to service_role;
 -- the numbers of the rows that it was given, so an apply has what its plan had, and no payload, event or audit row
 -- contains a value. One function ranks them for the job, the page and the command alike.
 -- A secret is sealed before it comes here: a libsodium sealed box to the organisation's public key, whose other half
--- only runners have, as a file. A job with sealed variables needs a runner with the key's label.
+-- only runners have, as a file. A job with sealed variables needs a runner with the key's label. A reference is the
+-- address of a value in a vault that the runner reads; its job needs the key, too, since saved plans contain inputs.
 
 create table public.sealing_keys (
   id text primary key check (id ~ '^[0-9a-f]{16}$'),
@@ -7704,6 +7705,7 @@ create table public.variables (
   value jsonb check (octet_length(value::text) <= case kind when 'env' then 65536 else 1048576 end),
   is_hcl boolean not null default false,
   is_enforced boolean not null default false,
+  is_reference boolean not null default false,
   key_id text references public.sealing_keys (id) on delete cascade,
   version integer not null default 1,
   created_by uuid,
@@ -7713,7 +7715,10 @@ create table public.variables (
   unique (org_id, path, kind, name, version),
   constraint variables_text_check check (
     kind = 'input' and not is_hcl and key_id is null or jsonb_typeof(value) = 'string'),
-  constraint variables_sealed_check check (key_id is null or value #>> '{}' ~ '^[A-Za-z0-9+/]{64,}={0,2}$'),
+  constraint variables_sealed_check check (
+    key_id is null or is_reference or value #>> '{}' ~ '^[A-Za-z0-9+/]{64,}={0,2}$'),
+  constraint variables_reference_check check (
+    not is_reference or key_id is not null and value #>> '{}' ~ '^(vault|aws-sm|file)://[^[:space:][:cntrl:]]+$'),
   constraint variables_hcl_check check (kind = 'input' or not is_hcl),
   constraint variables_run_check check (path is not null or ended_at is not null and not is_enforced)
 );
@@ -7733,7 +7738,10 @@ comment on column public.variables.value is
   'JSON; a text for env, file and HCL. Emptied 30 days after the version ended, when plans expire, too.';
 comment on column public.variables.is_hcl is 'Whether the value of an input is an HCL expression.';
 comment on column public.variables.is_enforced is 'Whether it wins over the variables of paths below and of runs.';
-comment on column public.variables.key_id is 'The key that the value is sealed to; null: the value is plain.';
+comment on column public.variables.is_reference is
+  'Whether the value is the address of a secret that the runner reads: vault://, aws-sm:// or file://.';
+comment on column public.variables.key_id is
+  'The key that the value is sealed to, or that seals the plans of a reference; null: the value is plain.';
 comment on column public.variables.version is 'Counts the values that a key has had at this path.';
 comment on column public.variables.created_by_label is 'The member''s name at that time.';
 comment on column public.variables.ended_at is 'When another value replaced it, or somebody removed it.';
@@ -7747,6 +7755,17 @@ create table private.job_variables (
 alter table private.job_variables enable row level security;
 comment on table private.job_variables is 'The versions of variables that each job was given when it was enqueued.';
 comment on column private.job_variables.variables is 'Numbers of rows of public.variables.';
+
+create table private.variable_uses (
+  variable_id bigint primary key references public.variables (id) on delete cascade,
+  job_id bigint not null,
+  used_at timestamptz not null default now()
+);
+alter table private.variable_uses enable row level security;
+comment on table private.variable_uses is 'The last job that fetched each version of a variable, to the minute.';
+comment on column private.variable_uses.variable_id is 'The row of public.variables, one version.';
+comment on column private.variable_uses.used_at is 'When the runner fetched its value.';
+comment on column private.variable_uses.job_id is 'A job; its row may be past its retention period.';
 
 -- ## setting
 
@@ -7784,6 +7803,10 @@ begin
     perform private.fail('RY409', 'The value is sealed to a key that is not the organisation''s current one.',
       'Seal it again: runyard variables seal.');
   end if;
+  if p_variable.is_reference and (p_variable.key_id is null or p_variable.is_hcl) then
+    perform private.fail('RY409', 'A reference needs the organisation''s sealing key, and is no HCL expression.',
+      'Saved plans contain inputs and are sealed with the key: runyard variables create-key makes one.');
+  end if;
   if p_variable.kind = 'file' and p_variable.name ~ '(^|/)(\.terraform|[^/]*runyard[^/]*\.auto\.tfvars[^/]*)(/|$)' then
     perform private.fail('RY422', format('The runner writes "%s" itself.', p_variable.name),
       'Choose another name for the file.');
@@ -7807,16 +7830,20 @@ begin
   if p_new.path = '' or p_new.is_enforced or v_old.is_enforced and v_old.ended_at is null then
     perform private.need('variable.enforce', p_new.org_id, p_new.path);
   end if;
-  if v_old.ended_at is null and (v_old.value, v_old.is_hcl, v_old.is_enforced)
-    = (p_new.value, p_new.is_hcl, p_new.is_enforced) and v_old.key_id is not distinct from p_new.key_id then
+  -- Jobs get tokens for what these name.
+  if p_new.kind = 'env' and p_new.name ~ '^TFC_(AWS|GCP|AZURE|VAULT)_' then
+    perform private.need('identity.manage', p_new.org_id, p_new.path);
+  end if;
+  if v_old.ended_at is null and (v_old.value, v_old.is_hcl, v_old.is_enforced, v_old.is_reference)
+    = (p_new.value, p_new.is_hcl, p_new.is_enforced, p_new.is_reference) and v_old.key_id is not distinct from p_new.key_id then
     return v_old;
   end if;
   update public.variables set ended_at = now() where id = v_old.id and ended_at is null;
   insert into public.variables (
-    org_id, path, kind, name, value, is_hcl, is_enforced, key_id, version, created_by, created_by_label
+    org_id, path, kind, name, value, is_hcl, is_enforced, is_reference, key_id, version, created_by, created_by_label
   ) values (
-    p_new.org_id, p_new.path, p_new.kind, p_new.name, p_new.value, p_new.is_hcl, p_new.is_enforced, p_new.key_id,
-    coalesce(v_old.version, 0) + 1, private.caller_id(), private.caller_label(p_new.org_id)
+    p_new.org_id, p_new.path, p_new.kind, p_new.name, p_new.value, p_new.is_hcl, p_new.is_enforced, p_new.is_reference,
+    p_new.key_id, coalesce(v_old.version, 0) + 1, private.caller_id(), private.caller_label(p_new.org_id)
   ) returning * into v_variable;
   return v_variable;
 exception
@@ -7873,12 +7900,13 @@ begin
 end;
 $$;
 
--- A variable as members see it; nobody needs a sealed value.
+-- A variable as members see it; nobody needs a sealed value, and an address is no secret.
 create function private.shown_variable(p_variable public.variables) returns jsonb
 language sql stable set search_path = '' as $$
   select to_jsonb(p_variable) - array['org_id', 'created_by', 'ended_at']
-    || jsonb_build_object('value', v.value, 'warning', private.secret_warning(p_variable.name, v.value))
-  from (select case when p_variable.key_id is null then p_variable.value end as value) as v
+    || jsonb_build_object('value', case when p_variable.key_id is null or p_variable.is_reference then p_variable.value
+      end, 'warning', case when p_variable.key_id is null then private.secret_warning(p_variable.name, p_variable.value)
+      end)
 $$;
 
 create function private.set_variables(p_org uuid, p_path text, p_variables jsonb) returns jsonb
@@ -7900,13 +7928,17 @@ begin
   perform private.lock_variables(p_org, p_path);
   for v_given in select g from jsonb_array_elements(p_variables) as g loop
     perform private.refuse_unknown_keys(v_given, array['kind', 'name', 'value', 'is_hcl', 'is_enforced',
-      'key_id']);
+      'is_reference', 'key_id']);
     v_one := jsonb_populate_record(null::public.variables, v_given);
     v_one.org_id := p_org;
     v_one.path := p_path;
     v_one.value := v_given -> 'value';
     v_one.is_hcl := coalesce(v_one.is_hcl, false);
     v_one.is_enforced := coalesce(v_one.is_enforced, false);
+    v_one.is_reference := coalesce(v_one.is_reference, false);
+    if v_one.is_reference then
+      v_one.key_id := (select k.id from public.sealing_keys as k where k.org_id = p_org and k.retired_at is null);
+    end if;
     v_one := private.put_variable(v_one);
     if v_one.created_at = now() then
       v_changed := v_changed || v_one.name;
@@ -7923,7 +7955,8 @@ end;
 $$;
 comment on function private.set_variables is
   'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced, '
-  'key_id}]; with key_id, the value is sealed to that key. A variable that has this value already keeps its version. '
+  'key_id, is_reference}]; with key_id, the value is sealed to that key; a reference is the address of a value that the '
+  'runner reads (vault://, aws-sm://, file://). A variable that has this value already keeps its version. '
   'Each row of the answer has a warning where the value may be a secret. Operators; admins for the organisation and '
   'for enforced ones.';
 grant execute on function private.set_variables to authenticated;
@@ -7974,6 +8007,7 @@ begin
   v_one.kind := p_kind;
   v_one.is_hcl := false;
   v_one.is_enforced := false;
+  v_one.is_reference := false;
   for v_one.name, v_one.value in select g.key, g.value from jsonb_each(p_values) as g loop
     if (private.put_variable(v_one)).created_at = now() then
       v_changed := v_changed || v_one.name;
@@ -8030,13 +8064,75 @@ language sql stable set search_path = '' as $$
   ) as v
 $$;
 
+-- The last job that used any version of a variable; null where none did.
+create function private.last_use(p_org uuid, p_path text, p_kind text, p_name text) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('job', u.job_id, 'number', j.number, 'used_at', u.used_at)
+  from public.variables as v join private.variable_uses as u on u.variable_id = v.id
+  left join public.provision_jobs as j on j.id = u.job_id
+  where v.org_id = p_org and v.path = p_path and v.kind = p_kind and v.name = p_name
+  order by u.used_at desc limit 1
+$$;
+
+create function private.list_unused_variables(p_org uuid, p_days integer default 30) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_since pg_catalog.timestamptz := now() - make_interval(days => least(greatest(coalesce(p_days, 30), 0), 400));
+begin
+  perform private.need('module.read', p_org);
+  return coalesce((
+    select jsonb_agg(private.shown_variable(v) || jsonb_build_object('last_use', l.use) order by v.path, v.kind, v.name)
+    from public.variables as v
+    cross join lateral (select private.last_use(p_org, v.path, v.kind, v.name) as use) as l
+    where v.org_id = p_org and v.path is not null and v.ended_at is null and v.created_at <= v_since
+      and coalesce((l.use ->> 'used_at')::pg_catalog.timestamptz, '-infinity') <= v_since), '[]');
+end;
+$$;
+comment on function private.list_unused_variables is
+  'The variables that no job has used for a number of days, and that are as old. Members.';
+grant execute on function private.list_unused_variables to authenticated;
+
+create function private.list_variable_users(p_variable bigint) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_variable public.variables;
+  v_least public.member_role := private.least_role('job.run');
+begin
+  select * into v_variable from public.variables where id = p_variable and path is not null and ended_at is null
+    and org_id in (select private.my_org_ids());
+  if v_variable.id is null then
+    perform private.fail('RY404', 'There is no such variable.', 'It may have been changed or removed meanwhile.');
+  end if;
+  perform private.need('module.read', v_variable.org_id, v_variable.path);
+  return jsonb_build_object(
+    'modules', array(
+      select m.path from public.modules as m
+      where m.org_id = v_variable.org_id and m.deleted_at is null and v_variable.path = any (private.path_prefixes(
+        m.path)) and exists (select from private.ranked_variables(m.org_id, m.path, '{}') as r
+          where r.id = p_variable and r.place = 1)
+      order by m.path),
+    'members', coalesce((
+      select jsonb_agg(jsonb_build_object('email', m.email, 'role', m.role) order by m.email)
+      from public.memberships as m where m.org_id = v_variable.org_id and m.role <= v_least), '[]'),
+    'accounts', array(select a.name from public.service_accounts as a where a.org_id = v_variable.org_id
+      and a.role <= v_least and not a.is_disabled order by a.name),
+    'runners', array(select w.name from public.workers as w where w.org_id = v_variable.org_id and w.removed_at is null
+      and 'sealing-key=' || v_variable.key_id = any (w.labels) order by w.name));
+end;
+$$;
+comment on function private.list_variable_users is
+  'Which modules'' next jobs get a variable, and who can start them; of a sealed one also the runners that open it. '
+  'Members.';
+grant execute on function private.list_variable_users to authenticated;
+
 create function private.preview_variables(p_org uuid, p_path text) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
   perform private.need('module.read', p_org, p_path);
   perform private.need_target(p_org, p_path);
   return coalesce((
-    select jsonb_agg(given.shown || jsonb_build_object('hides', given.hides) order by given.kind, given.name)
+    select jsonb_agg(given.shown || jsonb_build_object('hides', given.hides, 'last_use', private.last_use(p_org,
+      given.shown ->> 'path', given.kind, given.name)) order by given.kind, given.name)
     from (
       select v.kind, v.name, (jsonb_agg(private.shown_variable(v) order by r.place)) -> 0 as shown,
         coalesce(jsonb_agg(private.shown_variable(v) order by r.place) filter (where r.place > 1), '[]') as hides
@@ -8046,8 +8142,8 @@ begin
 end;
 $$;
 comment on function private.preview_variables is
-  'The variables that the next job of a module or group would have: value, path and version of each, and those that it '
-  'hides. Members.';
+  'The variables that the next job of a module or group would have: value, path and version of each, the last job that '
+  'used it, and those that it hides. Members.';
 grant execute on function private.preview_variables to authenticated;
 
 -- ## what a job is given
@@ -8112,8 +8208,8 @@ begin
   perform private.need('job.read', v_job.org_id, v_job.module_path);
   return coalesce((
     select jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'path', v.path, 'version', v.version,
-      'is_enforced', v.is_enforced, 'is_sealed', v.key_id is not null,
-      'is_current', v.ended_at is null) order by v.kind, v.name)
+      'is_enforced', v.is_enforced, 'is_sealed', v.key_id is not null and not v.is_reference, 'is_reference',
+      v.is_reference, 'is_current', v.ended_at is null) order by v.kind, v.name)
     from private.job_variables as g join public.variables as v on v.id = any (g.variables)
     where g.job_id = p_job), '[]');
 end;
@@ -8123,17 +8219,30 @@ comment on function private.list_job_variables is
   'request. Members.';
 grant execute on function private.list_job_variables to authenticated;
 
+-- Notes the job that uses versions of variables. Rarely more than once a minute for each, so that many jobs that start
+-- with the same variables do not wait for each other; in the order of their numbers, so that none waits for ever.
+create function private.note_variable_uses(p_job bigint) returns void
+language sql set search_path = '' as $$
+  insert into private.variable_uses as u (variable_id, job_id)
+  select v.id, p_job from private.job_variables as g join public.variables as v on v.id = any (g.variables)
+  left join private.variable_uses as k on k.variable_id = v.id
+  where g.job_id = p_job and v.path is not null and (k.used_at is null or k.used_at < now() - interval '1 minute')
+  order by v.id
+  on conflict (variable_id) do update set job_id = excluded.job_id, used_at = excluded.used_at
+$$;
+
 create function private.worker_variables(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
+language plpgsql security definer set search_path = '' as $$
 begin
   perform private.fenced_job(private.this_runner(), p_job, p_attempt);
   perform private.fail('RY409', format('Version %s of the variable "%s" has expired.', v.version, v.name),
     'Values are kept for 30 days after they were replaced. Request a new job.')
   from private.job_variables as g join public.variables as v on v.id = any (g.variables)
   where g.job_id = p_job and v.value is null;
+  perform private.note_variable_uses(p_job);
   return jsonb_build_object('variables', coalesce((
     select jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'value', v.value, 'is_hcl', v.is_hcl, 'path',
-      v.path, 'is_enforced', v.is_enforced, 'key_id', v.key_id) order by v.kind, v.name)
+      v.path, 'is_enforced', v.is_enforced, 'is_reference', v.is_reference, 'key_id', v.key_id) order by v.kind, v.name)
     from private.job_variables as g join public.variables as v on v.id = any (g.variables)
     where g.job_id = p_job), '[]'));
 end;
@@ -10480,6 +10589,7 @@ create table public.job_identities (
   kind text not null check (kind in ('aws', 'gcp', 'azure', 'vault', 'kubernetes', 'custom')),
   audience text not null check (length(audience) between 1 and 500 and audience = trim(audience)),
   settings jsonb not null default '{}' check (octet_length(settings::text) <= 8192),
+  is_for_pull_requests boolean not null default false,
   created_by uuid,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
@@ -10500,7 +10610,26 @@ comment on column public.job_identities.name is 'Its kind; a custom one has a na
 comment on column public.job_identities.kind is 'aws, gcp, azure, vault, kubernetes, or custom for any other audience.';
 comment on column public.job_identities.audience is 'The aud claim of its tokens.';
 comment on column public.job_identities.settings is 'Fields of its kind, such as plan_role and apply_role.';
+comment on column public.job_identities.is_for_pull_requests is
+  'Whether plans of pull requests get a token, too: nobody has reviewed their code yet.';
 create trigger touch before update on public.job_identities for each row execute function private.touch_updated_at();
+
+create table public.identity_subjects (
+  org_id uuid primary key references public.organizations (id) on delete cascade,
+  template text not null,
+  updated_at timestamptz not null default now(),
+  -- A subject that names neither organisation, module nor phase would let any job into a cloud that trusts it.
+  constraint identity_subjects_template_check check (length(template) <= 500 and template ~ '^[[:graph:]]+$'
+    and template ~ '\{organization(_id)?\}' and template ~ '\{(module|module_id|workspace)\}'
+    and template ~ '\{(phase|operation)\}' and regexp_replace(template,
+      '\{(organization|organization_id|group|module|module_id|workspace|phase|operation|trust)\}', '', 'g') !~ '[{}*?]')
+);
+alter table public.identity_subjects enable row level security;
+grant select on public.identity_subjects to authenticated, service_role;
+create policy "Members see how their organisation's subjects are made" on public.identity_subjects
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.identity_subjects is 'How the sub claim of an organisation''s tokens is made, if not as usual.';
+comment on column public.identity_subjects.template is 'Text with names of claims in braces, such as {module}.';
 
 -- ## attaching
 
@@ -10539,13 +10668,14 @@ declare
 begin
   perform private.need('identity.manage', p_org, p_path);
   perform private.need_target(p_org, p_path);
-  perform private.refuse_unknown_keys(p_spec, array['kind', 'name', 'audience', 'settings']);
+  perform private.refuse_unknown_keys(p_spec, array['kind', 'name', 'audience', 'settings', 'is_for_pull_requests']);
   perform private.check_identity_settings(v_kind, v_settings);
-  insert into public.job_identities as i (org_id, path, name, kind, audience, settings, created_by)
+  insert into public.job_identities as i (org_id, path, name, kind, audience, settings, is_for_pull_requests, created_by)
   values (p_org, p_path, coalesce(p_spec ->> 'name', v_kind), v_kind,
-    coalesce(p_spec ->> 'audience', private.usual_audience(v_kind, v_settings)), v_settings, private.caller_id())
+    coalesce(p_spec ->> 'audience', private.usual_audience(v_kind, v_settings)), v_settings,
+    coalesce(p_spec -> 'is_for_pull_requests' = 'true', false), private.caller_id())
   on conflict (org_id, path, name) do update set kind = excluded.kind, audience = excluded.audience,
-    settings = excluded.settings
+    settings = excluded.settings, is_for_pull_requests = excluded.is_for_pull_requests
   returning * into v_identity;
   perform private.audit(p_org, 'job_identity.attached', 'job_identity', v_identity.id::pg_catalog.text,
     concat_ws(' ', v_identity.name, nullif(p_path, '')), p_spec);
@@ -10559,8 +10689,8 @@ exception
 end;
 $$;
 comment on function private.attach_identity is
-  'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, settings}. '
-  'Admins.';
+  'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, settings, '
+  'is_for_pull_requests}. Admins.';
 grant execute on function private.attach_identity to authenticated;
 
 create function private.detach_identity(p_job_identity uuid) returns jsonb
@@ -10584,6 +10714,30 @@ comment on function private.detach_identity is
   'Detaches an identity. Jobs that run get no further token for it. Admins.';
 grant execute on function private.detach_identity to authenticated;
 
+create function private.set_identity_subject(p_org uuid, p_template text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.need('identity.manage', p_org);
+  if p_template is null then
+    delete from public.identity_subjects where org_id = p_org;
+  else
+    insert into public.identity_subjects (org_id, template) values (p_org, p_template)
+    on conflict (org_id) do update set template = excluded.template, updated_at = now();
+  end if;
+  perform private.audit(p_org, 'job_identity.subject_set', 'organization', p_org::pg_catalog.text,
+    coalesce(p_template, 'usual'));
+  return jsonb_build_object('template', private.subject_template(p_org));
+exception
+  when check_violation then
+    perform private.fail('RY422', 'That is no subject of a token.',
+      'It has {organization} or {organization_id}, {module} or {workspace}, and {phase} or {operation}; {group}, '
+      '{module_id} and {trust} are allowed, spaces and wildcards are not.');
+end;
+$$;
+comment on function private.set_identity_subject is
+  'Sets how the sub claim of the organisation''s tokens is made; null is the usual way. Admins.';
+grant execute on function private.set_identity_subject to authenticated;
+
 -- Detaches the identities of a removed group or module: a later one with the same path must not inherit them.
 create function private.detach_from_removed() returns trigger
 language plpgsql security definer set search_path = '' as $$
@@ -10600,12 +10754,61 @@ create trigger detach_identities after update of deleted_at on public.modules
 
 -- ## what a job is given
 
--- The identities of a module: of each name the nearest at or above its path.
-create function private.effective_identities(p_org uuid, p_path text) returns setof public.job_identities
+-- A setting of HCP's dynamic credentials: the variable of one phase, else the one for both.
+create function private.tfc_setting(p_env jsonb, p_provider text, p_phase text, p_name text) returns text
+language sql immutable set search_path = '' as $$
+  select coalesce(p_env ->> format('TFC_%s_%s_%s', p_provider, p_phase, p_name),
+    p_env ->> format('TFC_%s_RUN_%s', p_provider, p_name))
+$$;
+
+-- The identities that variables of HCP Terraform's dynamic credentials ask for, so that a workspace moves without a
+-- change. Only admins set such variables.
+create function private.variable_identities(p_org uuid, p_variables bigint[]) returns setof public.job_identities
+language plpgsql stable set search_path = '' as $$
+declare
+  v_env pg_catalog.jsonb;
+  v_one pg_catalog.record;
+begin
+  select jsonb_object_agg(v.name, v.value #>> '{}') into v_env from public.variables as v
+  where v.id = any (p_variables) and v.kind = 'env' and v.key_id is null and v.name ~ '^(TFC|ARM)_|^AWS_REGION$';
+  for v_one in select k.kind, jsonb_strip_nulls(k.settings) as settings from (values
+    ('aws', jsonb_build_object('plan_role', private.tfc_setting(v_env, 'AWS', 'PLAN', 'ROLE_ARN'), 'apply_role',
+      private.tfc_setting(v_env, 'AWS', 'APPLY', 'ROLE_ARN'), 'region', v_env ->> 'AWS_REGION')),
+    ('gcp', jsonb_build_object('provider', v_env ->> 'TFC_GCP_WORKLOAD_PROVIDER_NAME', 'plan_account',
+      private.tfc_setting(v_env, 'GCP', 'PLAN', 'SERVICE_ACCOUNT_EMAIL'), 'apply_account',
+      private.tfc_setting(v_env, 'GCP', 'APPLY', 'SERVICE_ACCOUNT_EMAIL'))),
+    ('azure', jsonb_build_object('plan_client_id', private.tfc_setting(v_env, 'AZURE', 'PLAN', 'CLIENT_ID'),
+      'apply_client_id', private.tfc_setting(v_env, 'AZURE', 'APPLY', 'CLIENT_ID'), 'tenant_id',
+      v_env ->> 'ARM_TENANT_ID', 'subscription_id', v_env ->> 'ARM_SUBSCRIPTION_ID')),
+    ('vault', jsonb_build_object('address', v_env ->> 'TFC_VAULT_ADDR', 'plan_role', private.tfc_setting(v_env, 'VAULT',
+      'PLAN', 'ROLE'), 'apply_role', private.tfc_setting(v_env, 'VAULT', 'APPLY', 'ROLE'), 'namespace',
+      v_env ->> 'TFC_VAULT_NAMESPACE', 'mount', v_env ->> 'TFC_VAULT_AUTH_PATH'))
+  ) as k (kind, settings) where v_env ->> format('TFC_%s_PROVIDER_AUTH', upper(k.kind)) = 'true' loop
+    if not private.is_identity_complete(v_one.kind, v_one.settings) then
+      perform private.fail('RY422', format('TFC_%s_PROVIDER_AUTH is set, but not all that belongs to it.',
+        upper(v_one.kind)), 'docs/identity.md lists the variables; or attach an identity: runyard identities attach.');
+    end if;
+    return next jsonb_populate_record(null::public.job_identities, jsonb_build_object('org_id', p_org, 'path', '',
+      'name', v_one.kind, 'kind', v_one.kind, 'settings', v_one.settings, 'is_for_pull_requests', false, 'audience',
+      coalesce(v_env ->> format('TFC_%s_WORKLOAD_IDENTITY_AUDIENCE', upper(v_one.kind)),
+        private.usual_audience(v_one.kind, v_one.settings))));
+  end loop;
+end;
+$$;
+
+-- The identities of a module: of each name the nearest at or above its path, else that of its variables.
+create function private.effective_identities(
+  p_org uuid, p_path text, p_variables bigint[]
+) returns setof public.job_identities
 language sql stable set search_path = '' as $$
-  select distinct on (i.name) i.* from public.job_identities as i
-  where i.org_id = p_org and i.path = any (private.path_prefixes(p_path))
-  order by i.name, length(i.path) desc
+  with attached as (
+    select distinct on (i.name) i.* from public.job_identities as i
+    where i.org_id = p_org and i.path = any (private.path_prefixes(p_path))
+    order by i.name, length(i.path) desc)
+  select * from attached
+  union all
+  select v.* from private.variable_identities(p_org, p_variables) as v where v.name not in (select a.name from attached
+    as a)
 $$;
 
 -- The phase that a type of job has in its tokens. Null for jobs without a module.
@@ -10615,28 +10818,61 @@ language sql immutable set search_path = '' as $$
     when p_type in ('PLAN', 'DRIFT', 'OUTPUT', 'STATE') then 'plan' end
 $$;
 
+-- How the sub claims of an organisation are made.
+create function private.subject_template(p_org uuid) returns text
+language sql stable set search_path = '' as $$
+  select coalesce((select s.template from public.identity_subjects as s where s.org_id = p_org),
+    'organization:{organization}:module:{module}:phase:{phase}')
+$$;
+
+-- Puts claims into the template; values have no braces.
+create function private.subject_of(p_template text, p_claims jsonb) returns text
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_name pg_catalog.text;
+begin
+  foreach v_name in array array['organization', 'organization_id', 'group', 'module', 'module_id', 'phase', 'operation',
+    'trust'] loop
+    p_template := replace(p_template, '{' || v_name || '}', coalesce(p_claims ->> ('runyard_' || v_name), ''));
+  end loop;
+  return replace(p_template, '{workspace}', p_claims ->> 'terraform_workspace_name');
+end;
+$$;
+
+-- Where the code of a job comes from.
+create function private.identity_trust(p_payload jsonb) returns text
+language sql immutable set search_path = '' as $$
+  select case when p_payload #> '{options,git,is_fork}' = 'true' then 'fork'
+    when p_payload #> '{options,git,pull_request}' is not null then 'pull_request'
+    else case p_payload #>> '{module,source_kind}' when 'git' then 'branch' when 'upload' then 'upload'
+      else 'settings' end end
+$$;
+
 -- The claims of a job without those of the audience and the clock. It repeats them under HCP Terraform's names, so that
 -- trust policies written for those fit; workspaces have no slashes in their names.
 create function private.identity_claims(p_job public.provision_jobs) returns jsonb
 language sql stable set search_path = '' as $$
-  select jsonb_strip_nulls(jsonb_build_object(
-    'sub', format('organization:%s:module:%s:phase:%s', o.slug, p_job.module_path, f.phase),
+  select c.claims || jsonb_build_object('sub', private.subject_of(private.subject_template(p_job.org_id), c.claims))
+  from public.organizations as o cross join lateral (
+    select private.identity_phase(p_job.type) as phase, replace(p_job.module_path, '/', '.') as workspace,
+      private.identity_trust(p_job.payload) as trust
+  ) as f cross join lateral (select jsonb_strip_nulls(jsonb_build_object(
     'runyard_organization', o.slug, 'runyard_organization_id', o.id, 'runyard_group', p_job.group_path,
     'runyard_module', p_job.module_path, 'runyard_module_id', p_job.module_id, 'runyard_phase', f.phase,
     'runyard_operation', lower(p_job.type::pg_catalog.text), 'runyard_trust', f.trust,
-    'runyard_ref', case f.trust when 'branch' then p_job.payload #>> '{module,source,ref}' end,
+    'runyard_ref', case f.trust when 'branch' then p_job.payload #>> '{module,source,ref}'
+      when 'pull_request' then 'pull/' || (p_job.payload #>> '{options,git,pull_request}') end,
+    'runyard_commit', coalesce(p_job.payload #>> '{options,git,commit}', p_job.payload #>> '{options,git,head_commit}',
+      p_job.payload #>> '{module,source,commit}'),
     'runyard_job', p_job.id, 'runyard_attempt', p_job.attempt, 'runyard_plan_job', p_job.plan_job_id,
+    'runyard_plan', (select 'sha256:' || a.sha256 from private.artifacts as a where a.job_id = p_job.plan_job_id
+      and a.name = 'plan.tfplan' order by a.attempt desc limit 1),
     'runyard_runner', p_job.worker_name, 'runyard_approvals', p_job.approvals_received,
     'terraform_organization_id', o.id, 'terraform_organization_name', o.slug,
     'terraform_project_name', p_job.group_path, 'terraform_workspace_id', p_job.module_id,
     'terraform_workspace_name', f.workspace, 'terraform_full_workspace',
     format('organization:%s:project:%s:workspace:%s', o.slug, p_job.group_path, f.workspace),
-    'terraform_run_id', 'run-' || p_job.id, 'terraform_run_phase', f.phase))
-  from public.organizations as o cross join lateral (
-    select private.identity_phase(p_job.type) as phase, replace(p_job.module_path, '/', '.') as workspace,
-      case p_job.payload #>> '{module,source_kind}' when 'git' then 'branch' when 'upload' then 'upload'
-        else 'settings' end as trust
-  ) as f
+    'terraform_run_id', 'run-' || p_job.id, 'terraform_run_phase', f.phase)) as claims) as c
   where o.id = p_job.org_id
 $$;
 
@@ -10668,10 +10904,11 @@ begin
     'claims', private.identity_claims(v_job), 'identities', coalesce((
       select jsonb_agg(jsonb_build_object('name', i.name, 'kind', i.kind, 'audience', i.audience,
         'settings', i.settings) order by i.name)
-      from private.effective_identities(v_job.org_id, v_job.module_path) as i
+      from private.effective_identities(v_job.org_id, v_job.module_path, (
+        select g.variables from private.job_variables as g where g.job_id = p_job)) as i
       -- The code of a pull request is reviewed by nobody yet, and a reading of a repository acts on no module.
-      where v_job.module_id is not null and (v_job.payload #> '{options,git,pull_request}' is null
-        or private.is_applied_unmerged(v_job))), '[]'));
+      where v_job.module_id is not null and private.identity_trust(v_job.payload) <> 'fork' and (i.is_for_pull_requests
+        or private.identity_trust(v_job.payload) <> 'pull_request' or private.is_applied_unmerged(v_job))), '[]'));
 end;
 $$;
 comment on function private.worker_identities is
@@ -10698,7 +10935,8 @@ begin
   return jsonb_build_object('phase', private.identity_phase(p_type), 'claims', private.identity_claims(v_job) - array[
     'terraform_run_id'], 'identities', coalesce((
       select jsonb_agg(to_jsonb(i) order by i.name)
-      from private.effective_identities(v_module.org_id, v_module.path) as i), '[]'));
+      from private.effective_identities(v_module.org_id, v_module.path, array(select r.id
+        from private.ranked_variables(v_module.org_id, v_module.path, '{}') as r where r.place = 1)) as i), '[]'));
 end;
 $$;
 comment on function private.preview_identities is
@@ -18852,7 +19090,7 @@ end
 $$;
 comment on function public.attach_identity is
   'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, '
-  'settings}. Admins.';
+  'settings, is_for_pull_requests}. Admins.';
 grant execute on function public.attach_identity to authenticated;
 
 create function public.bring_modules(p_job bigint, p_folders jsonb) returns jsonb
@@ -19551,6 +19789,27 @@ comment on function public.list_sets is
   'Members.';
 grant execute on function public.list_sets to authenticated;
 
+create function public.list_unused_variables(p_org uuid, p_days integer default 30) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_unused_variables(p_org, p_days);
+end
+$$;
+comment on function public.list_unused_variables is
+  'The variables that no job has used for a number of days, and that are as old. Members.';
+grant execute on function public.list_unused_variables to authenticated;
+
+create function public.list_variable_users(p_variable bigint) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_variable_users(p_variable);
+end
+$$;
+comment on function public.list_variable_users is
+  'Which modules'' next jobs get a variable, and who can start them; of a sealed one also the runners that '
+  'open it. Members.';
+grant execute on function public.list_variable_users to authenticated;
+
 create function public.list_worker_tokens(p_worker uuid) returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin
@@ -19753,8 +20012,8 @@ begin
 end
 $$;
 comment on function public.preview_variables is
-  'The variables that the next job of a module or group would have: value, path and version of each, and '
-  'those that it hides. Members.';
+  'The variables that the next job of a module or group would have: value, path and version of each, the '
+  'last job that used it, and those that it hides. Members.';
 grant execute on function public.preview_variables to authenticated;
 
 create function public.publish_release(p_spec jsonb) returns jsonb
@@ -20172,6 +20431,16 @@ comment on function public.set_dependency is
   'Refuses a cycle. Operators; admins for bindings.';
 grant execute on function public.set_dependency to authenticated;
 
+create function public.set_identity_subject(p_org uuid, p_template text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.set_identity_subject(p_org, p_template);
+end
+$$;
+comment on function public.set_identity_subject is
+  'Sets how the sub claim of the organisation''s tokens is made; null is the usual way. Admins.';
+grant execute on function public.set_identity_subject to authenticated;
+
 create function public.set_installation_maintenance(p_until timestamp with time zone default
   null::timestamp with time zone, p_reason text
   default null::text) returns jsonb
@@ -20309,9 +20578,10 @@ end
 $$;
 comment on function public.set_variables is
   'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced, '
-  'key_id}]; with key_id, the value is sealed to that key. A variable that has this value already keeps its '
-  'version. Each row of the answer has a warning where the value may be a secret. Operators; admins for the '
-  'organisation and for enforced ones.';
+  'key_id, is_reference}]; with key_id, the value is sealed to that key; a reference is the address of a '
+  'value that the runner reads (vault://, aws-sm://, file://). A variable that has this value already keeps '
+  'its version. Each row of the answer has a warning where the value may be a secret. Operators; admins for '
+  'the organisation and for enforced ones.';
 grant execute on function public.set_variables to authenticated;
 
 create function public.set_worker_disabled(p_worker uuid, p_disabled boolean) returns jsonb
@@ -20982,7 +21252,7 @@ comment on function public.worker_token_hashes is
 grant execute on function public.worker_token_hashes to service_role;
 
 create function public.worker_variables(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql stable set search_path = '' as $$
+language plpgsql set search_path = '' as $$
 begin
   return private.worker_variables(p_job, p_attempt);
 end

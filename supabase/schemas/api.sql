@@ -68,7 +68,7 @@ end
 $$;
 comment on function public.attach_identity is
   'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, '
-  'settings}. Admins.';
+  'settings, is_for_pull_requests}. Admins.';
 grant execute on function public.attach_identity to authenticated;
 
 create function public.bring_modules(p_job bigint, p_folders jsonb) returns jsonb
@@ -767,6 +767,27 @@ comment on function public.list_sets is
   'Members.';
 grant execute on function public.list_sets to authenticated;
 
+create function public.list_unused_variables(p_org uuid, p_days integer default 30) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_unused_variables(p_org, p_days);
+end
+$$;
+comment on function public.list_unused_variables is
+  'The variables that no job has used for a number of days, and that are as old. Members.';
+grant execute on function public.list_unused_variables to authenticated;
+
+create function public.list_variable_users(p_variable bigint) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_variable_users(p_variable);
+end
+$$;
+comment on function public.list_variable_users is
+  'Which modules'' next jobs get a variable, and who can start them; of a sealed one also the runners that '
+  'open it. Members.';
+grant execute on function public.list_variable_users to authenticated;
+
 create function public.list_worker_tokens(p_worker uuid) returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin
@@ -969,8 +990,8 @@ begin
 end
 $$;
 comment on function public.preview_variables is
-  'The variables that the next job of a module or group would have: value, path and version of each, and '
-  'those that it hides. Members.';
+  'The variables that the next job of a module or group would have: value, path and version of each, the '
+  'last job that used it, and those that it hides. Members.';
 grant execute on function public.preview_variables to authenticated;
 
 create function public.publish_release(p_spec jsonb) returns jsonb
@@ -1388,6 +1409,16 @@ comment on function public.set_dependency is
   'Refuses a cycle. Operators; admins for bindings.';
 grant execute on function public.set_dependency to authenticated;
 
+create function public.set_identity_subject(p_org uuid, p_template text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.set_identity_subject(p_org, p_template);
+end
+$$;
+comment on function public.set_identity_subject is
+  'Sets how the sub claim of the organisation''s tokens is made; null is the usual way. Admins.';
+grant execute on function public.set_identity_subject to authenticated;
+
 create function public.set_installation_maintenance(p_until timestamp with time zone default
   null::timestamp with time zone, p_reason text
   default null::text) returns jsonb
@@ -1525,9 +1556,10 @@ end
 $$;
 comment on function public.set_variables is
   'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced, '
-  'key_id}]; with key_id, the value is sealed to that key. A variable that has this value already keeps its '
-  'version. Each row of the answer has a warning where the value may be a secret. Operators; admins for the '
-  'organisation and for enforced ones.';
+  'key_id, is_reference}]; with key_id, the value is sealed to that key; a reference is the address of a '
+  'value that the runner reads (vault://, aws-sm://, file://). A variable that has this value already keeps '
+  'its version. Each row of the answer has a warning where the value may be a secret. Operators; admins for '
+  'the organisation and for enforced ones.';
 grant execute on function public.set_variables to authenticated;
 
 create function public.set_worker_disabled(p_worker uuid, p_disabled boolean) returns jsonb
@@ -2198,7 +2230,7 @@ comment on function public.worker_token_hashes is
 grant execute on function public.worker_token_hashes to service_role;
 
 create function public.worker_variables(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql stable set search_path = '' as $$
+language plpgsql set search_path = '' as $$
 begin
   return private.worker_variables(p_job, p_attempt);
 end

@@ -98,6 +98,8 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
     org.owner.call("link_git_login", p_org=org.id, p_user=org.owner.id, **login)
     made = org.owner.call("start_set", p_org=org.id, p_type="DRIFT", p_path="a")["id"]
     org.owner.call("set_update_policy", p_org=org.id, p_spec={"mode": "OFF"})
+    template = "{organization}:{module}:{phase}"
+    org.owner.call("set_identity_subject", p_org=org.id, p_template=template)
     spec = {"kind": "custom", "name": "registry", "audience": "x"}
     attached = org.owner.call("attach_identity", p_org=org.id, p_path="a", p_spec=spec)["id"]
     org.owner.call("create_sealing_key", p_org=org.id, p_public_key="B" * 42 + "A=")
@@ -191,6 +193,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "finish_delivery": {"p_result": {"status": "DELIVERED"}},
     "force_unlock_state": {"p_lock_id": "x"},
     "invite_member": {"p_email": "h@example.org", "p_role": "viewer", "p_token_hash": sha256("x")},
+    "list_unused_variables": {},
+    "list_variable_users": {},
     "lock_module": {"p_reason": "x"},
     "open_worker_session": {"p_instance": "one", "p_boot_id": str(uuid.uuid4())},
     "preview_variables": {"p_path": "a"},
@@ -211,6 +215,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "rotate_worker_token": {"p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"},
     "check_worker_credential": {},
     "service_account_for": {"p_client_id": "x"},
+    "set_identity_subject": {"p_template": None},
     "set_member_role": {"p_role": "operator"},
     "set_module_git": {"p_spec": {}},
     "set_organization_makers": {"p_who": "OWNERS"},

@@ -51,7 +51,7 @@ REASONS: dict[str, str] = {
     **dict.fromkeys(("worker_scaling_decided", "worker_scaling_inputs"), PLANNER),
     **dict.fromkeys(
         (
-            "job_page", "list_jobs", "list_modules", "list_runners", "module_repository", "path_runners", "rollout_progress",
+            "job_page", "module_page", "list_jobs", "list_modules", "list_runners", "module_repository", "path_runners", "rollout_progress",
             "runner_facets", "runner_page",
         ),
         PAGES,

@@ -840,6 +840,17 @@ comment on function public.member_sign_ins is
   'Which members have two-step sign-in, and when each last signed in. Admins.';
 grant execute on function public.member_sign_ins to authenticated;
 
+create function public.module_page(p_org uuid, p_module uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.module_page(p_org, p_module);
+end
+$$;
+comment on function public.module_page is
+  'All that a module''s page shows: its row, the runners that may serve it, state, resources, locks, '
+  'readers of its outputs, dependencies, repository and newest jobs. Members.';
+grant execute on function public.module_page to authenticated;
+
 create function public.module_repository(p_module uuid) returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin

@@ -26,6 +26,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "comment_on_job": {"p_body": "x"},
     "job_by_number": {"p_number": 1},
     "job_page": {"p_number": 1},
+    "module_page": {},
     "set_recovery_codes": {"p_hashes": "{" + ",".join(sha256(str(n)) for n in range(10)) + "}"},
     "use_recovery_code": {"p_hash": "x"},
     "runner_page": {},

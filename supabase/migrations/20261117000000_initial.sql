@@ -6522,6 +6522,7 @@ select
     i.facts -> 'clouds', coalesce(jsonb_typeof(i.facts -> 'degraded') = 'object', false)
   )::private.offer as offer,
   coalesce(h.last_seen_at > now() - private.lease(), false) as is_fresh,
+  i.connected_at,
   (select count(*) from private.live_jobs as j where j.instance_id = i.id and j.stage = 'RUNNING') as used
 from public.worker_instances as i left join private.heartbeats as h on h.instance_id = i.id;
 comment on view private.instance_liveness is
@@ -6530,6 +6531,7 @@ comment on view private.instance_liveness is
 comment on column private.instance_liveness.is_draining is 'Whether it says that it is draining.';
 comment on column private.instance_liveness.offer is 'What it has for jobs.';
 comment on column private.instance_liveness.is_fresh is 'Whether its last heartbeat is less than 60 s old.';
+comment on column private.instance_liveness.connected_at is 'When its session began.';
 comment on column private.instance_liveness.used is 'Slots in use.';
 
 create view private.worker_prospects as
@@ -17574,8 +17576,7 @@ begin
     -- Runner by runner, by its index: a page asks for fifty of thousands.
     select w.id as worker_id, i.name, i.offer from public.workers as w
     cross join lateral (
-      select i.name, i.offer, n.connected_at from private.instance_liveness as i
-      join public.worker_instances as n on n.id = i.instance_id
+      select i.name, i.offer, i.connected_at from private.instance_liveness as i
       where i.worker_id = w.id and i.is_fresh and not i.is_draining and i.used < i.capacity offset 0
     ) as i
     where exists (select from old) and (w.org_id = p_org or w.is_shared) and w.removed_at is null
@@ -17645,8 +17646,9 @@ begin
         -- A runner that dispatches needs no engine of its own: its jobs use the image's.
         max(coalesce(i.facts #>> '{degraded,reason}', case when i.engine_note like 'no engine%'
           and coalesce(i.facts ->> 'dispatcher', 'local') = 'local' then 'No engine was found on it.' end)) as reason,
-        (array_agg((i.facts ->> 'clock_off')::integer order by abs((i.facts ->> 'clock_off')::integer) desc nulls last)
-        )[1] as clock_off
+        -- The farthest from zero; an order of its own would sort once for each of thousands of runners.
+        case when max((i.facts ->> 'clock_off')::integer) >= -min((i.facts ->> 'clock_off')::integer)
+          then max((i.facts ->> 'clock_off')::integer) else min((i.facts ->> 'clock_off')::integer) end as clock_off
       from public.worker_instances as i where i.worker_id = f.id and i.status <> 'OFFLINE'
     ) as t
   )

@@ -69,6 +69,7 @@ select
     i.facts -> 'clouds', coalesce(jsonb_typeof(i.facts -> 'degraded') = 'object', false)
   )::private.offer as offer,
   coalesce(h.last_seen_at > now() - private.lease(), false) as is_fresh,
+  i.connected_at,
   (select count(*) from private.live_jobs as j where j.instance_id = i.id and j.stage = 'RUNNING') as used
 from public.worker_instances as i left join private.heartbeats as h on h.instance_id = i.id;
 comment on view private.instance_liveness is
@@ -77,6 +78,7 @@ comment on view private.instance_liveness is
 comment on column private.instance_liveness.is_draining is 'Whether it says that it is draining.';
 comment on column private.instance_liveness.offer is 'What it has for jobs.';
 comment on column private.instance_liveness.is_fresh is 'Whether its last heartbeat is less than 60 s old.';
+comment on column private.instance_liveness.connected_at is 'When its session began.';
 comment on column private.instance_liveness.used is 'Slots in use.';
 
 create view private.worker_prospects as

@@ -28,6 +28,8 @@ from app.live.members import check_members
 from app.modules import graph_page
 from app.modules import page as modules
 from app.modules import routes as module_routes
+from app.move_in import page as move_in_page
+from app.move_in import routes as move_in_routes
 from app.project.runtime import runtime
 from app.runners import page as runners
 from app.runners import runner_page
@@ -45,6 +47,7 @@ API = (
     sign_in_routes.build_routes,
     job_routes.build_routes,
     module_routes.build_routes,
+    move_in_routes.build_routes,
     event_routes.build_routes,
     figure_routes.build_routes,
     audit_routes.build_routes,
@@ -73,6 +76,7 @@ FRAMED = (
     *modules.ROUTES,
     *graph_page.ROUTES,
     *reviews.ROUTES,
+    *move_in_page.ROUTES,
     *figures.ROUTES,
     *events.ROUTES,
     *faults.ROUTES,

@@ -532,6 +532,11 @@ declare
   v_secret pg_catalog.jsonb := '[]';
   v_digests pg_catalog.jsonb := '{}';
 begin
+  perform private.fail('RY422',
+    format('"%s" has inputs that are outputs of other modules, and a fork gets none.', v_path),
+    'Plan it from a branch of the repository.')
+  from public.provision_jobs as j where j.id = p_job and j.payload #> '{options,git,is_fork}' = 'true'
+    and exists (select from public.module_bindings as b where b.consumer_id = v_module);
   for v_bound in
     select b.input, b.output, p.path, v.value, o.is_secret, private.binding_problem(p, s.body, b.output,
       v.value, n.job_id is not null) as problem

@@ -56,8 +56,8 @@ begin
   v_job.needs_confirmation := v_is_held;
   v_job.approval_deadline_at := case when v_module.approvals_required > 0 or v_is_held
     then now() + make_interval(secs => v_module.approval_timeout_seconds) end;
-  perform private.add_job(v_job, format('Plan %s has changes%s.', p_plan.number,
-    case when not v_is_held then ', and its module applies by itself' else '' end));
+  perform private.count_reviews(private.add_job(v_job, format('Plan %s has changes%s.', p_plan.number,
+    case when not v_is_held then ', and its module applies by itself' else '' end)), p_plan);
 end;
 $$;
 
@@ -99,14 +99,14 @@ end;
 $$;
 
 -- Ends what still waits for somebody and can no longer be applied, because this job has changed the state.
-create function private.drop_outdated_applies(p_job public.provision_jobs) returns void
+create function private.drop_outdated_applies(p_job public.provision_jobs, p_module uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
   perform private.end_job(j.id, 'CANCELLED', 'outdated', 'system', null, 'system',
     format('The state has moved on since plan %s.', p.number))
   from public.provision_jobs as j join public.provision_jobs as p on p.id = j.plan_job_id
-  where j.org_id = p_job.org_id and j.status = 'AWAITING_APPROVAL' and j.module_id = p_job.module_id
-    and j.id <> p_job.id and p.planned_serial <> private.state_serial(p_job.module_id);
+  where j.org_id = p_job.org_id and j.status = 'AWAITING_APPROVAL' and j.module_id = p_module
+    and j.id <> p_job.id and p.planned_serial <> private.state_serial(p_module);
 end;
 $$;
 
@@ -126,9 +126,10 @@ begin
     perform private.note_reads(v_job);
   end if;
   if v_job.type = 'PLAN' and v_job.status = 'SUCCEEDED' then
+    perform private.note_plan_digest(v_job);
     perform private.follow_plan(v_job);
   elsif v_job.type in ('APPLY', 'DESTROY') then
-    perform private.drop_outdated_applies(v_job);
+    perform private.drop_outdated_applies(v_job, v_job.module_id);
     perform private.note_applied(v_job);
     if v_job.status = 'SUCCEEDED' then
       perform private.note_applied_inputs(v_job);
@@ -136,6 +137,9 @@ begin
       perform private.follow_apply(v_job);
       perform private.cascade(v_job);
     end if;
+  elsif v_job.type = 'STATE' then
+    perform private.drop_outdated_applies(v_job, m)
+    from unnest(array[v_job.module_id, private.other_module(v_job.payload #> '{options,state_change}')]) as m;
   elsif v_job.type = 'RESOLVE' then
     perform private.after_resolve(v_job);
   elsif v_job.module_id is null then

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.db.test_dependencies import depend
-from tests.db.test_reviews import confirm, review
 from tests.db.test_set_order import progress, start
+from tests.db.test_set_reviews import confirm, review
 from tests.db.world import Organization, Runner, World, refused
 
 URL = "https://example.org/site.git"

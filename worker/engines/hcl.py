@@ -17,9 +17,11 @@ from worker.engines.hcl_blocks import remote_states
 from worker.engines.module_backend import check_backend, settle_backend
 from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_changes import CHANGES_ARTIFACT, changes_of
+from worker.engines.plan_digest import CHANGE_DIGEST, change_digest
 from worker.engines.plan_summary import mark_known, planned_outputs, sensitive_texts, summarise
 from worker.engines.rescue import errored_state, keep_errored_state
 from worker.engines.sealed_plan import SHA256, load_sealed, opened_plan, seal_plan, sealed_bytes
+from worker.engines.state_change import change_state
 from worker.enums import EngineName
 from worker.errors import WorkerError
 
@@ -75,6 +77,8 @@ class HclDriver:
         # Before anything else of the job runs: a hook could put another plan in its place.
         seal_plan(space)
         plan = await self._summarise(space, is_refresh_only=is_refresh_only)
+        if options.git:
+            space.result[CHANGE_DIGEST] = change_digest(plan)
         changes = changes_of(plan, space.log.redactor.redact, is_refresh_only=is_refresh_only)
         await space.context.server.put_artifact(space.ref, CHANGES_ARTIFACT, json.dumps(changes).encode())
         if known := planned_outputs(plan, space.log.redactor.redact):
@@ -121,6 +125,10 @@ class HclDriver:
                     pass_fds=descriptors,
                     is_changing=True,
                 )
+
+    async def change_state(self, space: Workspace) -> None:
+        """Move, remove or import resources of the state."""
+        await change_state(space, self._binary)
 
     async def output(self, space: Workspace) -> None:
         """Show the outputs as people do, and keep them with sensitive values masked."""

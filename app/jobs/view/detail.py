@@ -13,7 +13,9 @@ from app.ui.words import TYPE_WORDS, as_sentence
 
 Row = Mapping[str, Any]
 
-MAIN_STEP = {"PLAN": "plan", "DRIFT": "plan", "APPLY": "apply", "DESTROY": "destroy", "OUTPUT": "output"}
+MAIN_STEP = {
+    "PLAN": "plan", "DRIFT": "plan", "APPLY": "apply", "DESTROY": "destroy", "OUTPUT": "output", "STATE": "change-state",
+}  # fmt: skip
 # Two heartbeats and a little.
 SILENT_SECONDS = 35.0
 # What an instance reports whose jobs run without a sandbox.

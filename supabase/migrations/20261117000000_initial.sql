@@ -12633,6 +12633,19 @@ begin
 end;
 $$;
 
+-- Whether a plan of a member is a preview: a plan of the set changes an input of it, or it is an output of a preview.
+create function private.is_preview(p_set uuid, p_module uuid) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return exists (select from private.open_bindings as o where o.set_id = p_set and o.consumer_id = p_module) or exists (
+    select from private.set_edges as e
+    join public.module_bindings as b on b.consumer_id = e.after_id and b.producer_id = e.before_id
+    join private.set_members as m on m.set_id = e.set_id and m.module_id = e.before_id
+    join public.provision_jobs as j on j.id = m.job_id and j.payload #> '{options,preview}' = 'true'
+    where e.set_id = p_set and e.after_id = p_module);
+end;
+$$;
+
 -- Enqueues a job for each of these members, all of sets that ask for the same. The caller holds their states' locks.
 create function private.add_set_jobs(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
 language plpgsql set search_path = '' as $$
@@ -12647,8 +12660,7 @@ begin
       array_agg(m.module_id order by m.module_id) as modules
     from unnest(p_sets, p_modules) as w (set_id, module_id)
     join private.set_members as m on m.set_id = w.set_id and m.module_id = w.module_id
-    cross join lateral (select p_like.type = 'PLAN' and exists (select from private.open_bindings as o
-      where o.set_id = m.set_id and o.consumer_id = m.module_id) as is_preview) as p
+    cross join lateral (select p_like.type = 'PLAN' and private.is_preview(m.set_id, m.module_id) as is_preview) as p
     group by m.plan_job_id, p.is_preview
   loop
     if v_part.plan_job_id is not null then
@@ -13253,6 +13265,22 @@ comment on function private.confirm_set is
   'one ordered set, each exactly as it was reviewed. Operators.';
 grant execute on function private.confirm_set to authenticated;
 
+-- Previews of a set that the apply of a module makes out of date: those of its outputs, and those of these previews.
+create function private.outdated_previews(p_set uuid, p_applied uuid) returns setof public.provision_jobs
+language sql stable set search_path = '' as $$
+  with recursive preview as materialized (
+    select e.before_id, e.after_id, j.id as job_id from private.set_edges as e
+    join private.set_members as m on m.set_id = e.set_id and m.module_id = e.after_id
+    join public.provision_jobs as j on j.id = m.job_id and j.payload #> '{options,preview}' = 'true'
+    where e.set_id = p_set
+  ), again (id, job_id) as (
+    select p.after_id, p.job_id from preview as p where p.before_id = p_applied
+    union
+    select p.after_id, p.job_id from again as a join preview as p on p.before_id = a.id
+  )
+  select j.* from again as a join public.provision_jobs as j on j.id = a.job_id order by j.module_id
+$$;
+
 -- Continues the set of a plan that was just applied: previews that used the plan, and what waited for the apply, are
 -- planned for real. The caller has the lock of the job's state.
 create function private.follow_apply(p_job public.provision_jobs) returns void
@@ -13268,12 +13296,7 @@ begin
     return;
   end if;
   perform private.lock_set(v_set.id);
-  for v_preview in
-    select j.* from private.set_edges as e
-    join private.set_members as c on c.set_id = e.set_id and c.module_id = e.after_id
-    join public.provision_jobs as j on j.id = c.job_id and j.payload #> '{options,preview}' = 'true'
-    where e.set_id = v_set.id and e.before_id = p_job.module_id order by j.module_id
-  loop
+  for v_preview in select * from private.outdated_previews(v_set.id, p_job.module_id) loop
     update private.set_members set job_id = null where set_id = v_set.id and module_id = v_preview.module_id;
     if v_preview.status = 'QUEUED' then
       perform private.try_cancel(v_preview, 'system', 'system', 'The module is planned with what was applied.');

@@ -300,6 +300,19 @@ begin
 end;
 $$;
 
+-- Whether a plan of a member is a preview: a plan of the set changes an input of it, or it is an output of a preview.
+create function private.is_preview(p_set uuid, p_module uuid) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return exists (select from private.open_bindings as o where o.set_id = p_set and o.consumer_id = p_module) or exists (
+    select from private.set_edges as e
+    join public.module_bindings as b on b.consumer_id = e.after_id and b.producer_id = e.before_id
+    join private.set_members as m on m.set_id = e.set_id and m.module_id = e.before_id
+    join public.provision_jobs as j on j.id = m.job_id and j.payload #> '{options,preview}' = 'true'
+    where e.set_id = p_set and e.after_id = p_module);
+end;
+$$;
+
 -- Enqueues a job for each of these members, all of sets that ask for the same. The caller holds their states' locks.
 create function private.add_set_jobs(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
 language plpgsql set search_path = '' as $$
@@ -314,8 +327,7 @@ begin
       array_agg(m.module_id order by m.module_id) as modules
     from unnest(p_sets, p_modules) as w (set_id, module_id)
     join private.set_members as m on m.set_id = w.set_id and m.module_id = w.module_id
-    cross join lateral (select p_like.type = 'PLAN' and exists (select from private.open_bindings as o
-      where o.set_id = m.set_id and o.consumer_id = m.module_id) as is_preview) as p
+    cross join lateral (select p_like.type = 'PLAN' and private.is_preview(m.set_id, m.module_id) as is_preview) as p
     group by m.plan_job_id, p.is_preview
   loop
     if v_part.plan_job_id is not null then

@@ -5250,6 +5250,39 @@ comment on column public.module_bindings.producer_id is 'The module that has the
 comment on column public.module_bindings.input is 'The consumer''s variable.';
 comment on column public.module_bindings.output is 'The producer''s output.';
 
+create table private.dependency_proposals (
+  consumer_id uuid not null references public.modules (id) on delete cascade,
+  producer_id uuid not null references public.modules (id) on delete cascade,
+  primary key (consumer_id, producer_id)
+);
+create index dependency_proposals_producer_id_idx on private.dependency_proposals (producer_id);
+alter table private.dependency_proposals enable row level security;
+comment on table private.dependency_proposals is
+  'Modules whose outputs the code of another one reads (terraform_remote_state), as its last plan has found.';
+comment on column private.dependency_proposals.consumer_id is 'The module whose code reads.';
+comment on column private.dependency_proposals.producer_id is 'The module whose outputs it reads.';
+
+-- Keeps which modules the code of a planned module reads outputs of.
+create function private.note_reads(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_reads pg_catalog.uuid[] := array(
+    select m.id from jsonb_array_elements(case jsonb_typeof(p_job.result -> 'reads') when 'array'
+      then p_job.result -> 'reads' else '[]' end) with ordinality as r (value, place)
+    join public.organizations as o on o.id = p_job.org_id and o.slug = r.value ->> 'organization'
+    join public.modules as m on m.org_id = o.id and m.deleted_at is null and m.id <> p_job.module_id
+      and m.path = replace(r.value ->> 'workspace', '.', '/') where r.place <= 200);
+begin
+  if p_job.status <> 'SUCCEEDED' and v_reads = '{}' then
+    return;
+  end if;
+  delete from private.dependency_proposals as d where d.consumer_id = p_job.module_id
+    and d.producer_id <> all (v_reads);
+  insert into private.dependency_proposals (consumer_id, producer_id)
+  select p_job.module_id, r from unnest(v_reads) as r on conflict do nothing;
+end;
+$$;
+
 -- ## digests
 create table private.output_digests (
   module_id uuid primary key references public.modules (id) on delete cascade,
@@ -5640,12 +5673,21 @@ begin
             select coalesce(jsonb_object_agg(b.input, b.output), '{}') from public.module_bindings as b
             where b.consumer_id = e.consumer_id and b.producer_id = e.producer_id)) order by c.path, p.path)
         from edge as e join public.modules as c on c.id = e.consumer_id
-        join public.modules as p on p.id = e.producer_id), '[]')));
+        join public.modules as p on p.id = e.producer_id), '[]'),
+      'proposals', coalesce((
+        select jsonb_agg(jsonb_build_object('consumer_id', r.consumer_id, 'producer_id', r.producer_id, 'consumer',
+          c.path, 'producer', p.path) order by c.path, p.path)
+        from private.dependency_proposals as r join public.modules as c on c.id = r.consumer_id
+        join public.modules as p on p.id = r.producer_id and p.deleted_at is null
+        where r.consumer_id in (select private.modules_below(p_org, p_path)) and not exists (
+          select from public.module_dependencies as d
+          where d.consumer_id = r.consumer_id and d.producer_id = r.producer_id)), '[]')));
 end;
 $$;
 comment on function private.list_dependencies is
   'The modules at or below a path ("" is all) and those that they depend on or that depend on them, each with its step '
-  'in the order and the bound inputs that changed since its last apply; and the dependencies between them. Members.';
+  'in the order and the bound inputs that changed since its last apply; the dependencies between them; and proposals: '
+  'modules whose code reads outputs of another one without depending on it. Members.';
 grant execute on function private.list_dependencies to authenticated;
 
 -- ## values
@@ -9454,6 +9496,10 @@ begin
   if v_job.type in ('PLAN', 'DRIFT') and v_job.status = 'SUCCEEDED' then
     perform private.note_drift(v_job);
   end if;
+  if v_job.type in ('PLAN', 'APPLY') and v_job.plan_job_id is null
+    and v_job.payload #> '{options,git,pull_request}' is null then
+    perform private.note_reads(v_job);
+  end if;
   if v_job.type = 'PLAN' and v_job.status = 'SUCCEEDED' then
     perform private.note_plan_digest(v_job);
     perform private.follow_plan(v_job);
@@ -12504,19 +12550,29 @@ begin
     left join public.modules as o on o.id = m.module_id
     where m.set_id = p_set and (j.status in ('FAILED', 'CANCELLED')
       or m.job_id is null and m.left_out is not null and m.because_of is null)
-  ), below (module_id, root, words, is_waiting) as (
-    select e.after_id, f.module_id, f.words, false from ended as f
+  ), below (module_id, root) as (
+    select e.after_id, f.module_id from ended as f
     join private.set_edges as e on e.set_id = p_set and e.before_id = f.module_id
     union
-    select w.consumer_id, w.producer_id, w.words, true from private.waits_for_apply(p_set) as w
-    union
-    select e.after_id, b.root, b.words, b.is_waiting from below as b
+    select e.after_id, b.root from below as b
     join private.set_edges as e on e.set_id = p_set and e.before_id = b.module_id
-  ), verdict as (
-    select m.module_id, b.root, b.words, coalesce(b.is_waiting, false) as is_waiting from private.set_members as m
-    left join (select distinct on (b.module_id) b.module_id as id, b.root, b.words, b.is_waiting from below as b
-      order by b.module_id, b.is_waiting, b.root) as b on b.id = m.module_id
+  ), wait as materialized (
+    select * from private.waits_for_apply(p_set)
+  ), later (module_id) as (
+    select w.consumer_id from wait as w
+    union
+    select e.after_id from later as l join private.set_edges as e on e.set_id = p_set and e.before_id = l.module_id
+  ), verdict as materialized (
+    select distinct on (m.module_id) m.module_id, v.root, v.words, coalesce(v.rank > 1, false) as is_waiting
+    from private.set_members as m
+    left join (
+      select b.module_id, 1 as rank, b.root, f.words from below as b join ended as f on f.module_id = b.root
+      union all select w.consumer_id, 2, w.producer_id, w.words from wait as w
+      union all select e.after_id, 3, o.id, format('Waits for %s, which waits for an apply.', o.path)
+      from later as l join private.set_edges as e on e.set_id = p_set and e.before_id = l.module_id
+      join public.modules as o on o.id = e.before_id) as v on v.module_id = m.module_id
     where m.set_id = p_set and m.job_id is null and (m.left_out is null or m.because_of is not null)
+    order by m.module_id, v.rank, v.root
   )
   update private.set_members as m set left_out = v.words, because_of = v.root, is_waiting_for_apply = v.is_waiting
   from verdict as v
@@ -12592,6 +12648,19 @@ begin
 end;
 $$;
 
+-- Whether a plan of a member is a preview: a plan of the set changes an input of it, or it is an output of a preview.
+create function private.is_preview(p_set uuid, p_module uuid) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return exists (select from private.open_bindings as o where o.set_id = p_set and o.consumer_id = p_module) or exists (
+    select from private.set_edges as e
+    join public.module_bindings as b on b.consumer_id = e.after_id and b.producer_id = e.before_id
+    join private.set_members as m on m.set_id = e.set_id and m.module_id = e.before_id
+    join public.provision_jobs as j on j.id = m.job_id and j.payload #> '{options,preview}' = 'true'
+    where e.set_id = p_set and e.after_id = p_module);
+end;
+$$;
+
 -- Enqueues a job for each of these members, all of sets that ask for the same. The caller holds their states' locks.
 create function private.add_set_jobs(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
 language plpgsql set search_path = '' as $$
@@ -12606,8 +12675,7 @@ begin
       array_agg(m.module_id order by m.module_id) as modules
     from unnest(p_sets, p_modules) as w (set_id, module_id)
     join private.set_members as m on m.set_id = w.set_id and m.module_id = w.module_id
-    cross join lateral (select p_like.type = 'PLAN' and exists (select from private.open_bindings as o
-      where o.set_id = m.set_id and o.consumer_id = m.module_id) as is_preview) as p
+    cross join lateral (select p_like.type = 'PLAN' and private.is_preview(m.set_id, m.module_id) as is_preview) as p
     group by m.plan_job_id, p.is_preview
   loop
     if v_part.plan_job_id is not null then
@@ -13212,6 +13280,22 @@ comment on function private.confirm_set is
   'one ordered set, each exactly as it was reviewed. Operators.';
 grant execute on function private.confirm_set to authenticated;
 
+-- Previews of a set that the apply of a module makes out of date: those of its outputs, and those of these previews.
+create function private.outdated_previews(p_set uuid, p_applied uuid) returns setof public.provision_jobs
+language sql stable set search_path = '' as $$
+  with recursive preview as materialized (
+    select e.before_id, e.after_id, j.id as job_id from private.set_edges as e
+    join private.set_members as m on m.set_id = e.set_id and m.module_id = e.after_id
+    join public.provision_jobs as j on j.id = m.job_id and j.payload #> '{options,preview}' = 'true'
+    where e.set_id = p_set
+  ), again (id, job_id) as (
+    select p.after_id, p.job_id from preview as p where p.before_id = p_applied
+    union
+    select p.after_id, p.job_id from again as a join preview as p on p.before_id = a.id
+  )
+  select j.* from again as a join public.provision_jobs as j on j.id = a.job_id order by j.module_id
+$$;
+
 -- Continues the set of a plan that was just applied: previews that used the plan, and what waited for the apply, are
 -- planned for real. The caller has the lock of the job's state.
 create function private.follow_apply(p_job public.provision_jobs) returns void
@@ -13227,12 +13311,7 @@ begin
     return;
   end if;
   perform private.lock_set(v_set.id);
-  for v_preview in
-    select j.* from private.set_edges as e
-    join private.set_members as c on c.set_id = e.set_id and c.module_id = e.after_id
-    join public.provision_jobs as j on j.id = c.job_id and j.payload #> '{options,preview}' = 'true'
-    where e.set_id = v_set.id and e.before_id = p_job.module_id order by j.module_id
-  loop
+  for v_preview in select * from private.outdated_previews(v_set.id, p_job.module_id) loop
     update private.set_members set job_id = null where set_id = v_set.id and module_id = v_preview.module_id;
     if v_preview.status = 'QUEUED' then
       perform private.try_cancel(v_preview, 'system', 'system', 'The module is planned with what was applied.');
@@ -19722,8 +19801,9 @@ end
 $$;
 comment on function public.list_dependencies is
   'The modules at or below a path ("" is all) and those that they depend on or that depend on them, each '
-  'with its step in the order and the bound inputs that changed since its last apply; and the dependencies '
-  'between them. Members.';
+  'with its step in the order and the bound inputs that changed since its last apply; the dependencies '
+  'between them; and proposals: modules whose code reads outputs of another one without depending on it. '
+  'Members.';
 grant execute on function public.list_dependencies to authenticated;
 
 create function public.list_events(p_org uuid, p_search text default null::text, p_filters jsonb default

@@ -30,12 +30,21 @@ class DependenciesState(LinkedModules, rx.State):
             "is_promotion": bool(form.get("is_promotion")),
         }
 
-        async def call(producer: str) -> None:
-            ends = {"p_consumer": self._module_id, "p_producer": producer}
-            await self._rpc("set_dependency", {**ends, "p_options": options})
-            await self._read_again()
+        words = ("Depends on {}", "Sets run it after that module.")
+        return await self._link(form.get("producer"), lambda producer: self._set(producer, options), *words)
 
-        return await self._link(form.get("producer"), call, "Depends on {}", "Sets run it after that module.")
+    @rx.event
+    async def accept(self, path: str) -> Any:
+        """Let the module depend on one whose outputs its code reads."""
+        if not any(each["path"] == path for each in self.dependencies["proposals"]):
+            return None
+        words = ("Depends on {}", "Sets run it after that module.")
+        return await self._link(path, lambda producer: self._set(producer, {}), *words)
+
+    async def _set(self, producer: str, options: dict[str, Any]) -> None:
+        ends = {"p_consumer": self._module_id, "p_producer": producer}
+        await self._rpc("set_dependency", {**ends, "p_options": options})
+        await self._read_again()
 
     @rx.event
     async def remove(self, producer: str) -> Any:

@@ -38,6 +38,7 @@ from app.settings import routes as audit_routes
 from app.sign_in import device_page, welcome_page
 from app.sign_in import page as sign_in
 from app.sign_in import routes as sign_in_routes
+from app.triggers import change_page
 
 # What the browser reads and sends without the websocket.
 API = (
@@ -71,6 +72,7 @@ FRAMED = (
     *job_page.routes(RunnerActionState.enable),
     *modules.ROUTES,
     *graph_page.ROUTES,
+    *change_page.ROUTES,
     *figures.ROUTES,
     *events.ROUTES,
     *faults.ROUTES,

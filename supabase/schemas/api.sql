@@ -68,8 +68,19 @@ end
 $$;
 comment on function public.attach_identity is
   'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, '
-  'settings}. Admins.';
+  'settings, is_for_pull_requests}. Admins.';
 grant execute on function public.attach_identity to authenticated;
+
+create function public.bring_modules(p_job bigint, p_folders jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.bring_modules(p_job, p_folders);
+end
+$$;
+comment on function public.bring_modules is
+  'Creates a module for each of these folders (a list) of a reading, all or none, where the reading '
+  'proposes it. Their states come in by enqueue_jobs with bring_state. Operators.';
+grant execute on function public.bring_modules to authenticated;
 
 create function public.cancel_job(p_job bigint, p_kind public.cancel_kind default
   'GRACEFUL'::public.cancel_kind, p_reason text default null::text) returns jsonb
@@ -128,6 +139,17 @@ $$;
 comment on function public.comment_on_job is
   'Says something about a job to everybody who looks at it. Members.';
 grant execute on function public.comment_on_job to authenticated;
+
+create function public.confirm_set(p_set uuid, p_modules uuid[] default null::uuid[]) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.confirm_set(p_set, p_modules);
+end
+$$;
+comment on function public.confirm_set is
+  'Decides about jobs of a set, all or those of some modules: approves what waits for it, and applies saved '
+  'plans as one ordered set, each exactly as it was reviewed. Operators.';
+grant execute on function public.confirm_set to authenticated;
 
 create function public.connect_repository(p_org uuid, p_spec jsonb) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -389,8 +411,8 @@ begin
 end
 $$;
 comment on function public.explain_set is
-  'Why modules of a set have no job yet: which modules and jobs each one waits for, and which were left out '
-  'because of a failure; the first 500. Members.';
+  'Why modules of a set have no job yet: which modules and jobs each one waits for, which wait for an apply '
+  'of which outputs, and which were left out because of a failure; the first 500. Members.';
 grant execute on function public.explain_set to authenticated;
 
 create function public.finish_delivery(p_delivery bigint, p_lease uuid, p_result jsonb) returns jsonb
@@ -535,6 +557,18 @@ comment on function public.job_by_number is
   'The jobs of a run, by its number in the organisation: the plan and the apply that follows it, or the '
   'only one; none where there is no such number. Members.';
 grant execute on function public.job_by_number to authenticated;
+
+create function public.job_page(p_org uuid, p_number bigint) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.job_page(p_org, p_number);
+end
+$$;
+comment on function public.job_page is
+  'All that a run''s page shows, by its number in the organisation: the newest job, its plan, events, '
+  'approvals, comments, the state with its lock, and while it is queued why it waits; null where there is no '
+  'such number. Members.';
+grant execute on function public.job_page to authenticated;
 
 create function public.kept_state(p_id uuid) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -732,6 +766,27 @@ comment on function public.list_sets is
   'Sets, the running ones first, with their counts, what failed, and about how long the rest takes. '
   'Members.';
 grant execute on function public.list_sets to authenticated;
+
+create function public.list_unused_variables(p_org uuid, p_days integer default 30) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_unused_variables(p_org, p_days);
+end
+$$;
+comment on function public.list_unused_variables is
+  'The variables that no job has used for a number of days, and that are as old. Members.';
+grant execute on function public.list_unused_variables to authenticated;
+
+create function public.list_variable_users(p_variable bigint) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_variable_users(p_variable);
+end
+$$;
+comment on function public.list_variable_users is
+  'Which modules'' next jobs get a variable, and who can start them; of a sealed one also the runners that '
+  'open it. Members.';
+grant execute on function public.list_variable_users to authenticated;
 
 create function public.list_worker_tokens(p_worker uuid) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -935,8 +990,8 @@ begin
 end
 $$;
 comment on function public.preview_variables is
-  'The variables that the next job of a module or group would have: value, path and version of each, and '
-  'those that it hides. Members.';
+  'The variables that the next job of a module or group would have: value, path and version of each, the '
+  'last job that used it, and those that it hides. Members.';
 grant execute on function public.preview_variables to authenticated;
 
 create function public.publish_release(p_spec jsonb) returns jsonb
@@ -981,6 +1036,16 @@ comment on function public.receive_git_delivery is
   'Writes down a delivery whose signature was checked, and queues the job that reads the repository. A '
   'repeated one changes nothing and gets the first verdict.';
 grant execute on function public.receive_git_delivery to service_role;
+
+create function public.recovery_codes_left() returns integer
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.recovery_codes_left();
+end
+$$;
+comment on function public.recovery_codes_left is
+  'How many of the caller''s recovery codes are unused. Everybody who is signed in.';
+grant execute on function public.recovery_codes_left to authenticated;
 
 create function public.redeliver(p_delivery bigint) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -1135,8 +1200,19 @@ end
 $$;
 comment on function public.replace_dependencies is
   'Replaces the dependencies of all modules at or below a path ("" is all) by a list of {consumer, '
-  'producer, bindings, cascades} with paths; all or nothing. Operators; admins for bindings.';
+  'producer, bindings, cascades, is_promotion} with paths; all or nothing. Operators; admins for bindings.';
 grant execute on function public.replace_dependencies to authenticated;
+
+create function public.request_survey(p_org uuid, p_source jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.request_survey(p_org, p_source);
+end
+$$;
+comment on function public.request_survey is
+  'Lets a runner list the root modules of a repository {group, url, ref} or of an archive {group, name, '
+  'archive (base64), sha256}; they are in the result of the job. Operators.';
+grant execute on function public.request_survey to authenticated;
 
 create function public.resolve_attention(p_job bigint, p_action text, p_proof text default null::text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -1298,6 +1374,17 @@ comment on function public.runner_facets is
   'runners are older, and how many of those a job can update. Members.';
 grant execute on function public.runner_facets to authenticated;
 
+create function public.runner_page(p_org uuid, p_worker uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.runner_page(p_org, p_worker);
+end
+$$;
+comment on function public.runner_page is
+  'What a runner''s page shows beside its row and its jobs: processes, events, who registered it, what it '
+  'serves, scaling decisions, and its last day. Members.';
+grant execute on function public.runner_page to authenticated;
+
 create function public.service_account_for(p_client_id text) returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin
@@ -1318,8 +1405,19 @@ end
 $$;
 comment on function public.set_dependency is
   'Makes a module depend on another, or changes how: {bindings: {input: output, or null to remove}, '
-  'cascades: off, on_change or always}. Refuses a cycle. Operators; admins for bindings.';
+  'cascades: off, on_change or always, is_promotion: true to apply only the commit that was applied there}. '
+  'Refuses a cycle. Operators; admins for bindings.';
 grant execute on function public.set_dependency to authenticated;
+
+create function public.set_identity_subject(p_org uuid, p_template text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.set_identity_subject(p_org, p_template);
+end
+$$;
+comment on function public.set_identity_subject is
+  'Sets how the sub claim of the organisation''s tokens is made; null is the usual way. Admins.';
+grant execute on function public.set_identity_subject to authenticated;
 
 create function public.set_installation_maintenance(p_until timestamp with time zone default
   null::timestamp with time zone, p_reason text
@@ -1396,6 +1494,28 @@ comment on function public.set_progress is
   'How far a set is: total, done, failed, running, waiting, what failed and why. Members.';
 grant execute on function public.set_progress to authenticated;
 
+create function public.set_recovery_codes(p_hashes text[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.set_recovery_codes(p_hashes);
+end
+$$;
+comment on function public.set_recovery_codes is
+  'Replaces the caller''s recovery codes by ten others, of which it gets the hashes. Everybody who is '
+  'signed in.';
+grant execute on function public.set_recovery_codes to authenticated;
+
+create function public.set_review(p_org uuid, p_set uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.set_review(p_org, p_set);
+end
+$$;
+comment on function public.set_review is
+  'All jobs of a set by the steps of their order: what each plan changes, whether it is a preview, what '
+  'each module waits for, the apply of the plan, and what may be decided: approve or apply. Members.';
+grant execute on function public.set_review to authenticated;
+
 create function public.set_shared_runners(p_org uuid, p_use public.shared_use) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -1436,9 +1556,10 @@ end
 $$;
 comment on function public.set_variables is
   'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced, '
-  'key_id}]; with key_id, the value is sealed to that key. A variable that has this value already keeps its '
-  'version. Each row of the answer has a warning where the value may be a secret. Operators; admins for the '
-  'organisation and for enforced ones.';
+  'key_id, is_reference}]; with key_id, the value is sealed to that key; a reference is the address of a '
+  'value that the runner reads (vault://, aws-sm://, file://). A variable that has this value already keeps '
+  'its version. Each row of the answer has a warning where the value may be a secret. Operators; admins for '
+  'the organisation and for enforced ones.';
 grant execute on function public.set_variables to authenticated;
 
 create function public.set_worker_disabled(p_worker uuid, p_disabled boolean) returns jsonb
@@ -1516,6 +1637,17 @@ comment on function public.store_kept_state is
   'Makes a state that was not stored the module''s state, as its newest version; refused while a job uses '
   'the state. Admins.';
 grant execute on function public.store_kept_state to authenticated;
+
+create function public.survey(p_org uuid, p_number bigint) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.survey(p_org, p_number);
+end
+$$;
+comment on function public.survey is
+  'A reading by its number: its status, and its root modules with the paths that they would get, the '
+  'modules that are at these paths, and the last plan of each with the state that it brought in. Members.';
+grant execute on function public.survey to authenticated;
 
 create function public.sweep() returns jsonb
 language plpgsql set search_path = '' as $$
@@ -1729,6 +1861,18 @@ comment on function public.use_personal_token is
   'gone. Edge functions only.';
 grant execute on function public.use_personal_token to service_role;
 
+create function public.use_recovery_code(p_hash text) returns boolean
+language plpgsql set search_path = '' as $$
+begin
+  return private.use_recovery_code(p_hash);
+end
+$$;
+comment on function public.use_recovery_code is
+  'Uses up a recovery code of the caller, whose login may lack its second step, and removes their devices; '
+  'false for a wrong or used one, and after ten attempts in a quarter of an hour. Everybody who is signed '
+  'in.';
+grant execute on function public.use_recovery_code to authenticated;
+
 create function public.use_service_account(p_account uuid) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -1781,8 +1925,9 @@ begin
 end
 $$;
 comment on function public.worker_bound_values is
-  'The values of the job''s bound inputs, from the current states of their producers, and which of them are '
-  'sensitive. Refused, with the names of both modules, where one is missing.';
+  'The values of the job''s bound inputs, from the current states of their producers (a preview: from their '
+  'plans, where these change them), and which of them are sensitive. Refused, with the names of both '
+  'modules, where one is missing.';
 grant execute on function public.worker_bound_values to executor, worker;
 
 create function public.worker_claim(p_request_id uuid, p_slots integer default 1) returns json
@@ -1805,6 +1950,16 @@ $$;
 comment on function public.worker_close_session is
   'A runner''s process says good-bye: it is OFFLINE at once, not after 60 s.';
 grant execute on function public.worker_close_session to worker;
+
+create function public.worker_destination_state(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.worker_destination_state(p_job, p_attempt);
+end
+$$;
+comment on function public.worker_destination_state is
+  'The state of the module that a STATE job moves resources to.';
+grant execute on function public.worker_destination_state to executor, worker;
 
 create function public.worker_finish(p_job bigint, p_attempt integer, p_status text, p_result jsonb
   default null::jsonb, p_error jsonb default null::jsonb,
@@ -1875,6 +2030,17 @@ comment on function public.worker_job is
   'A running attempt as the claim gave it, whether it touched infrastructure, how to cancel it, and how '
   'long its runner''s last heartbeat holds.';
 grant execute on function public.worker_job to executor, worker;
+
+create function public.worker_move_states(p_job bigint, p_attempt integer, p_from text, p_to text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.worker_move_states(p_job, p_attempt, p_from, p_to);
+end
+$$;
+comment on function public.worker_move_states is
+  'Writes the states of both modules that a STATE job moves resources between: both or neither. Refused '
+  'while another job uses one of them, and when one has changed since it was read.';
+grant execute on function public.worker_move_states to executor, worker;
 
 create function public.worker_outputs_get(p_job bigint, p_attempt integer, p_org text, p_path text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -2064,7 +2230,7 @@ comment on function public.worker_token_hashes is
 grant execute on function public.worker_token_hashes to service_role;
 
 create function public.worker_variables(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql stable set search_path = '' as $$
+language plpgsql set search_path = '' as $$
 begin
   return private.worker_variables(p_job, p_attempt);
 end

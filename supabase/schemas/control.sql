@@ -252,6 +252,9 @@ begin
   end if;
   perform private.need_pinned_runner(v_old.pinned_worker_id);
   perform private.check_retry_target(v_old);
+  if v_old.type = 'STATE' then
+    perform private.check_state_change(array[v_old.module_id], v_old.payload #> '{options,state_change}');
+  end if;
   if v_old.plan_job_id is not null then
     perform private.check_saved_plan(v_old.org_id, v_old.type, v_old.module_id, v_old.plan_job_id);
   end if;
@@ -262,7 +265,7 @@ begin
   v_new.created_by := private.caller_id();
   v_new.created_by_label := private.caller_label(v_old.org_id);
   -- What the module asks for now counts, unless the job asked for more.
-  if v_old.type in ('APPLY', 'DESTROY') then
+  if v_old.type in ('APPLY', 'DESTROY', 'STATE') then
     perform private.refuse_locked_modules(array[v_old.module_id], v_old.plan_job_id);
     v_new.approvals_required := greatest(v_old.approvals_required, v_module.approvals_required);
   end if;
@@ -473,6 +476,7 @@ begin
   end if;
   if p_decision = 'approve' then
     perform private.check_own_approval(v_job, p_override_reason);
+    perform private.check_promotion(v_job.plan_job_id);
     perform private.check_state_is_planned(v_job.plan_job_id);
     perform private.refuse_locked_modules(array[v_job.module_id], v_job.plan_job_id);
   end if;

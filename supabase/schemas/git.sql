@@ -338,8 +338,7 @@ begin
   values (p_connection.org_id, 'PLAN', '', jsonb_build_object('priority', 120, 'git', p_git || jsonb_build_object(
     'connection_id', p_connection.id, 'repository', p_connection.repository)) || p_options,
     p_label) returning * into v_set;
-  insert into private.set_members (set_id, module_id, org_id)
-  select v_set.id, m, p_connection.org_id from unnest(p_modules) as m;
+  perform private.add_members(v_set, p_modules);
   perform private.try_place(v_set, 2000);
   return v_set.id;
 end;

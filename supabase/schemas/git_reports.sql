@@ -132,8 +132,10 @@ $$;
 -- The results of the modules that were planned for a commit, or for a pull request (#7): of each the newest.
 create function private.report_rows(p_connection uuid, p_key text) returns setof private.report_row
 language sql stable set search_path = '' as $$
-  select o.path, coalesce(a.number, j.number), case when j.id is null and m.left_out is not null then 'left out'
-      else w.result end, case when j.id is null and m.left_out is not null then 'failure' else w.state end,
+  select o.path, coalesce(a.number, j.number), case when j.id is not null or m.left_out is null then w.result
+      when m.is_waiting_for_apply then 'waits for an apply' else 'left out' end,
+    case when j.id is not null or m.left_out is null then w.state when m.is_waiting_for_apply then 'success'
+      else 'failure' end,
     private.plan_count(j.plan_summary, '{create,replace}'), private.plan_count(j.plan_summary, '{update}'),
     private.plan_count(j.plan_summary, '{delete,replace}')
   from (

@@ -546,7 +546,8 @@ begin
   perform private.fail('RY409', format('Job %s is queued and would change the module.', j.number),
     'Cancel it first, or lock the module when it is done.')
   from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id
-  where q.state_key = p_module and q.stage in ('WAITING', 'BACKOFF', 'READY') and j.type in ('APPLY', 'DESTROY');
+  where q.state_key = p_module and q.stage in ('WAITING', 'BACKOFF', 'READY')
+    and j.type in ('APPLY', 'DESTROY', 'STATE');
 end;
 $$;
 

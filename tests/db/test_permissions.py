@@ -98,6 +98,8 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
     org.owner.call("link_git_login", p_org=org.id, p_user=org.owner.id, **login)
     made = org.owner.call("start_set", p_org=org.id, p_type="DRIFT", p_path="a")["id"]
     org.owner.call("set_update_policy", p_org=org.id, p_spec={"mode": "OFF"})
+    template = "{organization}:{module}:{phase}"
+    org.owner.call("set_identity_subject", p_org=org.id, p_template=template)
     spec = {"kind": "custom", "name": "registry", "audience": "x"}
     attached = org.owner.call("attach_identity", p_org=org.id, p_path="a", p_spec=spec)["id"]
     org.owner.call("create_sealing_key", p_org=org.id, p_public_key="B" * 42 + "A=")
@@ -159,6 +161,10 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "change_runners": {"p_workers": "workers", "p_change": "drain"},
     "comment_on_job": {"p_body": "x"},
     "job_by_number": {"p_number": 1},
+    "job_page": {"p_number": 1},
+    "set_recovery_codes": {"p_hashes": "{" + ",".join(sha256(str(n)) for n in range(10)) + "}"},
+    "use_recovery_code": {"p_hash": "x"},
+    "runner_page": {},
     "create_cloud_identity": {
         "p_spec": {"name": "n", "role_arn": "arn:aws:iam::123456789012:role/r", "regions": ["x"]}
     },
@@ -187,6 +193,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "finish_delivery": {"p_result": {"status": "DELIVERED"}},
     "force_unlock_state": {"p_lock_id": "x"},
     "invite_member": {"p_email": "h@example.org", "p_role": "viewer", "p_token_hash": sha256("x")},
+    "list_unused_variables": {},
+    "list_variable_users": {},
     "lock_module": {"p_reason": "x"},
     "open_worker_session": {"p_instance": "one", "p_boot_id": str(uuid.uuid4())},
     "preview_variables": {"p_path": "a"},
@@ -197,12 +205,17 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "register_worker": {"p_name": "new", "p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"},
     "remove_shared_worker": {"p_name": "s"},
     "resolve_attention": {"p_action": "retry"},
+    "request_survey": {"p_source": {"group": "a", "url": "https://git.example.com/a/c"}},
+    "bring_modules": {"p_folders": ["net"]},
+    "survey": {"p_number": 1},
+    "worker_move_states": {"p_from": '{"serial": 2}', "p_to": '{"serial": 2}'},
     "push_state": {"p_body": '{"serial": 9, "lineage": "l", "resources": []}'},
     "roll_back_state": {"p_serial": 1},
     "rotate_service_account_secret": {"p_secret_hash": TOKEN_HASH, "p_secret_hint": "abcd"},
     "rotate_worker_token": {"p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"},
     "check_worker_credential": {},
     "service_account_for": {"p_client_id": "x"},
+    "set_identity_subject": {"p_template": None},
     "set_member_role": {"p_role": "operator"},
     "set_module_git": {"p_spec": {}},
     "set_organization_makers": {"p_who": "OWNERS"},
@@ -253,6 +266,7 @@ PROCESSES = ("anon", "service", "holder", "executor", "engine")
 FOR_EVERYBODY = {
     "my_organizations", "organization_makers", "create_organization", "accept_invitation", "device_login", "decide_device_login",
     "create_personal_token", "my_personal_tokens", "revoke_personal_token",
+    "recovery_codes_left", "set_recovery_codes", "use_recovery_code",
 }  # fmt: skip
 WITH_A_SECRET = {"accept_invitation", "device_login", "decide_device_login", "revoke_personal_token"}
 # Calls whose runner is named by the session, so that any live runner may make them.

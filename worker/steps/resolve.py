@@ -11,6 +11,7 @@ from worker.attempt.workspace import Workspace
 from worker.errors import JobFailed
 from worker.steps.fingerprint import CODE_FILES, SOURCE_LINE, Tree, read_entries, read_uses
 from worker.steps.git import Git, merge_tree
+from worker.steps.survey import survey
 
 # Trees, and files as small as code is: what is larger changes hashes all the same.
 _FILTER = "--filter=blob:limit=64k"
@@ -58,6 +59,9 @@ class Work(_Part):
 
 async def resolve(space: Workspace) -> None:
     """Read the repository and put what was found into the job's result."""
+    if "survey" in space.job.payload:
+        await survey(space)
+        return
     arguments = {"p_job": space.job.id, "p_attempt": space.job.attempt}
     try:
         work = Work.model_validate(await space.context.server.call("worker_resolve", arguments))

@@ -139,21 +139,18 @@ def cloud_rights(worker: Row) -> tuple[str, str]:
     return own, own and "Jobs may protect their own task, and do what was attached to this role by hand."
 
 
-def build_assignments(rows: Iterable[Row], groups: set[str], modules: Sequence[str]) -> list[Assignment]:
+def build_assignments(rows: Iterable[Row]) -> list[Assignment]:
     """List what a runner serves, with how much that is."""
-    return [_assignment(str(row["path"]), groups, modules) for row in sorted(rows, key=lambda row: str(row["path"]))]
+    return [_assignment(row) for row in rows]
 
 
-def _assignment(path: str, groups: set[str], modules: Sequence[str]) -> Assignment:
-    if path in modules and path not in groups:
+def _assignment(row: Row) -> Assignment:
+    path = str(row["path"])
+    if row["is_module"]:
         return {"path": path, "kind": "Module", "icon": "module"}
-    below = sum(module.startswith(path + "/") for module in modules)
     word = "Stack" if "/" not in path else "Namespace"
-    return {
-        "path": path,
-        "kind": f"{word}, {count(below, 'module')}",
-        "icon": "stack" if word == "Stack" else "namespace",
-    }
+    kind = f"{word}, {count(int(row['modules']), 'module')}"
+    return {"path": path, "kind": kind, "icon": "stack" if word == "Stack" else "namespace"}
 
 
 def build_tokens(rows: Iterable[Row]) -> list[TokenRow]:

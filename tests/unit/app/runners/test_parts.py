@@ -156,7 +156,7 @@ def test_throughput_says_what_there_is(counts: list[int], figure: str, unit: str
 
 
 def test_utilisation_knows_nothing_of_hours_without_runners() -> None:
-    rows = [{"capacity": None, "used": None}, {"capacity": 4, "used": 2}]
+    rows = [{"share": None}, {"share": 0.5}]
     tile = build_tiles({"utilisation": rows}, {"used": 0, "capacity": 4})["utilisation"]
     assert tile["curve"]["dot"] != ""
     assert tile["move"] == "busiest hour 50 %"
@@ -229,10 +229,13 @@ def test_that_a_runner_never_connected_is_left_to_its_status_and_the_note() -> N
     assert sentence(new, 0) == sentence(known, 1)
 
 
-def test_assignments_say_how_much_they_cover() -> None:
-    rows = [{"path": path} for path in ("platform", "payments/api", "data/warehouse/roles")]
+def test_assignments_name_how_much_they_cover() -> None:
     built = build_assignments(
-        rows, {"platform", "payments/api"}, ["platform/vpc", "platform/dns/zones", "data/warehouse/roles"]
+        [
+            {"path": "data/warehouse/roles", "is_module": True, "modules": 0},
+            {"path": "payments/api", "is_module": False, "modules": 0},
+            {"path": "platform", "is_module": False, "modules": 2},
+        ]
     )
     assert [(item["path"], item["kind"]) for item in built] == [
         ("data/warehouse/roles", "Module"),

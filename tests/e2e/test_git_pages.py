@@ -255,6 +255,7 @@ def test_a_pull_request_has_a_page_where_it_is_reviewed_and_planned_again(site: 
         page.set_viewport_size({"width": width, "height": 900})
         assert sideways(page) == [], width
     page.get_by_role("button", name="Plan again").click()
+    expect(page.get_by_text("Plan requested")).to_be_visible()
     assert site.runner.claim()["type"] == "RESOLVE"
     page.get_by_role("link", name=f"#{plan['number']}", exact=True).click()
     page.locator(".ry-facts").get_by_role("link", name="#7").click()

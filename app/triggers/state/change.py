@@ -50,7 +50,7 @@ class ChangeState(LivePage, rx.State):
         """Read the pull request and plan it again."""
         if "p_number" not in self._which:
             return None
-        return await self._act("plan_pull_request", self._which, "A runner reads the repository first")
+        return await self._act("plan_pull_request", self._which, "Plan requested")
 
     @rx.event
     async def apply(self) -> rx.event.EventSpec | None:

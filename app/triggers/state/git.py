@@ -94,6 +94,11 @@ class GitState(Items, rx.State):
         self.provider, self.poll = chosen["provider"], chosen["poll"]
 
     @rx.event
+    def create_app(self) -> rx.event.EventSpec:
+        """Lead the browser to GitHub, with the manifest of an app."""
+        return rx.call_script("window.location.assign('/api/git/app')")
+
+    @rx.event
     def set_provider(self, value: str) -> None:
         """Choose the provider."""
         if value in PROVIDERS:

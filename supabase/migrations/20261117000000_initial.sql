@@ -13417,6 +13417,8 @@ create table public.git_connections (
   base_url text check (base_url ~ '^https?://[^\s]+$' and length(base_url) <= 500),
   has_token boolean not null default false,
   allows_forks boolean not null default false,
+  app_id uuid,
+  installation_id bigint,
   poll_seconds integer not null default 300 check (poll_seconds = 0 or poll_seconds between 60 and 86400),
   next_poll_at timestamptz,
   last_delivery_at timestamptz,
@@ -13448,6 +13450,8 @@ comment on column public.git_connections.base_url is 'Where the provider''s API 
 comment on column public.git_connections.has_token is 'Whether an API token is kept for reports.';
 comment on column public.git_connections.allows_forks is
   'Whether members may request plans of single commits of forks; nothing is ever applied from them.';
+comment on column public.git_connections.app_id is 'The GitHub App that announces it and reports to it; null: none.';
+comment on column public.git_connections.installation_id is 'The installation of that app, as GitHub says.';
 comment on column public.git_connections.next_poll_at is 'When it is read next without an event.';
 comment on column public.git_connections.last_delivery_at is 'When an event last came.';
 comment on column public.git_connections.poll_seconds is 'How often it is read without an event; 0 is never.';
@@ -13916,14 +13920,17 @@ $$;
 
 -- ## deliveries
 create function private.git_connection_secret(p_connection uuid) returns jsonb
-language sql stable security definer set search_path = '' as $$
-  select jsonb_build_object('org_id', c.org_id, 'provider', c.provider, 'webhook_secret', s.webhook_secret)
-  from public.git_connections as c join private.git_secrets as s on s.connection_id = c.id
-  where c.id = p_connection and c.removed_at is null
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  return coalesce((
+    select jsonb_build_object('org_id', c.org_id, 'provider', c.provider, 'webhook_secret', s.webhook_secret)
+    from public.git_connections as c join private.git_secrets as s on s.connection_id = c.id
+    where c.id = p_connection and c.removed_at is null), private.git_app_secret(p_connection));
+end;
 $$;
 comment on function private.git_connection_secret is
-  'The provider and the sealed webhook secret of a repository, for the function that receives its deliveries; null '
-  'where there is none.';
+  'The provider and the sealed webhook secret of a repository or an app, for the function that receives deliveries; '
+  'null where there is none.';
 grant execute on function private.git_connection_secret to service_role;
 
 create function private.refuse_git_delivery(p_connection uuid) returns void
@@ -14382,6 +14389,230 @@ comment on function private.module_repository is
   'repository is not connected. Members.';
 grant execute on function private.module_repository to authenticated;
 
+-- ==================== schemas/git_apps.sql
+
+-- GitHub Apps: one for an organisation, created from a manifest without copying a key. GitHub sends a code to the function
+-- git, which exchanges it, seals the key and the webhook secret and writes them here. The app's deliveries name their
+-- repository, which is connected by its first one. Reports and fetches use tokens of its installation, for an hour and
+-- one repository; a runner gets one for the attempt whose lease it holds.
+
+create table public.git_apps (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  url text not null check (url ~ '^https?://[^\s/@]+$' and length(url) <= 300),
+  api_url text not null check (api_url ~ '^https?://[^\s@]+$' and length(api_url) <= 300),
+  number bigint,
+  slug text check (length(slug) <= 200),
+  html_url text check (html_url ~ '^https?://' and length(html_url) <= 500),
+  created_by uuid,
+  created_by_label text not null,
+  created_at timestamptz not null default now()
+);
+create index git_apps_org_id_idx on public.git_apps (org_id, created_at);
+alter table public.git_apps enable row level security;
+grant select on public.git_apps to authenticated, service_role;
+create policy "Members see their organisation's GitHub Apps" on public.git_apps
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.git_apps is 'GitHub Apps of organisations; without a number one was begun and not created.';
+comment on column public.git_apps.url is 'Where GitHub is.';
+comment on column public.git_apps.api_url is 'Where its API is.';
+comment on column public.git_apps.number is 'GitHub''s number of the app.';
+comment on column public.git_apps.slug is 'Its name in addresses.';
+comment on column public.git_apps.html_url is 'Its page at GitHub, where it is installed.';
+comment on column public.git_apps.created_by_label is 'Who created it.';
+create trigger wake after insert or update on public.git_apps for each row execute function private.wake_for_row();
+
+create table private.git_app_secrets (
+  app_id uuid primary key references public.git_apps (id) on delete cascade,
+  state_hash text not null check (state_hash ~ '^[0-9a-f]{64}$'),
+  webhook_secret text check (webhook_secret ~ '^s1\.[A-Za-z0-9_-]{40,}$' and length(webhook_secret) <= 8000),
+  private_key text check (private_key ~ '^s1\.[A-Za-z0-9_-]{40,}$' and length(private_key) <= 8000)
+);
+alter table private.git_app_secrets enable row level security;
+comment on table private.git_app_secrets is 'Keys of GitHub Apps, sealed by an edge function with its own key.';
+comment on column private.git_app_secrets.app_id is 'Whose they are.';
+comment on column private.git_app_secrets.state_hash is 'Digest of the state that GitHub returns with its code.';
+comment on column private.git_app_secrets.webhook_secret is 'What its deliveries are signed with; sealed.';
+comment on column private.git_app_secrets.private_key is 'What it signs with; sealed.';
+
+-- squawk-ignore constraint-missing-not-valid, adding-foreign-key-constraint
+alter table public.git_connections add constraint git_connections_app_id_fkey
+  foreign key (app_id) references public.git_apps (id) on delete set null;
+-- squawk-ignore require-concurrent-index-creation
+create index git_connections_app_id_idx on public.git_connections (app_id) where app_id is not null;
+
+-- ## creating
+
+create function private.start_git_app(
+  p_org uuid, p_state_hash text, p_url text default 'https://github.com'
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_app public.git_apps;
+  v_url pg_catalog.text := rtrim(trim(p_url), '/');
+begin
+  perform private.need('git.manage', p_org);
+  delete from public.git_apps where org_id = p_org and number is null and created_at < now() - interval '1 hour';
+  if (select count(*) from public.git_apps as a where a.org_id = p_org) >= 20 then
+    perform private.fail('RY429', 'An organisation has at most 20 GitHub Apps.', 'Remove one first.');
+  end if;
+  insert into public.git_apps (org_id, url, api_url, created_by, created_by_label)
+  values (p_org, v_url, case when v_url = 'https://github.com' then 'https://api.github.com' else v_url || '/api/v3' end,
+    private.caller_id(), private.caller_label(p_org)) returning * into v_app;
+  insert into private.git_app_secrets (app_id, state_hash) values (v_app.id, p_state_hash);
+  return to_jsonb(v_app);
+exception
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'The app cannot be begun.', 'It needs the SHA-256 of a state, and GitHub''s address.');
+end;
+$$;
+comment on function private.start_git_app is
+  'Begins a GitHub App: GitHub returns its code within an hour, with the state of this digest. Admins.';
+grant execute on function private.start_git_app to authenticated;
+
+create function private.pending_git_app(p_app uuid, p_state_hash text) returns jsonb
+language sql stable security definer set search_path = '' as $$
+  select jsonb_build_object('org_id', a.org_id, 'api_url', a.api_url)
+  from public.git_apps as a join private.git_app_secrets as s on s.app_id = a.id
+  where a.id = p_app and a.number is null and s.state_hash = p_state_hash and a.created_at > now() - interval '1 hour'
+$$;
+comment on function private.pending_git_app is
+  'An app that was begun with this state, for the function that exchanges GitHub''s code; null where there is none.';
+grant execute on function private.pending_git_app to service_role;
+
+create function private.complete_git_app(p_app uuid, p_state_hash text, p_spec jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_app public.git_apps;
+begin
+  if private.pending_git_app(p_app, p_state_hash) is null then
+    perform private.fail('RY404', 'There is no such app to create.', 'Begin again: the time is over.');
+  end if;
+  update private.git_app_secrets set webhook_secret = p_spec ->> 'webhook_secret',
+    private_key = p_spec ->> 'private_key' where app_id = p_app;
+  update public.git_apps set number = (p_spec ->> 'number')::bigint, slug = p_spec ->> 'slug',
+    html_url = p_spec ->> 'html_url' where id = p_app returning * into v_app;
+  perform private.audit(v_app.org_id, 'git.app_created', 'git_app', p_app::pg_catalog.text, v_app.slug);
+  return to_jsonb(v_app);
+end;
+$$;
+comment on function private.complete_git_app is
+  'Notes what GitHub gave for the code {number, slug, html_url, webhook_secret, private_key}; both secrets are sealed.';
+grant execute on function private.complete_git_app to service_role;
+
+create function private.list_git_apps(p_org uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('git.read', p_org);
+  return (select coalesce(jsonb_agg(to_jsonb(a) || jsonb_build_object('repositories', (select count(*)
+      from public.git_connections as c where c.app_id = a.id and c.removed_at is null)) order by a.created_at), '[]')
+    from public.git_apps as a where a.org_id = p_org and a.number is not null);
+end;
+$$;
+comment on function private.list_git_apps is 'GitHub Apps, and how many repositories each has. Members.';
+grant execute on function private.list_git_apps to authenticated;
+
+create function private.remove_git_app(p_app uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_app public.git_apps;
+begin
+  select * into v_app from public.git_apps where id = p_app and org_id in (select private.my_org_ids());
+  if v_app.id is null then
+    perform private.fail('RY404', 'There is no such app.', 'It may have been removed.');
+  end if;
+  perform private.need('git.manage', v_app.org_id);
+  update private.git_secrets as s set token = null from public.git_connections as c
+  where c.id = s.connection_id and c.app_id = p_app;
+  update public.git_connections set has_token = false where app_id = p_app;
+  delete from public.git_apps where id = p_app;
+  perform private.audit(v_app.org_id, 'git.app_removed', 'git_app', p_app::pg_catalog.text, v_app.slug);
+  return to_jsonb(v_app);
+end;
+$$;
+comment on function private.remove_git_app is
+  'Removes a GitHub App with its key; its repositories stay connected and are polled. Admins.';
+grant execute on function private.remove_git_app to authenticated;
+
+-- ## using
+
+-- The sealed webhook secret of an app, as that of a repository.
+create function private.git_app_secret(p_app uuid) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('org_id', a.org_id, 'provider', 'github', 'webhook_secret', s.webhook_secret, 'is_app', true)
+  from public.git_apps as a join private.git_app_secrets as s on s.app_id = a.id
+  where a.id = p_app and s.webhook_secret is not null
+$$;
+
+create function private.git_app_connection(p_app uuid, p_url text, p_installation bigint) returns uuid
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_app public.git_apps;
+  v_secrets private.git_app_secrets;
+  v_id pg_catalog.uuid;
+begin
+  select * into v_app from public.git_apps where id = p_app and number is not null;
+  select * into v_secrets from private.git_app_secrets where app_id = p_app;
+  -- Only what is at the app's own GitHub, and what modules use.
+  if v_app.id is null or not starts_with(p_url, v_app.url || '/') or not exists (
+    select from public.modules as m where m.org_id = v_app.org_id and m.deleted_at is null and m.source_kind = 'git'
+      and private.repository_key(m.source ->> 'url') = private.repository_key(p_url)) then
+    return null;
+  end if;
+  insert into public.git_connections as c (org_id, provider, url, repository, base_url, has_token, poll_seconds,
+    next_poll_at, app_id, installation_id, created_by_label)
+  values (v_app.org_id, 'github', p_url, private.repository_key(p_url), v_app.api_url, true, 300, now(), p_app,
+    p_installation, v_app.slug)
+  on conflict (org_id, repository) where removed_at is null do update set app_id = p_app, installation_id =
+    p_installation, has_token = true, base_url = v_app.api_url, provider = 'github'
+  where (c.app_id, c.installation_id) is distinct from (p_app, p_installation) returning c.id into v_id;
+  if v_id is not null then
+    insert into private.git_secrets (connection_id, webhook_secret, token)
+    values (v_id, v_secrets.webhook_secret, v_secrets.private_key)
+    on conflict (connection_id) do update set token = excluded.token;
+  end if;
+  return (select c.id from public.git_connections as c where c.org_id = v_app.org_id
+    and c.repository = private.repository_key(p_url) and c.removed_at is null);
+end;
+$$;
+comment on function private.git_app_connection is
+  'The connection of a repository that an app''s delivery is about; the first one connects it. Null where no module '
+  'uses it.';
+grant execute on function private.git_app_connection to service_role;
+
+create function private.worker_repository(p_job bigint, p_attempt integer) returns uuid
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_live private.live_jobs := private.fenced_job(private.this_runner(), p_job, p_attempt);
+begin
+  if v_live.stage <> 'RUNNING' then
+    perform private.fail('RY410', format('The lease of attempt %s of job %s has run out.', p_attempt, p_job),
+      'A token is for the attempt that holds its lease.');
+  end if;
+  return (
+    select c.id from public.provision_jobs as j join public.git_connections as c on c.org_id = j.org_id
+      and c.removed_at is null and c.app_id is not null
+      and (c.id = j.target_connection_id or c.repository = private.repository_key(
+        j.payload #>> '{module,source,url}'))
+    where j.id = p_job limit 1);
+end;
+$$;
+comment on function private.worker_repository is
+  'The connection whose GitHub App lets a running job fetch its repository; null where it has none.';
+grant execute on function private.worker_repository to worker, executor;
+
+create function private.git_installation(p_connection uuid) returns jsonb
+language sql stable security definer set search_path = '' as $$
+  select jsonb_build_object('org_id', c.org_id, 'api_url', a.api_url, 'number', a.number, 'installation',
+    c.installation_id, 'repository', regexp_replace(c.repository, '^.*/', ''), 'private_key', s.private_key)
+  from public.git_connections as c join public.git_apps as a on a.id = c.app_id
+  join private.git_app_secrets as s on s.app_id = a.id
+  where c.id = p_connection and c.removed_at is null
+$$;
+comment on function private.git_installation is
+  'What a token of a repository''s installation is made with, for the functions git and notify; the key is sealed.';
+grant execute on function private.git_installation to service_role;
+
 -- ==================== schemas/move_in.sql
 
 -- Moving in: what exists comes here. A runner reads a repository that nobody has connected yet, or an archive, and
@@ -14812,7 +15043,9 @@ begin
   for v_module in select m.* from private.modules_of_connection(v_connection) as m
     where p_module is null or m.id = p_module loop
     perform private.need('job.run', v_module.org_id, v_module.path);
-    v_pull.planned := v_pull.planned - v_module.id::pg_catalog.text;
+    -- Its row stays; no content is like the empty one.
+    v_pull.planned := v_pull.planned || case when v_pull.planned ? v_module.id::pg_catalog.text
+      then jsonb_build_object(v_module.id, '') else '{}' end;
   end loop;
   update public.pull_requests set planned = v_pull.planned, allowed_commit = case when is_fork then p_commit end
   where connection_id = p_connection and number = p_number;
@@ -14870,7 +15103,7 @@ language sql stable set search_path = '' as $$
   where j.org_id = p_pull.org_id and j.module_id = p_module and j.type = 'PLAN'
     and j.payload #>> '{options,git,pull_request}' = p_pull.number::pg_catalog.text
     and j.payload #>> '{options,git,connection_id}' = p_pull.connection_id::pg_catalog.text
-    and p_pull.planned ? p_module::pg_catalog.text
+    and p_pull.planned ->> p_module::pg_catalog.text <> ''
   order by j.id desc limit 1
 $$;
 
@@ -16497,7 +16730,9 @@ declare
 begin
   select * into v_connection from public.git_connections where id = p_delivery.rule_id;
   v_where := jsonb_build_object('connection', v_connection.id, 'provider', v_connection.provider, 'url',
-    v_connection.url, 'base_url', v_connection.base_url);
+    v_connection.url, 'base_url', v_connection.base_url, 'app', (
+      select jsonb_build_object('number', a.number, 'installation', v_connection.installation_id)
+      from public.git_apps as a where a.id = v_connection.app_id));
   if p_delivery.subject = 'pulls' then
     return v_where || jsonb_build_object('kind', 'pulls', 'known', array(select r.number from public.pull_requests as r
       where r.connection_id = v_connection.id and r.is_open order by r.number limit 50));
@@ -16840,8 +17075,8 @@ $$;
 -- The modules of a change, each with its newest job.
 create function private.change_rows(p_connection public.git_connections, p_key text) returns jsonb
 language sql stable set search_path = '' as $$
-  select coalesce(jsonb_agg(to_jsonb(r) || jsonb_build_object('status', j.status, 'started_at', j.started_at,
-    'finished_at', j.finished_at, 'problem', j.error ->> 'message', 'apply', coalesce(g.apply, 'after_merge'),
+  select coalesce(jsonb_agg(to_jsonb(r) || jsonb_build_object('job_id', j.id, 'status', j.status, 'started_at',
+    j.started_at, 'finished_at', j.finished_at, 'problem', j.error ->> 'message', 'apply', coalesce(g.apply, 'after_merge'),
     'is_locked', l.module_id is not null, 'reviews', (select count(*) from public.approvals as a
       where a.job_id = j.id and a.decision = 'approve')) order by r.path), '[]')
   from private.report_rows(p_connection.id, p_key) as r
@@ -19309,6 +19544,17 @@ comment on function public.comment_on_job is
   'Says something about a job to everybody who looks at it. Members.';
 grant execute on function public.comment_on_job to authenticated;
 
+create function public.complete_git_app(p_app uuid, p_state_hash text, p_spec jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.complete_git_app(p_app, p_state_hash, p_spec);
+end
+$$;
+comment on function public.complete_git_app is
+  'Notes what GitHub gave for the code {number, slug, html_url, webhook_secret, private_key}; both secrets '
+  'are sealed.';
+grant execute on function public.complete_git_app to service_role;
+
 create function public.confirm_set(p_set uuid, p_modules uuid[] default null::uuid[]) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -19639,6 +19885,17 @@ comment on function public.force_unlock_state is
   'Releases a state lock that no running job holds; the lock''s id is the proof of having looked. Admins.';
 grant execute on function public.force_unlock_state to authenticated;
 
+create function public.git_app_connection(p_app uuid, p_url text, p_installation bigint) returns uuid
+language plpgsql set search_path = '' as $$
+begin
+  return private.git_app_connection(p_app, p_url, p_installation);
+end
+$$;
+comment on function public.git_app_connection is
+  'The connection of a repository that an app''s delivery is about; the first one connects it. Null where '
+  'no module uses it.';
+grant execute on function public.git_app_connection to service_role;
+
 create function public.git_change(p_connection uuid, p_commit text default null::text, p_number integer
   default null::integer) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -19658,9 +19915,20 @@ begin
 end
 $$;
 comment on function public.git_connection_secret is
-  'The provider and the sealed webhook secret of a repository, for the function that receives its '
+  'The provider and the sealed webhook secret of a repository or an app, for the function that receives '
   'deliveries; null where there is none.';
 grant execute on function public.git_connection_secret to service_role;
+
+create function public.git_installation(p_connection uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.git_installation(p_connection);
+end
+$$;
+comment on function public.git_installation is
+  'What a token of a repository''s installation is made with, for the functions git and notify; the key is '
+  'sealed.';
+grant execute on function public.git_installation to service_role;
 
 create function public.grant_outputs(p_module uuid, p_reader uuid) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -19818,6 +20086,16 @@ comment on function public.list_events is
   'and runner, among the newest 50,000 of each kind; filters {kind: job or runner, event, worker_id, job (a '
   'number), since, until}. Members.';
 grant execute on function public.list_events to authenticated;
+
+create function public.list_git_apps(p_org uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_git_apps(p_org);
+end
+$$;
+comment on function public.list_git_apps is
+  'GitHub Apps, and how many repositories each has. Members.';
+grant execute on function public.list_git_apps to authenticated;
 
 create function public.list_git_connections(p_org uuid) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -20110,6 +20388,17 @@ comment on function public.pause_rollout is
   'Begins no further wave. Jobs that are queued go on. Admins.';
 grant execute on function public.pause_rollout to authenticated;
 
+create function public.pending_git_app(p_app uuid, p_state_hash text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.pending_git_app(p_app, p_state_hash);
+end
+$$;
+comment on function public.pending_git_app is
+  'An app that was begun with this state, for the function that exchanges GitHub''s code; null where there '
+  'is none.';
+grant execute on function public.pending_git_app to service_role;
+
 create function public.plan_changes(p_job bigint, p_address text default null::text) returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin
@@ -20289,6 +20578,16 @@ $$;
 comment on function public.remove_dependency is
   'Removes a dependency with its bindings. Operators.';
 grant execute on function public.remove_dependency to authenticated;
+
+create function public.remove_git_app(p_app uuid) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.remove_git_app(p_app);
+end
+$$;
+comment on function public.remove_git_app is
+  'Removes a GitHub App with its key; its repositories stay connected and are polled. Admins.';
+grant execute on function public.remove_git_app to authenticated;
 
 create function public.remove_member(p_org uuid, p_user uuid) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -20763,6 +21062,17 @@ $$;
 comment on function public.start_device_login is
   'Lets a program wait for somebody to confirm its code. Edge functions only.';
 grant execute on function public.start_device_login to service_role;
+
+create function public.start_git_app(p_org uuid, p_state_hash text, p_url text default
+  'https://github.com'::text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.start_git_app(p_org, p_state_hash, p_url);
+end
+$$;
+comment on function public.start_git_app is
+  'Begins a GitHub App: GitHub returns its code within an hour, with the state of this digest. Admins.';
+grant execute on function public.start_git_app to authenticated;
 
 create function public.start_set(p_org uuid, p_type public.job_type, p_path text, p_options jsonb
   default '{}'::jsonb) returns jsonb
@@ -21266,6 +21576,16 @@ comment on function public.worker_report is
   'A runner reports what it is doing. APPLY and DESTROY must be reported before they begin. Answers how to '
   'cancel, if asked.';
 grant execute on function public.worker_report to executor, worker;
+
+create function public.worker_repository(p_job bigint, p_attempt integer) returns uuid
+language plpgsql set search_path = '' as $$
+begin
+  return private.worker_repository(p_job, p_attempt);
+end
+$$;
+comment on function public.worker_repository is
+  'The connection whose GitHub App lets a running job fetch its repository; null where it has none.';
+grant execute on function public.worker_repository to executor, worker;
 
 create function public.worker_resolve(p_job bigint, p_attempt integer) returns jsonb
 language plpgsql set search_path = '' as $$

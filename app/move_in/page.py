@@ -86,12 +86,13 @@ def _source() -> rx.Component:
         class_name="ry-note",
         custom_attrs={"data-accent-color": "red", "data-testid": "not-read"},
     )
+    form = rx.el.div(kinds, rx.cond(State.is_upload, _from_archive(), _from_git()), class_name="ry-bar ry-pb")
     return _panel(
         "1",
         "Source",
         about,
         (State.roots.length() + State.brought.length()) > 0,
-        rx.el.div(kinds, rx.cond(State.is_upload, _from_archive(), _from_git()), class_name="ry-bar ry-pb"),
+        rx.cond(SessionState.can_operate, form, rx.el.p("An operator can read a source.", class_name="ry-pb mut")),
         rx.cond(State.failure != "", problem, rx.fragment()),
     )
 

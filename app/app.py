@@ -40,6 +40,7 @@ from app.settings import routes as audit_routes
 from app.sign_in import device_page, welcome_page
 from app.sign_in import page as sign_in
 from app.sign_in import routes as sign_in_routes
+from app.triggers import page as reviews
 
 # What the browser reads and sends without the websocket.
 API = (
@@ -74,6 +75,7 @@ FRAMED = (
     *job_page.routes(RunnerActionState.enable),
     *modules.ROUTES,
     *graph_page.ROUTES,
+    *reviews.ROUTES,
     *move_in_page.ROUTES,
     *figures.ROUTES,
     *events.ROUTES,

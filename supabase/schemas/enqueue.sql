@@ -215,15 +215,16 @@ begin
       'Plan first, then apply that plan. A destroy needs a destroy plan; a check of a held job is none.');
   end if;
   perform private.check_upload_apply(p_plan);
-  perform private.fail('RY409', format('Job %s planned a pull request, and is never applied.',
-    private.job_number(p_plan)),
-    'Merge the pull request: the merged commit is planned, and that plan can be applied.')
-  from public.provision_jobs as j where j.id = p_plan and j.payload #>> '{options,git,pull_request}' is not null;
+  perform private.fail('RY409', format('Job %s is a preview: it has values that were not applied, and is never '
+    'applied.', private.job_number(p_plan)), 'Apply the modules that it depends on. Then plan this one.')
+  from public.provision_jobs as j where j.id = p_plan and j.payload #> '{options,preview}' is not null;
+  perform private.refuse_unmerged(p_plan);
   if exists (select from public.provision_jobs as j where j.plan_job_id = p_plan
     and j.status not in ('FAILED', 'CANCELLED')) then
     perform private.fail('RY409', format('Plan %s is already being applied, or was.', private.job_number(p_plan)),
       'Make a new plan.');
   end if;
+  perform private.check_promotion(p_plan);
   perform private.check_state_is_planned(p_plan);
 end;
 $$;
@@ -363,6 +364,9 @@ declare
   v_jobs bigint[];
   v_pins pg_catalog.uuid[];
 begin
+  if p_type = 'APPLY' and v_counter is not null then
+    perform private.refuse_unpromoted(p_modules);
+  end if;
   with made as (
     insert into public.provision_jobs as j (
       org_id, number, type, status, module_id, module_path, group_path, payload, pinned_worker_id,
@@ -390,7 +394,8 @@ begin
     cross join lateral (select * from public.modules as m where m.id = p.id offset 0) as m
     cross join lateral (select m.id, m.name, m.path, m.group_path, m.engine::pg_catalog.text as engine,
       m.engine_version, m.backend, coalesce(v_sent ->> 'source_kind', m.source_kind::pg_catalog.text) as source_kind,
-      coalesce(v_sent -> 'source', m.source) || v_pin as source, m.extra_files, m.hooks,
+      coalesce(v_sent -> 'source', m.source || case when m.source_kind = 'git' and p_type in ('PLAN', 'APPLY')
+        then private.promoted_source(m.id) else '{}' end) || v_pin as source, m.extra_files, m.hooks,
       private.bound_inputs(m.id) as bindings) as frozen
     cross join lateral (select frozen as module, v_groups -> m.group_path as "group", v_options as options) as payload
     -- A request may ask for more approvals than the module does, never for fewer.
@@ -462,7 +467,7 @@ begin
     p_options := jsonb_build_object('reason', private.state_change_words(p_options -> 'state_change')) || p_options;
   end if;
   if p_type in ('APPLY', 'DESTROY', 'STATE') then
-    perform private.refuse_locked_modules(p_modules);
+    perform private.refuse_locked_modules(p_modules, (p_options ->> 'plan_job_id')::bigint);
   end if;
   v_jobs := private.add_module_jobs(p_org, p_type, p_modules, p_keys, p_options);
   if p_options ? 'upload_id' then

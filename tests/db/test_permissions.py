@@ -94,8 +94,12 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
     connection = org.owner.call("connect_repository", p_org=org.id, p_spec=REPOSITORY)["id"]
     world.service.call("receive_git_delivery", p_connection=connection, p_delivery=PULL_REQUEST)
     org.owner.call("set_module_git", p_module=org.modules["a/c"], p_spec={})
+    login = {"p_host": "git.example.com", "p_login": "ann"}
+    org.owner.call("link_git_login", p_org=org.id, p_user=org.owner.id, **login)
     made = org.owner.call("start_set", p_org=org.id, p_type="DRIFT", p_path="a")["id"]
     org.owner.call("set_update_policy", p_org=org.id, p_spec={"mode": "OFF"})
+    template = "{organization}:{module}:{phase}"
+    org.owner.call("set_identity_subject", p_org=org.id, p_template=template)
     spec = {"kind": "custom", "name": "registry", "audience": "x"}
     attached = org.owner.call("attach_identity", p_org=org.id, p_path="a", p_spec=spec)["id"]
     org.owner.call("create_sealing_key", p_org=org.id, p_public_key="B" * 42 + "A=")
@@ -146,6 +150,10 @@ def site(postgres_server: Any, module_database: str) -> Any:
 # What a call needs beyond the things that its argument names say.
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "accept_invitation": {"p_token_hash": sha256("wrong")},
+    "apply_pull_request": {"p_number": 7},
+    "plan_pull_request": {"p_number": 7},
+    "link_git_login": {"p_host": "git.example.com", "p_login": "ann"},
+    "unlink_git_login": {"p_host": "git.example.com", "p_login": "ann"},
     "approve_job": {"p_job": "unapproved", "p_decision": "approve"},
     "assign_worker": {"p_path": "a"},
     "attach_identity": {"p_path": "a", "p_spec": {"kind": "custom", "name": "n", "audience": "x"}},
@@ -153,6 +161,10 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "change_runners": {"p_workers": "workers", "p_change": "drain"},
     "comment_on_job": {"p_body": "x"},
     "job_by_number": {"p_number": 1},
+    "job_page": {"p_number": 1},
+    "set_recovery_codes": {"p_hashes": "{" + ",".join(sha256(str(n)) for n in range(10)) + "}"},
+    "use_recovery_code": {"p_hash": "x"},
+    "runner_page": {},
     "create_cloud_identity": {
         "p_spec": {"name": "n", "role_arn": "arn:aws:iam::123456789012:role/r", "regions": ["x"]}
     },
@@ -181,6 +193,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "finish_delivery": {"p_result": {"status": "DELIVERED"}},
     "force_unlock_state": {"p_lock_id": "x"},
     "invite_member": {"p_email": "h@example.org", "p_role": "viewer", "p_token_hash": sha256("x")},
+    "list_unused_variables": {},
+    "list_variable_users": {},
     "lock_module": {"p_reason": "x"},
     "open_worker_session": {"p_instance": "one", "p_boot_id": str(uuid.uuid4())},
     "preview_variables": {"p_path": "a"},
@@ -201,6 +215,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "rotate_worker_token": {"p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"},
     "check_worker_credential": {},
     "service_account_for": {"p_client_id": "x"},
+    "set_identity_subject": {"p_template": None},
     "set_member_role": {"p_role": "operator"},
     "set_module_git": {"p_spec": {}},
     "set_organization_makers": {"p_who": "OWNERS"},
@@ -251,6 +266,7 @@ PROCESSES = ("anon", "service", "holder", "executor", "engine")
 FOR_EVERYBODY = {
     "my_organizations", "organization_makers", "create_organization", "accept_invitation", "device_login", "decide_device_login",
     "create_personal_token", "my_personal_tokens", "revoke_personal_token",
+    "recovery_codes_left", "set_recovery_codes", "use_recovery_code",
 }  # fmt: skip
 WITH_A_SECRET = {"accept_invitation", "device_login", "decide_device_login", "revoke_personal_token"}
 # Calls whose runner is named by the session, so that any live runner may make them.

@@ -373,6 +373,10 @@ def test_another_organisation_sees_nothing(
     base = f"{product.url}/api/jobs/{job['id']}/log"
     assert "not for strangers" in httpx.get(f"{base}/lines?attempt=1&from=1&to=1", headers=mine, timeout=60).text
     assert httpx.get(f"{base}/lines?attempt=1&from=1&to=1", headers=theirs, timeout=60).json() == {"chunks": []}
+    day = product.sql("select log_day::text from provision_jobs where id = %s", job["id"])[0][0]
+    new = f"{base}/index?attempt=1&after=0&lines=1&day={day}"
+    assert httpx.get(new, headers=mine, timeout=60).json()["pages"][0]["lines"] == ["not for strangers"]
+    assert httpx.get(new, headers=theirs, timeout=60).json()["pages"] == []
     assert httpx.get(f"{base}.txt?attempt=1", headers=theirs, timeout=60).status_code == 404
     assert httpx.get(f"{base}/index?attempt=1&after=0", timeout=60).status_code == 401
     foreign = {**mine, "Sec-Fetch-Site": "cross-site"}
@@ -381,7 +385,8 @@ def test_another_organisation_sees_nothing(
 
 
 @pytest.mark.parametrize(
-    "query", ["attempt=x&after=0", "attempt=1&after=-1", "attempt=1", f"attempt={'9' * 40}&after=0"]
+    "query",
+    ["attempt=x&after=0", "attempt=1&after=-1", "attempt=1", f"attempt={'9' * 40}&after=0", "attempt=1&after=0&day=x"],
 )
 def test_nonsense_in_an_address_is_refused(product: Product, owner: Person, query: str) -> None:
     answer = httpx.get(

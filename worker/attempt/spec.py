@@ -75,9 +75,12 @@ class Options(_Part):
     refresh_only: bool = False
     destroy: bool = False
     bring_state: bool = False
+    preview: bool = False
     state_change: StateChange | None = None
     targets: list[str] = Field(default_factory=list)
     replace: list[str] = Field(default_factory=list)
+    # Where it came from; what it changes is compared with what was reviewed there.
+    git: dict[str, Any] = Field(default_factory=dict)
 
 
 class JobSpec(_Part):

@@ -87,8 +87,8 @@ async def respect_code(space: Workspace) -> None:
     if chosen is None or module.engine is EngineName.PULUMI:
         return
     facts = await asyncio.to_thread(read_facts, space.work, is_tofu=module.engine is EngineName.TOFU)
-    there = space.context.finder.versions[module.engine]
-    better = choose_version([chosen, *there], module.engine_version, facts.required_version)
+    others = [each for each in space.context.finder.versions[module.engine] if each != chosen]
+    better = choose_version([chosen, *others], module.engine_version, facts.required_version)
     if better != chosen:
         use_engine(space, better)
 

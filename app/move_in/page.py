@@ -109,7 +109,10 @@ def _root(root: rx.Var[RootRow]) -> rx.Component:
     note = rx.cond(root["note"] != "", rx.el.small(root["note"], class_name="mut"), rx.fragment())
     return rx.el.tr(
         cell(tick),
-        cell(rx.el.span(shown, class_name="ry-mono ry-breaks"), note, class_name="n-a"),
+        cell(
+            rx.el.div(rx.el.span(shown, class_name="ry-mono ry-breaks"), note, class_name="ry-row c6 ry-wraps"),
+            class_name="n-a",
+        ),
         cell(rx.el.span(root["path"], class_name="ry-mono ry-breaks"), class_name="n-c"),
         cell(root["backend"], class_name="n-b"),
         cell(root["engine"], class_name="n-d"),
@@ -157,7 +160,7 @@ def _brought(row: rx.Var[BroughtRow]) -> rx.Component:
             class_name="n-a",
         ),
         cell(row["state"], class_name="n-c"),
-        cell(verdict, why, class_name="n-b"),
+        cell(rx.el.div(verdict, why, class_name="ry-row c6 ry-wraps"), class_name="n-b"),
         cell(job, class_name="n-d"),
         role="row",
         key=row["id"].to(str),

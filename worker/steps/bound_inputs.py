@@ -9,7 +9,6 @@ from worker.enums import EngineName, JobType
 from worker.errors import JobFailed, Rejected
 from worker.logs.texts import texts_of
 
-
 # An import gives them as variables: a producer without outputs must not keep anybody from moving resources.
 _WITHOUT_INPUTS = frozenset({JobType.OUTPUT, JobType.STATE})
 

@@ -27,7 +27,7 @@ from tests.support.stack import start_stack
 NAMES = ("one", "two", "three")
 TRIVIAL = 'resource "terraform_data" "a" { input = "hello" }\n'
 LARGE = 'resource "terraform_data" "a" {\n  count = 2000\n  input = count.index\n}\n'
-SAMPLES = {"trivial": 7, "three providers": 5, "2,000 resources": 2}
+SAMPLES = {"trivial": 5, "three providers": 3, "2,000 resources": 2}
 # Request to result beyond the bare run, in seconds.
 AIM_SECONDS = 0.35
 AIM_INIT = 1.2

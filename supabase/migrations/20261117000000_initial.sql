@@ -6545,7 +6545,8 @@ comment on column private.worker_ticks.draining is 'Heartbeats sent while draini
 
 create type private.offer as (engines jsonb, engine_note text, clouds jsonb, is_degraded boolean);
 comment on type private.offer is
-  'What an instance has for jobs: engines and versions, what it says about them, clouds it can act in, its health.';
+  'What an instance has for jobs: engines and their versions (one or a list), what it says about them, clouds it can '
+  'act in, its health.';
 
 create view private.instance_liveness as
 select
@@ -6559,7 +6560,9 @@ select
   row(
     -- With a dispatcher the image's engines count, not the host's.
     case when coalesce(i.facts ->> 'dispatcher', 'local') <> 'local' then i.facts -> 'dispatcher_engines'
-      else nullif(i.engines, case when i.engine_note is null then '{}' end::jsonb) end,
+      else nullif(i.engines, case when i.engine_note is null then '{}' end::jsonb)
+        || case jsonb_typeof(i.facts -> 'engine_versions') when 'object' then i.facts -> 'engine_versions'
+          else '{}' end end,
     case when coalesce(i.facts ->> 'dispatcher', 'local') = 'local' then i.engine_note end,
     i.facts -> 'clouds', coalesce(jsonb_typeof(i.facts -> 'degraded') = 'object', false)
   )::private.offer as offer,
@@ -9106,8 +9109,11 @@ begin
       return case when starts_with(p_offer.engine_note, p_lane.engine || ' is being prepared') then 'engine_preparing'
         else 'engine_missing' end;
     end if;
-    if p_lane.engine_version is not null
-      and not private.meets_requirement(p_offer.engines ->> p_lane.engine::pg_catalog.text, p_lane.engine_version) then
+    -- One version, or a list of those that are there.
+    if p_lane.engine_version is not null and not exists (
+      select from jsonb_array_elements_text('[]'::pg_catalog.jsonb || (p_offer.engines -> p_lane.engine::pg_catalog.text))
+        as v where private.meets_requirement(v, p_lane.engine_version)
+    ) then
       return 'engine_version';
     end if;
   end if;

@@ -50,7 +50,8 @@ comment on column private.worker_ticks.draining is 'Heartbeats sent while draini
 
 create type private.offer as (engines jsonb, engine_note text, clouds jsonb, is_degraded boolean);
 comment on type private.offer is
-  'What an instance has for jobs: engines and versions, what it says about them, clouds it can act in, its health.';
+  'What an instance has for jobs: engines and their versions (one or a list), what it says about them, clouds it can '
+  'act in, its health.';
 
 create view private.instance_liveness as
 select
@@ -64,7 +65,9 @@ select
   row(
     -- With a dispatcher the image's engines count, not the host's.
     case when coalesce(i.facts ->> 'dispatcher', 'local') <> 'local' then i.facts -> 'dispatcher_engines'
-      else nullif(i.engines, case when i.engine_note is null then '{}' end::jsonb) end,
+      else nullif(i.engines, case when i.engine_note is null then '{}' end::jsonb)
+        || case jsonb_typeof(i.facts -> 'engine_versions') when 'object' then i.facts -> 'engine_versions'
+          else '{}' end end,
     case when coalesce(i.facts ->> 'dispatcher', 'local') = 'local' then i.engine_note end,
     i.facts -> 'clouds', coalesce(jsonb_typeof(i.facts -> 'degraded') = 'object', false)
   )::private.offer as offer,

@@ -19,6 +19,7 @@ from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_changes import CHANGES_ARTIFACT, changes_of
 from worker.engines.plan_digest import CHANGE_DIGEST, change_digest
 from worker.engines.plan_summary import mark_known, planned_outputs, sensitive_texts, summarise
+from worker.engines.plugin_cache import provider_cache
 from worker.engines.rescue import errored_state, keep_errored_state
 from worker.engines.sealed_plan import SHA256, load_sealed, opened_plan, seal_plan, sealed_bytes
 from worker.engines.state_change import change_state
@@ -57,9 +58,10 @@ class HclDriver:
 
     async def init(self, space: Workspace) -> None:
         """Choose the backend, then install providers and modules."""
-        await settle_backend(space, self._binary)
+        await settle_backend(space, self._engine)
         # The folder may have a state or another backend's settings in it: nothing is copied from there by itself.
-        await space.run([self._binary, "init", "-input=false", "-reconfigure"])
+        async with provider_cache(space, self._engine):
+            await space.run([self._binary, "init", "-input=false", "-reconfigure"])
         check_backend(space)
 
     async def plan(self, space: Workspace, *, is_destroy: bool, is_refresh_only: bool) -> None:

@@ -12,11 +12,12 @@ from worker.errors import JobFailed
 from worker.steps.fetch import fetch
 from worker.steps.hooks import run_hook
 from worker.steps.inputs import write_inputs
-from worker.steps.prepare import make_folders, prepare
+from worker.steps.prepare import make_folders, prepare, respect_code
 from worker.steps.resolve import resolve
 
 
 async def _init(space: Workspace) -> None:
+    await respect_code(space)
     await driver_for(space).init(space)
 
 

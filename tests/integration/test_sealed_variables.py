@@ -57,7 +57,10 @@ def tables_with(project_url: str, forms: tuple[str, ...]) -> list[str]:
 def test_a_sealed_secret_reaches_the_engine_and_no_table(terminal: Terminal, bench: Bench, tmp_path: Path) -> None:
     key, secret = tmp_path / "sealing.key", tmp_path / "secret"
     made = terminal.json("variables", "create-key", str(key))
-    module = bench.module(source={"files": {"main.tf": CODE}}, hooks={"before_plan": "echo in the environment: $TOKEN"})
+    module = bench.module(
+        source={"files": {"main.tf": CODE}},
+        hooks={"before_plan": "echo in the environment: $TOKEN", "after_plan": "env | grep -c ^TOK || true"},
+    )
     path = bench.rows("modules", id=module)[0]["path"]
     secret.write_text(SECRET)
     for kind, name in (("input", "password"), ("env", "TOKEN"), ("file", "token.txt")):
@@ -84,6 +87,7 @@ def test_a_sealed_secret_reaches_the_engine_and_no_table(terminal: Terminal, ben
     lengths = {name: output["value"] for name, output in applied["result"]["outputs"].items() if name != "leak"}
     assert lengths == dict.fromkeys(("length", "nested", "file", "referred"), len(SECRET))
     assert "in the environment: ***" in bench.log_of(job)
+    assert "Secrets that the script does not name are left out: TOKEN\n" in bench.log_of(job)
     for each in (job, apply["id"]):
         assert not [form for form in FORMS if form in bench.log_of(each)]
 

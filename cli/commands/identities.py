@@ -6,7 +6,10 @@ import typer
 
 from cli.client.issuer import USUAL_SUBJECT, aws_policy, check_served, project_documents, subject
 from cli.command import Here, command, new_app
+from cli.commands.run import follow
 from cli.errors import CommandError, NotFound, Usage
+from cli.jobs.follow import ENDS
+from cli.jobs.keyed import call_keyed
 
 app = new_app("Who jobs are in a cloud, without a stored key.")
 Target = Annotated[str, typer.Argument(metavar="PATH", help='A module or group; "" is the whole organisation.')]
@@ -85,14 +88,20 @@ def set_subject(
     here.printer.result(made, lambda row: f"Subject {row['template']}. Change the trust policies of your clouds, too.")
 
 
-@command(app, "test", calls=("preview_identities",))
+@command(app, "test", calls=("preview_identities", "enqueue_job"))
 def check(
     here: Here,
     module: Annotated[str, typer.Argument(metavar="MODULE", help="A module's path or id.")],
     phase: Phase = "plan",
+    exchange: Annotated[
+        bool,
+        typer.Option("--exchange", help="Let a runner exchange the tokens of the plan phase, and print the answers."),
+    ] = False,
 ) -> None:
     """Show the token that a module's next job would get, and check that clouds can read the issuer's keys."""
     found = here.org.module(module)["id"]
+    if exchange:
+        _exchange(here, found)
     shown = here.api.call("preview_identities", module=found, type=_phase(phase).upper())
     documents = project_documents(here.api)
     problems = check_served(documents)
@@ -101,6 +110,15 @@ def check(
     if problems or not shown["identities"]:
         why = problems[0] if problems else f"{module} has no identity."
         raise CommandError(why, "docs/identity.md describes what a cloud must be able to read.")
+
+
+def _exchange(here: Here, module: str) -> None:
+    options = {"test_identities": True}
+    job = call_keyed(here.api, "enqueue_job", options, None, org=here.org.id, type="OUTPUT", module=module)
+    (done,) = follow(here, [job])
+    answers = (done["result"] or {}).get("identities", {})
+    here.printer.result(answers, lambda found: "\n".join(f"{name}  {answer}" for name, answer in found.items()))
+    raise typer.Exit(int(ENDS[done["status"]]))
 
 
 def _describe(shown: dict[str, Any]) -> str:

@@ -65,6 +65,7 @@ class Options(_Part):
     refresh_only: bool = False
     destroy: bool = False
     bring_state: bool = False
+    test_identities: bool = False
     targets: list[str] = Field(default_factory=list)
     replace: list[str] = Field(default_factory=list)
 

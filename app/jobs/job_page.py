@@ -85,6 +85,7 @@ def _log() -> rx.Component:
     return log(
         job=JobState.log_job,
         attempt=JobState.log_attempt,
+        day=JobState.log_day,
         seq=JobState.log_seq,
         status=JobState.log_status,
         steps=JobState.log_steps,
@@ -114,6 +115,8 @@ def _plan() -> rx.Component:
         JobState.open_resource,
         planned_from(),
         View["is_refresh_only"].to(bool),
+        (JobState.kind, JobState.choose_kind),
+        "/api/jobs/" + View["id"].to_string() + "/plan.json",
     )
     return rx.cond(JobState.plan.is_known, panel, rx.fragment())
 

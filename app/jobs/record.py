@@ -1,4 +1,4 @@
-"""A job's record as a file: everything that happened to it, and how long each part took."""
+"""A job's record as a file: everything that happened to it, and how long each part took; and its plan."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,8 +21,18 @@ MOST_EVENTS = 5000
 
 
 def build_routes(runtime: Runtime) -> list[BaseRoute]:
-    """Name the record's route."""
-    return [Route("/api/jobs/{job}/record.json", guarded(runtime, download))]
+    """Name the routes of the two files."""
+    return [
+        Route("/api/jobs/{job}/record.json", guarded(runtime, download)),
+        Route("/api/jobs/{job}/plan.json", guarded(runtime, download_plan)),
+    ]
+
+
+async def download_plan(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
+    """Return what a job's plan changes, attribute by attribute; sensitive values are masked."""
+    job = number(request, "job")
+    changes = await runtime.authorized.rpc(session, "plan_changes", {"p_job": job})
+    return JSONResponse(changes, headers={"Content-Disposition": f'attachment; filename="plan-{job}.json"'})
 
 
 async def download(runtime: Runtime, session: BrowserSession, request: Request) -> Response:

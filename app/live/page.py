@@ -137,3 +137,11 @@ class LivePage(AppState, mixin=True):
         store = await runtime().hub.open(who.org_id, session)
         await runtime().hub.ask_again(self.router.session.client_token, session)
         await self._show(store, changed)
+
+    async def _renew(self) -> None:
+        """Ask the database again and show the answers, after this page changed something."""
+        who = await self._who()
+        session = await who._must_session()
+        store = await runtime().hub.open(who.org_id, session)
+        await runtime().hub.renew(self.router.session.client_token, session)
+        await self._show(store, EVERYTHING)

@@ -55,6 +55,12 @@ class Asker:
                 await self._ask(held, session)
         return held
 
+    async def renew(self, query: LiveQuery, session: BrowserSession) -> None:
+        """Ask the database for the answer of this moment."""
+        held = self._store.live_queries.hold(query)
+        async with held.lock:
+            await self._ask(held, session)
+
     async def ask_all(self, session: BrowserSession, before_at: float) -> set[tuple[str, str]]:
         """Ask everything that is looked at; names rows that changed before `before_at` and of which nobody was notified."""
         missed: set[tuple[str, str]] = set()

@@ -100,6 +100,13 @@ class TabHub:
         if view is not None and view.queries:
             await self.ask(tab, view.org_id, session, view.queries)
 
+    async def renew(self, tab: str, session: BrowserSession) -> None:
+        """Have what a tab looks at asked again at once, because it changed something."""
+        view = self._views.get(tab)
+        if view is not None:
+            asker = self._open[view.org_id].feed.asker
+            await asyncio.gather(*(asker.renew(query, session) for query in view.queries))
+
     def _forget(self, org_id: str) -> None:
         """Hold the answers that somebody looks at, and no others."""
         entry = self._open.get(org_id)

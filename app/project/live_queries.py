@@ -160,6 +160,11 @@ class LiveQueries:
             if row is not None and topic == held.query.table:
                 self._patch(held, row)
 
+    def renew(self, query: LiveQuery) -> None:
+        """Have a query asked again, for everybody who looks at its answer."""
+        self.hold(query).is_old = True
+        self.woken.set()
+
     def _patch(self, held: Held, row: Row) -> None:
         at = held.places().get(str(row["id"])) if held.is_answered else None
         if at is None:

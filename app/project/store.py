@@ -21,6 +21,8 @@ Derived = TypeVar("Derived")
 WHOLE_TABLES = ("worker_releases", "rollouts")
 CHANGING_TABLES = ("workers", "worker_instances", "provision_jobs")
 LIVE_TABLES = WHOLE_TABLES + CHANGING_TABLES
+# Topics of one run and of one runner, and the column that names it.
+OF_ONE = {"provision_jobs": ("job", "number"), "workers": ("runner", "id"), "worker_instances": ("runner", "worker_id")}
 MAX_CHANGES = 500
 # The sweep runs every 10 s. Without it no lost job is found and no schedule starts.
 SWEEP_LATE_SECONDS = 120
@@ -90,7 +92,7 @@ class OrgStore:
 
     def __post_init__(self) -> None:
         """Start without queries."""
-        self.live_queries = LiveQueries(self.notify, self._newest)
+        self.live_queries = LiveQueries(self.notify, self.newest)
 
     def rows(self, table: str) -> list[Row]:
         """List the rows of a table that is held whole."""
@@ -106,7 +108,7 @@ class OrgStore:
         """How many runners or unfinished jobs there are, by status."""
         return cast("dict[str, int]", (self.overview.get("counts") or {}).get(name) or {})
 
-    def _newest(self, table: str, row: Row) -> Row:
+    def newest(self, table: str, row: Row) -> Row:
         """A row of an answer, with what was heard of it since it was asked for."""
         row, latest = shaped(table, row), self.row(table, str(row["id"]))
         return {**row, **latest} if latest is not None and version_of(latest) > version_of(row) else row
@@ -132,7 +134,12 @@ class OrgStore:
     def notify(self, table: str, row_id: str = "") -> None:
         """Tell the listeners that a row changed, or something that is not kept here."""
         self._revisions[table] += 1
-        self.live_queries.note_change(table, self.row(table, row_id) if table in CHANGING_TABLES else None)
+        row = self.row(table, row_id) if table in CHANGING_TABLES else None
+        self.live_queries.note_change(table, row)
+        if row is not None and table in OF_ONE:
+            # The page of one run or runner must not ask again for each of the organisation.
+            topic, column = OF_ONE[table]
+            self.live_queries.note_change(f"{topic}:{row.get(column)}")
         # The first snapshot is no change: the one who asked for it is shown it as a whole.
         if not self.is_loaded and table in LIVE_TABLES:
             return

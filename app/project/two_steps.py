@@ -1,7 +1,10 @@
 """Two-step sign-in: whether a login lacks its code, giving it, and the devices that make codes. Auth keeps them."""
 
 import base64
+import hashlib
 import json
+import re
+import secrets
 from dataclasses import dataclass
 
 from supabase_auth.types import Session as AuthSession
@@ -12,6 +15,13 @@ from app.project.errors import Refused
 ISSUER = "Runyard"
 WRONG = "mfa_verification_failed"
 WRONG_WORDS = ("That code is wrong.", "Codes change every 30 seconds, and each works once.")
+WRONG_RECOVERY = (
+    "That recovery code is wrong, or it was used.",
+    "Each works once; after ten attempts wait 15 minutes.",
+)
+RECOVERY_CODES = 10
+# Base32: no letter looks like a digit of it.
+ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
 
 
 class NeedsCode(Refused):
@@ -66,6 +76,8 @@ async def complete(client: Client, auth: AuthSession, code: str, address: str = 
         return auth
     if not code.strip():
         raise NeedsCode(auth)
+    if is_recovery_code(code):
+        return await _recover(client, auth, code)
     for factor in _verified(auth):
         try:
             return await _verify(client, auth.access_token, factor, code, address)
@@ -73,6 +85,34 @@ async def complete(client: Client, auth: AuthSession, code: str, address: str = 
             if error.code != WRONG:
                 raise NeedsCode(auth, error.message, "Wait a minute and try again.") from error
     raise NeedsCode(auth, *WRONG_WORDS)
+
+
+async def _recover(client: Client, auth: AuthSession, code: str) -> AuthSession:
+    """Sign in without the device: the project removes every device of the account."""
+    if not await client.rpc(auth.access_token, "use_recovery_code", {"p_hash": recovery_hash(code)}):
+        raise NeedsCode(auth, *WRONG_RECOVERY)
+    return auth.model_copy(update={"user": auth.user.model_copy(update={"factors": []})})
+
+
+def _plain(code: str) -> str:
+    return re.sub(r"[\s-]", "", code).lower()
+
+
+def is_recovery_code(code: str) -> bool:
+    """Tell a recovery code from the six digits of a device."""
+    return re.fullmatch(f"[{ALPHABET}]{{10}}", _plain(code)) is not None
+
+
+def recovery_hash(code: str) -> str:
+    """Hash a recovery code as it is kept; 50 random bits need no salt."""
+    return hashlib.sha256(_plain(code).encode()).hexdigest()
+
+
+async def renew_recovery_codes(client: Client, token: str) -> list[str]:
+    """Replace somebody's recovery codes, and return the new ones: they can be read this once."""
+    drawn = ["".join(secrets.choice(ALPHABET) for _ in range(10)) for _ in range(RECOVERY_CODES)]
+    await client.rpc(token, "set_recovery_codes", {"p_hashes": [recovery_hash(code) for code in drawn]})
+    return [f"{code[:5]}-{code[5:]}" for code in drawn]
 
 
 async def _verify(client: Client, token: str, factor: str, code: str, address: str = "") -> AuthSession:

@@ -728,3 +728,76 @@ comment on function private.use_personal_token is
   'Whose token this is {id, user_id, email}, and notes its use; null when it is not live or its owner is gone. Edge '
   'functions only.';
 grant execute on function private.use_personal_token to service_role;
+
+-- ## recovery codes
+
+-- For a person whose authenticator app is gone: each code works once, in place of the app's, and removes every device,
+-- because only Auth can give a login its second step. The plain codes never arrive here.
+create table private.recovery_codes (
+  user_id uuid not null references auth.users (id) on delete cascade,
+  code_hash text not null check (code_hash ~ '^[0-9a-f]{64}$'),
+  used_at timestamptz,
+  primary key (user_id, code_hash)
+);
+alter table private.recovery_codes enable row level security;
+comment on table private.recovery_codes is 'Codes that sign a person in without their device, each once.';
+comment on column private.recovery_codes.used_at is 'From then on it is void.';
+comment on column private.recovery_codes.code_hash is 'SHA-256 (hex) of the code in lower case, without its hyphen.';
+
+create function private.set_recovery_codes(p_hashes text[]) returns void
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.need_person();
+  perform private.refuse_personal_token();
+  if cardinality(p_hashes) is distinct from 10 then
+    perform private.fail('RY422', 'There are ten recovery codes.', 'Send the SHA-256 (hex) of each.');
+  end if;
+  delete from private.recovery_codes where user_id = private.caller_id();
+  insert into private.recovery_codes (user_id, code_hash) select private.caller_id(), h from unnest(p_hashes) as h;
+exception
+  when check_violation or not_null_violation or unique_violation then
+    perform private.fail('RY422', 'A hash is not valid, or is there twice.', 'Send the SHA-256 (hex) of each code.');
+end;
+$$;
+comment on function private.set_recovery_codes is
+  'Replaces the caller''s recovery codes by ten others, of which it gets the hashes. Everybody who is signed in.';
+grant execute on function private.set_recovery_codes to authenticated;
+
+create function private.recovery_codes_left() returns integer
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need_person();
+  return (select count(*) from private.recovery_codes as c where c.user_id = private.caller_id() and c.used_at is null);
+end;
+$$;
+comment on function private.recovery_codes_left is
+  'How many of the caller''s recovery codes are unused. Everybody who is signed in.';
+grant execute on function private.recovery_codes_left to authenticated;
+
+-- Answers instead of failing: a failure would undo the count of attempts.
+create function private.use_recovery_code(p_hash text) returns boolean
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_claims pg_catalog.jsonb := private.jwt();
+begin
+  if private.is_account() then
+    perform private.fail('RY403', 'This is for people, not for service accounts.');
+  end if;
+  perform private.refuse_personal_token();
+  if not private.has_auth_session(v_claims)
+    or not private.rate_limit('recovery:' || private.caller_id(), 10, 900) then
+    return false;
+  end if;
+  update private.recovery_codes set used_at = now()
+  where user_id = private.caller_id() and code_hash = p_hash and used_at is null;
+  if not found then
+    return false;
+  end if;
+  delete from auth.mfa_factors where user_id = private.caller_id();
+  return true;
+end;
+$$;
+comment on function private.use_recovery_code is
+  'Uses up a recovery code of the caller, whose login may lack its second step, and removes their devices; false for '
+  'a wrong or used one, and after ten attempts in a quarter of an hour. Everybody who is signed in.';
+grant execute on function private.use_recovery_code to authenticated;

@@ -60,35 +60,16 @@ comment on function private.fleet_overview is
   'instance; and how long ago the last sweep was (null: none since a crash). Members.';
 grant execute on function private.fleet_overview to authenticated;
 
-create table private.job_stats_hourly (
-  org_id uuid not null references public.organizations (id) on delete cascade,
-  hour timestamptz not null,
-  finished integer not null,
-  succeeded integer not null,
-  failed integer not null,
-  cancelled integer not null,
-  wait_p50 double precision,
-  wait_p95 double precision,
-  primary key (org_id, hour)
-);
-alter table private.job_stats_hourly enable row level security;
-comment on table private.job_stats_hourly is 'Closed hours of each organisation in numbers.';
-comment on column private.job_stats_hourly.finished is 'Jobs that ended in it.';
-comment on column private.job_stats_hourly.wait_p50 is 'Median seconds from queued to claimed.';
-comment on column private.job_stats_hourly.wait_p95 is 'The same for the 95th percentile.';
-
 create table private.load_hourly (
   org_id uuid not null references public.organizations (id) on delete cascade,
   hour timestamptz not null,
-  heartbeats bigint not null,
   busy bigint not null,
   slots bigint not null,
   primary key (org_id, hour)
 );
 alter table private.load_hourly enable row level security;
-comment on table private.load_hourly is 'How busy the runners of each organisation were in closed hours.';
-comment on column private.load_hourly.heartbeats is
-  'How often a runner that was there all the time said so: what the sums below are divided by.';
+comment on table private.load_hourly is
+  'How busy the runners of each organisation were in closed hours.';
 comment on column private.load_hourly.busy is 'Sum over the heartbeats of running jobs.';
 comment on column private.load_hourly.slots is 'Sum over the heartbeats of slots.';
 
@@ -113,23 +94,6 @@ create table private.rolled_hours (
 );
 alter table private.rolled_hours enable row level security;
 comment on table private.rolled_hours is 'Hours that were rolled up; a missed one is made up for.';
-
--- An organisation's jobs that ended in a span, in numbers per hour.
-create function private.hour_stats(
-  p_org uuid, p_from timestamptz, p_to timestamptz
-) returns setof private.job_stats_hourly
-language sql stable set search_path = '' as $$
-  select j.org_id, date_bin('1 hour', j.finished_at, '2000-01-01 00:00+00'), count(*)::integer,
-    count(*) filter (where j.status = 'SUCCEEDED')::integer, count(*) filter (where j.status = 'FAILED')::integer,
-    count(*) filter (where j.status = 'CANCELLED')::integer,
-    percentile_cont(0.5) within group (order by extract(epoch from j.claimed_at - j.queued_at))
-      filter (where j.claimed_at >= j.queued_at),
-    percentile_cont(0.95) within group (order by extract(epoch from j.claimed_at - j.queued_at))
-      filter (where j.claimed_at >= j.queued_at)
-  from public.provision_jobs as j
-  where j.org_id = p_org and j.finished_at >= p_from and j.finished_at < p_to
-  group by 1, 2
-$$;
 
 -- How long an organisation's jobs that ended in a span had waited, in counts per step and size.
 create function private.wait_counts(
@@ -158,22 +122,17 @@ create function private.load_sums(
   p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval
 ) returns setof private.load_hourly
 language sql stable set search_path = '' as $$
-  select q.org_id, date_bin(p_step, q.at, '2000-01-01 00:00+00'), sum(q.heartbeats)::bigint, sum(q.busy)::bigint,
-    sum(q.slots)::bigint
+  select w.org_id, date_bin(p_step, t.at, '2000-01-01 00:00+00'), sum(t.busy)::bigint, sum(t.slots)::bigint
   from (
-    select w.org_id, t.at, max(t.heartbeats) as heartbeats, sum(t.busy) as busy, sum(t.slots) as slots
-    from (
-      select k.worker_id, k.at, k.heartbeats, k.busy, k.slots from private.worker_ticks as k where k.at >= p_from
-        and k.at < p_to
-      union all
-      -- The quarter that is under way, or the last one of a process that is gone.
-      select h.worker_id, h.tick_at, h.tick_heartbeats, h.tick_busy, h.tick_slots from private.heartbeats as h
-      where h.tick_at >= p_from and h.tick_at < p_to and h.tick_heartbeats > 0
-    ) as t
-    join public.workers as w on w.id = t.worker_id
-    where w.org_id is not null and (p_org is null or w.org_id = p_org)
-    group by w.org_id, t.at
-  ) as q group by 1, 2
+    select k.worker_id, k.at, k.busy, k.slots from private.worker_ticks as k where k.at >= p_from and k.at < p_to
+    union all
+    -- The quarter that is under way, or the last one of a process that is gone.
+    select h.worker_id, h.tick_at, h.tick_busy, h.tick_slots from private.heartbeats as h
+    where h.tick_at >= p_from and h.tick_at < p_to and h.tick_heartbeats > 0
+  ) as t
+  join public.workers as w on w.id = t.worker_id
+  where w.org_id is not null and (p_org is null or w.org_id = p_org)
+  group by 1, 2
 $$;
 
 -- From when on a span is not rolled up yet, and is counted from what happened in it.
@@ -195,9 +154,6 @@ begin
     where not exists (select from private.rolled_hours as r where r.hour = h)
   loop
     -- Organisation by organisation, by its index: the sweep runs this, however many jobs there are.
-    insert into private.job_stats_hourly select s.* from public.organizations as o
-    cross join lateral private.hour_stats(o.id, v_hour, v_hour + interval '1 hour') as s
-      on conflict (org_id, hour) do nothing;
     insert into private.waits_hourly select s.* from public.organizations as o
     cross join lateral private.wait_counts(o.id, v_hour, v_hour + interval '1 hour', '1 hour') as s
       on conflict (org_id, hour, size) do nothing;
@@ -207,53 +163,13 @@ begin
     insert into private.rolled_hours (hour) values (v_hour) on conflict do nothing;
     v_count := v_count + 1;
   end loop;
-  delete from private.job_stats_hourly where hour < now() - interval '400 days';
-  delete from private.load_hourly where hour < now() - interval '400 days';
+  delete from private.load_hourly where hour < now() - interval '8 days';
   delete from private.waits_hourly where hour < now() - interval '8 days';
   delete from private.outages where ended_at < now() - interval '8 days';
   delete from private.rolled_hours where hour < now() - interval '2 days';
   return v_count;
 end;
 $$;
-
-create function private.fleet_stats(p_org uuid, p_hours integer default 24) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_now pg_catalog.timestamptz := date_bin('1 hour', now(), '2000-01-01 00:00+00');
-  v_from pg_catalog.timestamptz := v_now - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168) - 1);
-  v_open pg_catalog.timestamptz := private.open_since(v_from);
-  v_jobs pg_catalog.jsonb;
-begin
-  perform private.need('organization.read', p_org);
-  select jsonb_build_object(
-    'queue_wait', jsonb_agg(jsonb_build_object('hour', x.hour, 'p50', s.wait_p50, 'p95', s.wait_p95) order by x.hour),
-    'throughput', jsonb_agg(jsonb_build_object('hour', x.hour, 'jobs', coalesce(s.finished, 0)) order by x.hour),
-    'pass_rate', jsonb_agg(jsonb_build_object('hour', x.hour, 'succeeded', coalesce(s.succeeded, 0), 'failed',
-      coalesce(s.failed, 0), 'share', s.succeeded::double precision / nullif(s.succeeded + s.failed, 0))
-        order by x.hour),
-    'utilisation', jsonb_agg(jsonb_build_object('hour', x.hour,
-      'used', round(u.busy::numeric / nullif(u.heartbeats, 0), 2),
-      'capacity', round(u.slots::numeric / nullif(u.heartbeats, 0), 2), 'share', u.busy::numeric / nullif(u.slots, 0))
-        order by x.hour)
-  ) into v_jobs
-  from generate_series(v_from, v_now, interval '1 hour') as x (hour)
-  left join (
-    select * from private.job_stats_hourly as h where h.org_id = p_org and h.hour >= v_from and h.hour < v_open
-    union all
-    select * from private.hour_stats(p_org, v_open, v_now + interval '1 hour')
-  ) as s on s.hour = x.hour
-  left join (
-    select * from private.load_hourly as h where h.org_id = p_org and h.hour >= v_from and h.hour < v_open
-    union all
-    select * from private.load_sums(p_org, v_open, v_now + interval '1 hour', '1 hour')
-  ) as u on u.hour = x.hour;
-  return v_jobs || jsonb_build_object('now', private.fleet_counts(p_org));
-end;
-$$;
-comment on function private.fleet_stats is
-  'Queue wait (p50, p95), throughput, pass rate and utilisation per hour, the present hour last, and what is going on '
-  'now. Members.';
-grant execute on function private.fleet_stats to authenticated;
 
 create function private.worker_history(p_worker uuid, p_hours integer default 24) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -352,6 +268,32 @@ begin
   ) as l group by 1;
 end;
 $$;
+
+create function private.fleet_stats(p_org uuid, p_hours integer default 24) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_to pg_catalog.timestamptz := date_bin('1 hour', now(), '2000-01-01 00:00+00') + interval '1 hour';
+  v_from pg_catalog.timestamptz := v_to - make_interval(hours => least(greatest(coalesce(p_hours, 24), 1), 168));
+begin
+  perform private.need('organization.read', p_org);
+  return (
+    select jsonb_build_object(
+      'queue_wait', jsonb_agg(jsonb_build_object('hour', x.hour, 'p50', s.p50, 'p95', s.p95) order by x.hour),
+      'throughput', jsonb_agg(jsonb_build_object('hour', x.hour, 'jobs', coalesce(s.jobs, 0)) order by x.hour),
+      'pass_rate', jsonb_agg(jsonb_build_object('hour', x.hour, 'succeeded', coalesce(s.succeeded, 0), 'failed',
+        coalesce(s.failed, 0), 'share', s.succeeded::double precision / nullif(s.succeeded + s.failed, 0))
+          order by x.hour),
+      'utilisation', jsonb_agg(jsonb_build_object('hour', x.hour, 'share', u.share) order by x.hour),
+      'now', private.fleet_counts(p_org))
+    from generate_series(v_from, v_to - interval '1 hour', interval '1 hour') as x (hour)
+    left join private.wait_points(p_org, v_from, v_to, '1 hour') as s on s.at = x.hour
+    left join private.load_points(p_org, v_from, v_to, '1 hour') as u on u.at = x.hour);
+end;
+$$;
+comment on function private.fleet_stats is
+  'Queue wait (p50, p95), throughput, pass rate and utilisation per hour, the present hour last, and what is going on '
+  'now. Members.';
+grant execute on function private.fleet_stats to authenticated;
 
 -- The runners and top-level groups whose jobs waited longest since then, twenty of each, with the mean wait of each
 -- 24th of the span.

@@ -251,7 +251,7 @@ $$;
 create function private.identity_phase(p_type public.job_type) returns text
 language sql immutable set search_path = '' as $$
   select case when p_type in ('APPLY', 'DESTROY') then 'apply'
-    when p_type in ('PLAN', 'DRIFT', 'OUTPUT') then 'plan' end
+    when p_type in ('PLAN', 'DRIFT', 'OUTPUT', 'STATE') then 'plan' end
 $$;
 
 -- How the sub claims of an organisation are made.
@@ -275,10 +275,11 @@ begin
 end;
 $$;
 
--- Where the code of a job comes from. Nothing is run for forks.
+-- Where the code of a job comes from.
 create function private.identity_trust(p_payload jsonb) returns text
 language sql immutable set search_path = '' as $$
-  select case when p_payload #> '{options,git,pull_request}' is not null then 'pull_request'
+  select case when p_payload #> '{options,git,is_fork}' = 'true' then 'fork'
+    when p_payload #> '{options,git,pull_request}' is not null then 'pull_request'
     else case p_payload #>> '{module,source_kind}' when 'git' then 'branch' when 'upload' then 'upload'
       else 'settings' end end
 $$;
@@ -342,8 +343,8 @@ begin
       from private.effective_identities(v_job.org_id, v_job.module_path, (
         select g.variables from private.job_variables as g where g.job_id = p_job)) as i
       -- The code of a pull request is reviewed by nobody yet, and a reading of a repository acts on no module.
-      where v_job.module_id is not null and (i.is_for_pull_requests
-        or private.identity_trust(v_job.payload) <> 'pull_request')), '[]'));
+      where v_job.module_id is not null and private.identity_trust(v_job.payload) <> 'fork' and (i.is_for_pull_requests
+        or private.identity_trust(v_job.payload) <> 'pull_request' or private.is_applied_unmerged(v_job))), '[]'));
 end;
 $$;
 comment on function private.worker_identities is

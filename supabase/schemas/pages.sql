@@ -171,6 +171,112 @@ comment on function private.job_by_number is
   'none where there is no such number. Members.';
 grant execute on function private.job_by_number to authenticated;
 
+-- Who else may approve a job that its requester may not: 'others', or nobody ('alone': a reason will do); '' where
+-- nothing keeps the requester from it.
+create function private.own_approval(p_job public.provision_jobs) returns text
+language plpgsql stable set search_path = '' as $$
+begin
+  if p_job.status <> 'AWAITING_APPROVAL' or p_job.approvals_required = 0
+    or (select o.can_approve_own_jobs from public.organizations as o where o.id = p_job.org_id) then
+    return '';
+  end if;
+  return case when exists (select from public.memberships as m where m.org_id = p_job.org_id
+    and m.user_id is distinct from p_job.created_by and m.role <= private.least_role('job.approve'))
+    then 'others' else 'alone' end;
+end;
+$$;
+
+-- What happened to a job and to the plan that it applies, and which other jobs its facts name.
+create function private.job_history(p_job public.provision_jobs) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object(
+    'events', (select coalesce(jsonb_agg(to_jsonb(e) order by e.id), '[]') from (
+      select * from public.job_events as e where e.job_id in (p_job.id, p_job.plan_job_id) order by e.id
+      limit 500) as e),
+    'comments', (select coalesce(jsonb_agg(to_jsonb(c) order by c.id), '[]') from (
+      select * from public.job_comments as c where c.job_id in (p_job.id, p_job.plan_job_id) order by c.id
+      limit 200) as c),
+    'approvals', (select coalesce(jsonb_agg(to_jsonb(a) order by a.created_at), '[]') from public.approvals as a
+      where a.job_id = p_job.id),
+    'numbers', (select coalesce(jsonb_object_agg(o.id, o.number), '{}') from public.provision_jobs as o
+      where o.org_id = p_job.org_id and o.id in (p_job.plan_job_id, p_job.retry_of,
+        substring(p_job.payload #>> '{options,inspects}' from '^[0-9]{1,18}$')::bigint)),
+    'checked_by', case when p_job.type in ('APPLY', 'DESTROY') then (
+      select c.number from public.provision_jobs as c where c.module_id = p_job.module_id
+        and c.payload #>> '{options,inspects}' = p_job.id::pg_catalog.text order by c.id desc limit 1) end)
+$$;
+
+create function private.job_page(p_org uuid, p_number bigint) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_job public.provision_jobs;
+  v_has_module boolean;
+begin
+  perform private.need('job.read', p_org);
+  select * into v_job from public.provision_jobs as j where j.org_id = p_org and j.number = p_number
+  order by j.id desc limit 1;
+  if v_job.id is null then
+    return null;
+  end if;
+  v_has_module := exists (select from public.modules as m where m.id = v_job.module_id and m.deleted_at is null);
+  return private.job_history(v_job) || jsonb_build_object(
+    'job', to_jsonb(v_job),
+    'plan', (select to_jsonb(p) from public.provision_jobs as p where p.id = v_job.plan_job_id),
+    'own_approval', private.own_approval(v_job),
+    'state', case when v_has_module then private.state_info(v_job.module_id) end,
+    'kept', case when v_has_module and v_job.type in ('APPLY', 'DESTROY') then private.kept_states(v_job.id) end,
+    'why', case when v_job.status = 'QUEUED'
+      then private.explain_queue(v_job.id) || jsonb_build_object('checked_at', now()) end,
+    'target', (select w.name from public.workers as w where w.id = v_job.target_worker_id),
+    -- A process that connected later under the same name may have other engines.
+    'instance', (select jsonb_build_object('engines', i.engines, 'isolation', i.facts ->> 'isolation')
+      from public.worker_instances as i where i.id = v_job.instance_id and i.connected_at <= v_job.claimed_at));
+end;
+$$;
+comment on function private.job_page is
+  'All that a run''s page shows, by its number in the organisation: the newest job, its plan, events, approvals, '
+  'comments, the state with its lock, and while it is queued why it waits; null where there is no such number. '
+  'Members.';
+grant execute on function private.job_page to authenticated;
+
+create function private.runner_page(p_org uuid, p_worker uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_worker public.workers;
+begin
+  perform private.need('runner.read', p_org);
+  select * into v_worker from public.workers as w where w.id = p_worker and (w.is_shared or w.org_id = p_org);
+  if v_worker.id is null then
+    perform private.fail('RY404', 'There is no such runner.');
+  end if;
+  return jsonb_build_object(
+    'instances', (select coalesce(jsonb_agg(to_jsonb(i) order by i.updated_at desc), '[]') from (
+      select * from public.worker_instances as i where i.worker_id = p_worker order by i.updated_at desc
+      limit 50) as i),
+    'events', (select coalesce(jsonb_agg(to_jsonb(e) order by e.id desc), '[]') from (
+      select * from public.worker_events as e where e.worker_id = p_worker order by e.id desc limit 12) as e),
+    'registered', (select to_jsonb(e) from public.worker_events as e
+      where e.worker_id = p_worker and e.event = 'registered' order by e.id limit 1),
+    'service_account', (select a.name from public.service_accounts as a
+      where a.id = v_worker.service_account_id and a.org_id = p_org),
+    'assignments', (select coalesce(jsonb_agg(jsonb_build_object('path', a.path,
+        'is_module', not exists (select from public.groups as g where g.org_id = p_org and g.path = a.path)
+          and exists (select from public.modules as m where m.org_id = p_org and m.path = a.path
+            and m.deleted_at is null),
+        'modules', (select count(*) from public.modules as m where m.org_id = p_org and m.deleted_at is null
+          and starts_with(m.path, a.path || '/'))) order by a.path), '[]')
+      from public.worker_assignments as a where a.worker_id = p_worker and a.org_id = p_org),
+    'decisions', (select coalesce(jsonb_agg(to_jsonb(d) order by d.id desc), '[]') from (
+      select * from public.scaling_decisions as d where d.worker_id = p_worker and d.org_id = p_org
+      order by d.id desc limit 10) as d),
+    'history', private.worker_history(p_worker));
+end;
+$$;
+comment on function private.runner_page is
+  'What a runner''s page shows beside its row and its jobs: processes, events, who registered it, what it serves, '
+  'scaling decisions, and its last day. Members.';
+grant execute on function private.runner_page to authenticated;
+
 -- ## modules
 create function private.list_modules(
   p_org uuid, p_search text default null, p_filters jsonb default '{}', p_sort text default 'path', p_limit integer

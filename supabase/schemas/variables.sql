@@ -515,7 +515,10 @@ begin
   cross join lateral (select * from public.provision_jobs as j where j.id = p.id offset 0) as j
   cross join lateral (
     select case when coalesce(j.retry_of, j.plan_job_id) is null
-        then array(select r.id from private.ranked_variables(p_org, j.module_path, p_run) as r where r.place = 1)
+        -- The code of a fork reads no secret.
+        then array(select r.id from private.ranked_variables(p_org, j.module_path, p_run) as r where r.place = 1
+          and (j.payload #> '{options,git,is_fork}' is distinct from 'true' or not exists (
+            select from public.variables as v where v.id = r.id and v.key_id is not null)))
       else (select o.variables from private.job_variables as o where o.job_id = coalesce(j.retry_of, j.plan_job_id))
       end as variables
   ) as f

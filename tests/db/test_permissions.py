@@ -94,6 +94,8 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
     connection = org.owner.call("connect_repository", p_org=org.id, p_spec=REPOSITORY)["id"]
     world.service.call("receive_git_delivery", p_connection=connection, p_delivery=PULL_REQUEST)
     org.owner.call("set_module_git", p_module=org.modules["a/c"], p_spec={})
+    login = {"p_host": "git.example.com", "p_login": "ann"}
+    org.owner.call("link_git_login", p_org=org.id, p_user=org.owner.id, **login)
     made = org.owner.call("start_set", p_org=org.id, p_type="DRIFT", p_path="a")["id"]
     org.owner.call("set_update_policy", p_org=org.id, p_spec={"mode": "OFF"})
     template = "{organization}:{module}:{phase}"
@@ -148,6 +150,10 @@ def site(postgres_server: Any, module_database: str) -> Any:
 # What a call needs beyond the things that its argument names say.
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "accept_invitation": {"p_token_hash": sha256("wrong")},
+    "apply_pull_request": {"p_number": 7},
+    "plan_pull_request": {"p_number": 7},
+    "link_git_login": {"p_host": "git.example.com", "p_login": "ann"},
+    "unlink_git_login": {"p_host": "git.example.com", "p_login": "ann"},
     "approve_job": {"p_job": "unapproved", "p_decision": "approve"},
     "assign_worker": {"p_path": "a"},
     "attach_identity": {"p_path": "a", "p_spec": {"kind": "custom", "name": "n", "audience": "x"}},
@@ -155,6 +161,10 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "change_runners": {"p_workers": "workers", "p_change": "drain"},
     "comment_on_job": {"p_body": "x"},
     "job_by_number": {"p_number": 1},
+    "job_page": {"p_number": 1},
+    "set_recovery_codes": {"p_hashes": "{" + ",".join(sha256(str(n)) for n in range(10)) + "}"},
+    "use_recovery_code": {"p_hash": "x"},
+    "runner_page": {},
     "create_cloud_identity": {
         "p_spec": {"name": "n", "role_arn": "arn:aws:iam::123456789012:role/r", "regions": ["x"]}
     },
@@ -195,6 +205,10 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "register_worker": {"p_name": "new", "p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"},
     "remove_shared_worker": {"p_name": "s"},
     "resolve_attention": {"p_action": "retry"},
+    "request_survey": {"p_source": {"group": "a", "url": "https://git.example.com/a/c"}},
+    "bring_modules": {"p_folders": ["net"]},
+    "survey": {"p_number": 1},
+    "worker_move_states": {"p_from": '{"serial": 2}', "p_to": '{"serial": 2}'},
     "push_state": {"p_body": '{"serial": 9, "lineage": "l", "resources": []}'},
     "roll_back_state": {"p_serial": 1},
     "rotate_service_account_secret": {"p_secret_hash": TOKEN_HASH, "p_secret_hint": "abcd"},
@@ -252,6 +266,7 @@ PROCESSES = ("anon", "service", "holder", "executor", "engine")
 FOR_EVERYBODY = {
     "my_organizations", "organization_makers", "create_organization", "accept_invitation", "device_login", "decide_device_login",
     "create_personal_token", "my_personal_tokens", "revoke_personal_token",
+    "recovery_codes_left", "set_recovery_codes", "use_recovery_code",
 }  # fmt: skip
 WITH_A_SECRET = {"accept_invitation", "device_login", "decide_device_login", "revoke_personal_token"}
 # Calls whose runner is named by the session, so that any live runner may make them.

@@ -85,3 +85,47 @@ def test_admins_see_who_has_two_steps_and_when_they_last_signed_in(
         org.member("operator").call("member_sign_ins", p_org=org.id)
     with refused("RY404"):
         other_org.owner.call("member_sign_ins", p_org=org.id)
+
+
+def hashes(first: int = 0) -> list[str]:
+    return [f"{number:064x}" for number in range(first, first + 10)]
+
+
+def array(values: list[str]) -> str:
+    return "{" + ",".join(values) + "}"
+
+
+def test_a_recovery_code_removes_the_devices_once(world: World, org: Organization) -> None:
+    add_factor(world, org.owner.id)
+    whole, half = sign_in(org, "aal2"), sign_in(org, "aal1")
+    whole.call("set_recovery_codes", p_hashes=array(hashes()))
+    with refused("RY403", LACKS):
+        half.call("recovery_codes_left")
+    with refused("RY403", LACKS):
+        half.call("set_recovery_codes", p_hashes=array(hashes(10)))
+    assert not half.call("use_recovery_code", p_hash=hashes(10)[0])
+    assert half.call("use_recovery_code", p_hash=hashes()[3])
+    assert half.call("my_organizations")
+    assert half.call("recovery_codes_left") == 9
+    add_factor(world, org.owner.id)
+    assert not half.call("use_recovery_code", p_hash=hashes()[3])
+    with refused("RY403", LACKS):
+        half.call("my_organizations")
+
+
+def test_recovery_codes_cannot_be_guessed_or_used_by_others(world: World, org: Organization) -> None:
+    add_factor(world, org.owner.id)
+    sign_in(org, "aal2").call("set_recovery_codes", p_hashes=array(hashes()))
+    assert not world.user().call("use_recovery_code", p_hash=hashes()[0])
+    half = sign_in(org, "aal1")
+    for _ in range(10):
+        assert not half.call("use_recovery_code", p_hash=hashes(10)[0])
+    assert not half.call("use_recovery_code", p_hash=hashes()[0])
+    world.owner.connection.execute("update private.rate_limits set window_started_at = now() - interval '1 hour'")
+    assert half.call("use_recovery_code", p_hash=hashes()[0])
+
+
+@pytest.mark.parametrize("sent", [[], hashes()[:9], [*hashes()[:9], "x"], [hashes()[0]] * 10])
+def test_recovery_codes_are_ten_different_hashes(org: Organization, sent: list[str]) -> None:
+    with refused("RY422"):
+        org.owner.call("set_recovery_codes", p_hashes=array(sent))

@@ -67,6 +67,14 @@ def test_a_plan_is_read_by_attribute_and_confirmed(
     expect(changes).to_contain_text("known after apply")
     expect(changes).to_contain_text("(sensitive), changed")
 
+    kind = page.get_by_role("group", name="Filter the plan").get_by_role("button")
+    kind.click()
+    expect(kind).to_have_attribute("aria-pressed", "true")
+    expect(page.get_by_test_id("plan-resource")).to_have_count(1)
+    with page.expect_download() as download:
+        page.get_by_test_id("plan-file").click()
+    assert json.loads(download.value.path().read_text()) == CHANGES
+
     page.get_by_role("button", name=f"Show {ADDRESS} in the log").click()
     expect(page.locator("#L200")).to_be_in_viewport()
 

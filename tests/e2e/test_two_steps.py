@@ -35,6 +35,16 @@ def give_code(page: Page, code: str) -> None:
     page.keyboard.press("Enter")
 
 
+def keep_codes(page: Page) -> list[str]:
+    """Read the recovery codes, and close what shows them."""
+    shown = page.get_by_test_id("recovery-codes").get_by_role("listitem")
+    expect(shown).to_have_count(10)
+    assert findings(page) == []
+    codes = shown.all_inner_texts()
+    press(page, page.get_by_role("button", name="Done"))
+    return codes
+
+
 def test_it_is_turned_on_asked_for_and_removed(product: Product, browse: Callable[[], Page]) -> None:
     person, page, elsewhere = product.person("steps"), browse(), browse()
     sign_in(page, person)
@@ -44,6 +54,7 @@ def test_it_is_turned_on_asked_for_and_removed(product: Product, browse: Callabl
     give_code(page, app.wrong())
     expect(page.get_by_test_id("two-steps-error")).to_contain_text("That code is wrong.")
     give_code(page, app.code())
+    assert len(keep_codes(page)) == 10
     expect(page.get_by_test_id("two-steps-device")).to_contain_text("Phone")
     expect(page.get_by_role("alertdialog")).to_have_count(0)
     assert findings(page) == []
@@ -64,10 +75,33 @@ def test_it_is_turned_on_asked_for_and_removed(product: Product, browse: Callabl
     press(elsewhere, elsewhere.get_by_role("button", name="Remove Phone"))
     expect(elsewhere.get_by_role("alertdialog")).to_contain_text("It is the last one")
     assert findings(elsewhere) == []
-    press(elsewhere, elsewhere.get_by_role("button", name="Remove device"))
+    give_code(elsewhere, app.wrong())
+    expect(elsewhere.get_by_test_id("two-steps-error")).to_contain_text("That code is wrong.")
+    give_code(elsewhere, app.code())
     expect(elsewhere.get_by_test_id("two-steps-device")).to_have_count(0)
     third = browse()
     sign_in(third, person)
+
+
+def test_a_recovery_code_signs_in_without_the_device_once(product: Product, browse: Callable[[], Page]) -> None:
+    person, page, elsewhere = product.person("lost"), browse(), browse()
+    sign_in(page, person)
+    app = turn_on(page)
+    give_code(page, app.code())
+    keep_codes(page)
+    press(page, page.get_by_test_id("recovery-renew"))
+    code = keep_codes(page)[3]
+
+    elsewhere.goto("/login")
+    sign_in_as(elsewhere, person.email, "Sign in")
+    expect(elsewhere.get_by_label("Code")).to_be_focused()
+    give_code(elsewhere, "aaaaa-aaaaa")
+    expect(elsewhere.locator("[data-problem]")).to_contain_text("That recovery code is wrong, or it was used.")
+    give_code(elsewhere, code.upper())
+    elsewhere.wait_for_url(FLEET)
+    elsewhere.goto("/dashboard/account")
+    expect(elsewhere.get_by_test_id("two-steps-add")).to_have_text("Turn on")
+    sign_in(browse(), person)
 
 
 def test_a_link_alone_sets_no_password(product: Product, browse: Callable[[], Page]) -> None:
@@ -76,7 +110,7 @@ def test_a_link_alone_sets_no_password(product: Product, browse: Callable[[], Pa
     sign_in(page, person)
     app = turn_on(page)
     give_code(page, app.code())
-    expect(page.get_by_test_id("two-steps-device")).to_be_visible()
+    expect(page.get_by_test_id("recovery-codes")).to_be_visible()
 
     other = browse()
     other.goto("/forgotten")

@@ -5,6 +5,7 @@ from typing import Any
 import reflex as rx
 
 from app.jobs.view.plan import Attribute, Plan, Resource
+from app.ui.elements import DOWNLOAD
 from app.ui.icons import icon
 from app.ui.table import more_foot
 
@@ -28,16 +29,26 @@ def _bar(plan: rx.Var[Plan]) -> rx.Component:
     return rx.el.div(*parts, class_name="ry-plan", aria_hidden="true")
 
 
-def _counts(plan: rx.Var[Plan]) -> rx.Component:
+def _counts(plan: rx.Var[Plan], kind: rx.Var[str], on_kind: Any) -> rx.Component:
+    """How many of each kind; a press shows only those, another one all again."""
     counts = [
         rx.cond(
             getattr(plan, f"{name}s") > 0,
-            rx.el.span(symbol, getattr(plan, f"{name}s"), f" {name}", class_name=style),
+            rx.el.button(
+                symbol,
+                getattr(plan, f"{name}s"),
+                f" {name}",
+                on_click=on_kind(name),
+                class_name=f"rt-reset ry-kind {style}",
+                type="button",
+                title=rx.cond(kind == name, "Show all resources", f"Show only what it will {name}"),
+                custom_attrs={"aria-pressed": kind == name, "data-testid": f"kind-{name}"},
+            ),
             rx.fragment(),
         )
         for name, symbol, style, _ in PARTS
     ]
-    return rx.el.div(*counts, class_name="ry-row num ry-plan-counts")
+    return rx.el.div(*counts, class_name="ry-row num ry-plan-counts", role="group", aria_label="Filter the plan")
 
 
 def _mark(resource: rx.Var[Resource]) -> rx.Component:
@@ -122,8 +133,10 @@ def plan_panel(
     on_open: Any,
     about: rx.Component,
     is_comparison: rx.Var[bool],
+    filtered: tuple[rx.Var[str], Any],
+    href: rx.Var[str],
 ) -> rx.Component:
-    """The plan, its first resources, and the rest on demand; `about` says what it was made from."""
+    """The plan, its first resources, and the rest on demand; `about` names what it was made from, `filtered` the kind shown."""
     same = rx.cond(
         is_comparison,
         "No drift. Infrastructure matches the state.",
@@ -132,12 +145,21 @@ def plan_panel(
     nothing = rx.el.div(same, class_name="ry-pb mut")
     has_changes = plan.total > 0
     body = rx.fragment(
-        rx.el.div(_bar(plan), _counts(plan), class_name="ry-pb ry-plan-head"),
+        rx.el.div(_bar(plan), _counts(plan, *filtered), class_name="ry-pb ry-plan-head"),
         rx.foreach(plan.resources, lambda resource: _resource(resource, on_open)),
     )
+    download = rx.el.a(
+        icon("download"),
+        href=href,
+        class_name="rt-reset rt-BaseButton rt-r-size-1 rt-variant-ghost rt-IconButton",
+        custom_attrs={"data-accent-color": "gray", "data-testid": "plan-file", **DOWNLOAD},
+        aria_label="Download the plan",
+        title="Download the plan as JSON",
+    )
+    words = rx.fragment(_words(plan), rx.el.span(class_name="grow"), download)
     outputs = rx.el.ul(rx.foreach(plan.outputs, _output), class_name="ry-pl ry-plan-list")
     return rx.el.section(
-        rx.el.div(rx.el.h2("Plan"), rx.cond(has_changes, _words(plan), rx.fragment()), class_name="ry-ph"),
+        rx.el.div(rx.el.h2("Plan"), rx.cond(has_changes, words, rx.fragment()), class_name="ry-ph"),
         rx.cond(has_changes, body, nothing),
         rx.cond(plan.outputs.length() > 0, outputs, rx.fragment()),
         more_foot(more, is_all, on_more),

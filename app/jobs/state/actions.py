@@ -38,7 +38,7 @@ class JobActionState(AppState, rx.State):
             return []
         try:
             await self._rpc(name, {"p_job": int(page.view["id"]), **args})
-            await page._reload()
+            await page._renew()
         except AppError as error:
             return [say_error(error)]
         self.asking = self.typed = ""
@@ -115,7 +115,7 @@ class JobActionState(AppState, rx.State):
         except AppError as error:
             return [say_error(error)]
         # The apply has the plan's number: this page shows it.
-        await page._reload()
+        await page._renew()
         return [rx.toast.success("Applying", description=STARTS_SOON)] if job["status"] == "QUEUED" else []
 
     @rx.event

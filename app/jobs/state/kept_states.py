@@ -52,7 +52,7 @@ class KeptStatesState(AppState, rx.State):
             return None
         try:
             await self._rpc(name, {"p_id": kept_id})
-            await (await self.get_state(JobState))._reload()
+            await (await self.get_state(JobState))._renew()
         except AppError as error:
             return say_error(error)
         return rx.toast.success(title, description=text)

@@ -9,7 +9,7 @@ from app.frame.palette.recent import note_visit
 from app.frame.session import say_error
 from app.jobs.view import words as job_words
 from app.live.page import LivePage
-from app.project.errors import AppError, NotThere, Refused
+from app.project.errors import AppError, NotThere
 from app.project.live_queries import Held, LiveQuery, live_query
 from app.project.models import BrowserSession, Filter, Query, Row
 from app.project.store import AGAIN, Changed, OrgStore
@@ -19,11 +19,13 @@ from app.runners.view.detail import (
     Assignment,
     EventRow,
     InstanceDetail,
+    LogLine,
     Strip,
     TokenRow,
     build_assignments,
     build_events,
     build_instances,
+    build_log,
     build_strip,
     build_tokens,
     cloud_rights,
@@ -36,8 +38,6 @@ from app.runners.view.rows import Pulse, RunnerRow, build_row, read_pulses
 from app.ui.words import parse_time
 
 JOBS_SHOWN = 8
-INSTANCES_SHOWN = 50
-EVENTS_SHOWN = 12
 RUNNING = ("CLAIMED", "PROCESSING")
 SETTINGS = ("allow_multiple_instances", "is_assigned_to_all_modules")
 NOBODY: RunnerRow = {
@@ -68,9 +68,7 @@ NOBODY: RunnerRow = {
 class RunnerState(LivePage, rx.State):
     """What a runner's page shows."""
 
-    TOPICS: ClassVar[frozenset[str]] = frozenset(
-        {"workers", "worker_instances", "worker_assignments", "scaling_decisions"}
-    )
+    TOPICS: ClassVar[frozenset[str]] = frozenset({"workers", "worker_instances"})
 
     row: RunnerRow = NOBODY
     advice: list[Advice] = []
@@ -90,6 +88,7 @@ class RunnerState(LivePage, rx.State):
     jobs_said: str = ""
     strip: Strip = NO_STRIP
     events: list[EventRow] = []
+    log: list[LogLine] = []
     assignments: list[Assignment] = []
     tokens: list[TokenRow] = []
     paths: list[str] = []
@@ -108,16 +107,21 @@ class RunnerState(LivePage, rx.State):
             self.row = NOBODY
         await self._ask(*self._queries())
 
-    def _queries(self) -> tuple[LiveQuery, LiveQuery]:
+    def _queries(self) -> tuple[LiveQuery, LiveQuery, LiveQuery]:
         topics = ("workers", "worker_instances", "worker_releases", "overview")
         jobs = {"filters": {"worker_id": self._id()}, "sort": "newest", "limit": JOBS_SHOWN}
         return (
             live_query("list_runners", topics, "workers", filters={"id": [self._id()]}),
             live_query("list_jobs", ("provision_jobs",), "provision_jobs", **jobs),
+            live_query("runner_page", self._topics(), worker=self._id()),
         )
 
+    def _topics(self) -> tuple[str, ...]:
+        """What makes the rest of the page old; a fleet has thousands of other runners."""
+        return f"runner:{self._id()}", "worker_assignments", "scaling_decisions", AGAIN
+
     async def _show(self, store: OrgStore, changed: Changed) -> None:
-        runner, jobs = (store.live_queries.held(one) for one in self._queries())
+        runner, jobs, around = (store.live_queries.held(one) for one in self._queries())
         worker = next(iter(runner.rows()), None) if runner is not None else None
         if worker is None:
             if changed.is_everything:
@@ -126,20 +130,16 @@ class RunnerState(LivePage, rx.State):
             return
         if changed.is_everything:
             await note_visit(self, palette.runner(worker))
-        is_about_me = self._is_about_me(store, changed)
-        await self._show_facts(worker, is_about_me)
+        await self._show_facts(worker)
         self._show_pulse(worker)
         if jobs is not None:
             self._show_jobs(jobs)
-        if is_about_me:
-            await self._show_events(worker)
+        if around is not None:
+            self._show_around(worker, around.answer)
+        if self._is_about_me(store, changed):
             await self._show_tokens(worker)
-        if worker["type"] == "cloud-hosted" and (is_about_me or "scaling_decisions" in changed.tables):
-            await (await self.get_state(RunnerScalingState))._show(worker)
-        if changed.touches({"worker_assignments", AGAIN}):
-            await self._show_assignments()
-        if changed.is_everything:
-            await self._show_strip(worker)
+        if worker["type"] == "cloud-hosted" and around is not None:
+            (await self.get_state(RunnerScalingState))._show(worker, around.answer["decisions"])
 
     def _is_about_me(self, store: OrgStore, changed: Changed) -> bool:
         """Say whether a change is this runner's or one of its processes', or may be: a fleet has thousands of others."""
@@ -147,13 +147,9 @@ class RunnerState(LivePage, rx.State):
         is_process = any(row is not None and str(row["worker_id"]) == self._id() for row in rows)
         return changed.touches({AGAIN}) or is_process or self._id() in changed.ids("workers")
 
-    async def _show_facts(self, worker: Row, is_about_me: bool) -> None:
+    async def _show_facts(self, worker: Row) -> None:
         self._assign("row", build_row(worker))
         self._assign("advice", build_advice(worker, (await self._who()).latest_version))
-        if is_about_me:
-            mine = (Filter("worker_id", "eq", self._id()),)
-            newest = Query(filters=mine, order="updated_at", is_descending=True, limit=INSTANCES_SHOWN)
-            self._assign("instances", build_instances((await self._select("worker_instances", newest)).rows))
         connected = len(worker.get("processes") or [])
         self._assign("connected_count", connected)
         self._assign("about", sentence(worker, connected))
@@ -174,22 +170,14 @@ class RunnerState(LivePage, rx.State):
         running = sum(int(held.answer["counts"].get(status) or 0) for status in RUNNING)
         self._assign("jobs_said", f"{running:,} running, {held.answer['total']:,} in all")
 
-    async def _show_events(self, worker: Row) -> None:
-        query = Query(
-            filters=(Filter("worker_id", "eq", self._id()),), order="id", is_descending=True, limit=EVENTS_SHOWN
-        )
-        self._assign("events", build_events((await self._select("worker_events", query)).rows))
-        await self._show_creator()
-        if worker.get("service_account_id"):
-            wanted = Query(columns="name", filters=(Filter("id", "eq", str(worker["service_account_id"])),))
-            accounts = (await self._select("service_accounts", wanted)).rows
-            self.service_account = str(accounts[0]["name"]) if accounts else ""
-
-    async def _show_creator(self) -> None:
-        """Name who registered it; that is its first event, which the newest few no longer have."""
-        is_first = (Filter("worker_id", "eq", self._id()), Filter("event", "eq", "registered"))
-        rows = (await self._select("worker_events", Query(filters=is_first, order="id", limit=1))).rows
-        self._assign("created_by", build_events(rows)[0]["by"] if rows else "")
+    def _show_around(self, worker: Row, answer: Row) -> None:
+        self._assign("instances", build_instances(answer["instances"]))
+        self._assign("log", build_log(answer["instances"]))
+        self._assign("events", build_events(answer["events"]))
+        self._assign("created_by", build_events([answer["registered"]])[0]["by"] if answer["registered"] else "")
+        self._assign("service_account", str(answer["service_account"] or ""))
+        self._assign("assignments", build_assignments(answer["assignments"]))
+        self._assign("strip", build_strip(answer["history"], parse_time(worker.get("first_seen_at"))))
 
     async def _show_tokens(self, worker: Row) -> None:
         who = await self._who()
@@ -198,30 +186,21 @@ class RunnerState(LivePage, rx.State):
             return
         self._assign("tokens", build_tokens(await self._rpc("list_worker_tokens", {"p_worker": self._id()}) or []))
 
-    async def _show_assignments(self) -> None:
-        mine = Filter("org_id", "eq", await self._org_id())
-        is_kept = Filter("deleted_at", "is", "null")
-        groups = await self._select_all("groups", Query(columns="path", filters=(mine,), order="path"))
-        modules = await self._select_all("modules", Query(columns="path", filters=(mine, is_kept), order="path"))
-        rows = await self._select("worker_assignments", Query(filters=(Filter("worker_id", "eq", self._id()),)))
-        group_paths = {str(row["path"]) for row in groups}
-        module_paths = [str(row["path"]) for row in modules]
-        assignments = build_assignments(rows.rows, group_paths, module_paths)
-        self._assign("assignments", assignments)
-        self._assign("paths", sorted((group_paths | set(module_paths)) - {item["path"] for item in assignments}))
-
-    async def _show_strip(self, worker: Row) -> None:
-        try:
-            quarters = await self._rpc("worker_history", {"p_worker": self._id(), "p_hours": 24})
-        except Refused as error:
-            self.strip = {**NO_STRIP, "words": error.message}
-            return
-        self.strip = build_strip(quarters, parse_time(worker.get("first_seen_at")))
-
     @rx.event
-    def set_assigning(self, is_open: bool) -> None:
+    async def set_assigning(self, is_open: bool) -> rx.event.EventSpec | None:
         """Open or close the choice of a path."""
         self.is_assigning, self.chosen_path = is_open, ""
+        if not is_open:
+            return None
+        mine, is_kept = Filter("org_id", "eq", await self._org_id()), Filter("deleted_at", "is", "null")
+        try:
+            groups = await self._select_all("groups", Query(columns="path", filters=(mine,), order="path"))
+            modules = await self._select_all("modules", Query(columns="path", filters=(mine, is_kept), order="path"))
+        except AppError as error:
+            return say_error(error)
+        served = {item["path"] for item in self.assignments}
+        self._assign("paths", sorted({str(row["path"]) for row in (*groups, *modules)} - served))
+        return None
 
     @rx.event
     def choose_path(self, path: str) -> None:
@@ -265,7 +244,7 @@ class RunnerState(LivePage, rx.State):
             return None
         try:
             await self._rpc("revoke_worker_token", {"p_token": token_id})
-            await self._again()
+            await self._renew()
         except AppError as error:
             return say_error(error)
         return rx.toast.success("The token is revoked", description="Sessions that it opened have ended.")
@@ -287,7 +266,7 @@ class RunnerState(LivePage, rx.State):
     async def _change(self, name: str, args: dict[str, Any], said: str) -> rx.event.EventSpec:
         try:
             await self._rpc(name, {"p_worker": self._id(), **args})
-            await self._again()
+            await self._renew()
         except AppError as error:
             return say_error(error)
         return rx.toast.success(said)

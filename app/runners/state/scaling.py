@@ -6,10 +6,8 @@ import reflex as rx
 
 from app.frame.session import AppState, say_error
 from app.project.errors import AppError
-from app.project.models import Filter, Query, Row
+from app.project.models import Row
 from app.runners.view.scaling import Decision, Limits, build_decisions, check_limits, read_limits
-
-DECISIONS_SHOWN = 10
 
 
 class RunnerScalingState(AppState, rx.State):
@@ -21,18 +19,14 @@ class RunnerScalingState(AppState, rx.State):
     decisions: list[Decision] = []
     revision: int = 0
 
-    async def _show(self, worker: Row) -> None:
-        """Take the runner's limits and read its ledger; called by the runner's page."""
+    def _show(self, worker: Row, decisions: list[Row]) -> None:
+        """Show the runner's limits and its newest decisions; called by the runner's page."""
         limits = read_limits(worker)
         if (self.worker_id, self.limits) != (str(worker["id"]), limits):
             self.worker_id, self.limits, self.errors = str(worker["id"]), limits, {}
             # A new key, so that the inputs show what is stored and not what was typed.
             self.revision += 1
-        mine = (Filter("worker_id", "eq", self.worker_id),)
-        query = Query(filters=mine, order="id", is_descending=True, limit=DECISIONS_SHOWN)
-        decisions = build_decisions((await self._select("scaling_decisions", query)).rows)
-        if decisions != self.decisions:
-            self.decisions = decisions
+        self._assign("decisions", build_decisions(decisions))
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:

@@ -12,6 +12,7 @@ from app.ui.words import count, duration, parse_time
 Row = Mapping[str, Any]
 TICK = timedelta(minutes=15)
 TICKS = 96
+LOG_LINES = 30
 
 
 class InstanceDetail(TypedDict):
@@ -109,6 +110,38 @@ def _facts(row: Row) -> Row:
     return facts if isinstance(facts, Mapping) else {}
 
 
+class LogLine(TypedDict):
+    """A warning or an error that a process of the runner reported."""
+
+    key: str
+    at: str
+    instance: str
+    level: str
+    text: str
+
+
+def build_log(instances: Iterable[Row]) -> list[LogLine]:
+    """List the newest problems of all processes, the newest first."""
+    lines = [
+        LogLine(
+            key=f"{row['id']}-{place}",
+            at=str(line.get("at") or ""),
+            instance=str(row["name"]),
+            level=str(line.get("level") or ""),
+            text=str(line.get("text") or ""),
+        )
+        for row in instances
+        for place, line in enumerate(_lines(row))
+    ]
+    return sorted(lines, key=lambda line: line["at"], reverse=True)[:LOG_LINES]
+
+
+def _lines(row: Row) -> list[Row]:
+    """Read what a process reported; it may be of any shape."""
+    lines = _facts(row).get("log")
+    return [line for line in lines if isinstance(line, Mapping)] if isinstance(lines, list) else []
+
+
 def _trouble(row: Row) -> str:
     """Say what keeps an instance from working: that it is degraded, or its last error."""
     degraded = _facts(row).get("degraded")
@@ -139,21 +172,18 @@ def cloud_rights(worker: Row) -> tuple[str, str]:
     return own, own and "Jobs may protect their own task, and do what was attached to this role by hand."
 
 
-def build_assignments(rows: Iterable[Row], groups: set[str], modules: Sequence[str]) -> list[Assignment]:
+def build_assignments(rows: Iterable[Row]) -> list[Assignment]:
     """List what a runner serves, with how much that is."""
-    return [_assignment(str(row["path"]), groups, modules) for row in sorted(rows, key=lambda row: str(row["path"]))]
+    return [_assignment(row) for row in rows]
 
 
-def _assignment(path: str, groups: set[str], modules: Sequence[str]) -> Assignment:
-    if path in modules and path not in groups:
+def _assignment(row: Row) -> Assignment:
+    path = str(row["path"])
+    if row["is_module"]:
         return {"path": path, "kind": "Module", "icon": "module"}
-    below = sum(module.startswith(path + "/") for module in modules)
     word = "Stack" if "/" not in path else "Namespace"
-    return {
-        "path": path,
-        "kind": f"{word}, {count(below, 'module')}",
-        "icon": "stack" if word == "Stack" else "namespace",
-    }
+    kind = f"{word}, {count(int(row['modules']), 'module')}"
+    return {"path": path, "kind": kind, "icon": "stack" if word == "Stack" else "namespace"}
 
 
 def build_tokens(rows: Iterable[Row]) -> list[TokenRow]:

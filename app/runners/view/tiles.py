@@ -78,7 +78,7 @@ def wait_tile(rows: Sequence[Row], key: str) -> Tile:
 def utilisation_tile(rows: Sequence[Row], now: Row) -> Tile:
     """Utilisation: slots in use now, and the busiest hour of the day."""
     used, capacity = int(now.get("used") or 0), int(now.get("capacity") or 0)
-    shares = [_share(row) for row in rows]
+    shares = _series(rows, "share")
     known = [share for share in shares if share is not None]
     return {
         **_blank(),
@@ -88,14 +88,6 @@ def utilisation_tile(rows: Sequence[Row], now: Row) -> Tile:
         "move": f"busiest hour {100 * max(known):.0f} %" if known else "",
         "curve": smooth(shares),
     }
-
-
-def _share(row: Row) -> float | None:
-    """How much of its slots the fleet used in an hour; nothing is known of one in which no runner was there."""
-    if row.get("share") is not None:
-        return float(row["share"])
-    capacity = float(row.get("capacity") or 0)
-    return float(row.get("used") or 0) / capacity if capacity else None
 
 
 def throughput_tile(rows: Sequence[Row]) -> Tile:

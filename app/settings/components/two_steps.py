@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.settings.state.two_steps import DeviceView, TwoStepsState
 from app.ui.copy import copy_button
-from app.ui.dialog import act_button, alert, cancel, dialog_acts, question
+from app.ui.dialog import act_button, alert, cancel, dialog_acts, secret_dialog
 from app.ui.elements import date
 from app.ui.icons import icon
 
@@ -32,7 +32,21 @@ def two_step_lines(is_loading: rx.Var[bool]) -> rx.Component:
         disabled=is_loading,
         custom_attrs={"data-testid": "two-steps-add"},
     )
-    return rx.fragment(line("Two-step sign-in", rx.cond(State.is_on, on, off), add), rx.foreach(State.devices, _device))
+    return rx.fragment(
+        line("Two-step sign-in", rx.cond(State.is_on, on, off), add),
+        rx.foreach(State.devices, _device),
+        rx.cond(State.is_on, _recovery(), rx.fragment()),
+    )
+
+
+def _recovery() -> rx.Component:
+    left = rx.cond(
+        State.codes_left > 0,
+        rx.el.span(State.codes_left, " unused", class_name="num"),
+        rx.el.span("None. Without your device you could not sign in.", class_name="t-red"),
+    )
+    renew = _button("Replace", State.renew_codes, custom_attrs={"data-testid": "recovery-renew"})
+    return line("Recovery codes", left, renew)
 
 
 def _device(device: rx.Var[DeviceView]) -> rx.Component:
@@ -74,6 +88,24 @@ def _name_form() -> rx.Component:
     )
 
 
+def _code_field(words: str) -> rx.Component:
+    return rx.el.div(
+        rx.el.label("Code", html_for="two-steps-code"),
+        rx.input(
+            id="two-steps-code",
+            name="code",
+            required=True,
+            auto_complete="one-time-code",
+            auto_focus=True,
+            max_length=10,
+            class_name="ry-mono",
+            custom_attrs={"inputMode": "numeric"},
+        ),
+        rx.el.small(words),
+        class_name="ry-f ry-dialog-field",
+    )
+
+
 def _code_form() -> rx.Component:
     picture = rx.el.img(src=State.picture, alt="QR code for your authenticator app", width="196", height="196")
     typed = rx.el.div(
@@ -88,21 +120,7 @@ def _code_form() -> rx.Component:
     return rx.form(
         rx.el.div(picture, class_name="ry-qr"),
         typed,
-        rx.el.div(
-            rx.el.label("Code", html_for="two-steps-code"),
-            rx.input(
-                id="two-steps-code",
-                name="code",
-                required=True,
-                auto_complete="one-time-code",
-                auto_focus=True,
-                max_length=10,
-                class_name="ry-mono",
-                custom_attrs={"inputMode": "numeric"},
-            ),
-            rx.el.small("The six digits the app shows for Runyard."),
-            class_name="ry-f ry-dialog-field",
-        ),
+        _code_field("The six digits the app shows for Runyard."),
         _problem(),
         _acts("Confirm"),
         on_submit=State.confirm,
@@ -123,16 +141,38 @@ def two_step_dialogs() -> list[rx.Component]:
         is_open=State.is_adding,
         on_escape=State.close,
     )
-    removing = question(
-        is_open=State.removing_id != "",
-        title=rx.fragment("Remove ", State.removing_name, "?"),
-        text=rx.cond(
-            State.devices.length() > 1,
-            "Its codes are no longer accepted. Your other devices stay.",
-            "It is the last one: two-step sign-in turns off, and your password alone signs you in.",
-        ),
-        act="Remove device",
-        on_act=State.remove,
-        on_keep=State.close,
+    return [adding, _removing(), _new_codes()]
+
+
+def _removing() -> rx.Component:
+    words = rx.cond(
+        State.is_last,
+        "It is the last one: two-step sign-in turns off, and your password alone signs you in.",
+        "Its codes are no longer accepted. Your other devices stay.",
     )
-    return [adding, removing]
+    proof = rx.cond(State.is_last, _code_field("The six digits that this device shows now."), rx.fragment())
+    acts = dialog_acts(cancel(State.close), act_button("Remove device", is_danger=True, type="submit"))
+    return alert(
+        rx.fragment("Remove ", State.removing_name, "?"),
+        words,
+        rx.form(proof, _problem(), acts, on_submit=State.remove),
+        is_open=State.removing_id != "",
+        on_escape=State.close,
+    )
+
+
+def _new_codes() -> rx.Component:
+    """The recovery codes, this once."""
+    shown = rx.el.ul(
+        rx.foreach(State.codes, rx.el.li),
+        class_name="ry-mono ry-codes",
+        custom_attrs={"data-testid": "recovery-codes"},
+    )
+    return secret_dialog(
+        owner=State.codes.join("\n"),
+        title="Your recovery codes",
+        text="Each signs you in once when your device is gone, and removes your devices. Keep them where the device "
+        "is not: they are not shown again.",
+        lines=(shown, copy_button(State.codes.join("\n"), "Copy all codes")),
+        on_close=State.close,
+    )

@@ -1,4 +1,4 @@
-"""Two-step sign-in of my account: the devices that make codes, one that is being added, one that may go."""
+"""Two-step sign-in of my account: the devices that make codes, one that is being added, one that is removed, recovery codes."""
 
 from typing import Any, TypedDict
 
@@ -35,18 +35,23 @@ class TwoStepsState(AppState, rx.State):
     error: str = ""
     removing_id: str = ""
     removing_name: str = ""
+    is_last: bool = False
+    codes: list[str] = []
+    codes_left: int = 0
 
     async def _load(self, session: BrowserSession) -> None:
         """Read the devices; what a reload would have left open is closed."""
         self._close()
         client = runtime().authorized.client
         found = await runtime().authorized.with_token(session, lambda token: two_steps.devices(client, token))
+        self.codes_left = int(await self._rpc("recovery_codes_left"))
         self.devices = [{"id": one.id, "name": one.name, "created_at": one.created_at} for one in found]
         self.is_on = bool(found)
 
     def _close(self) -> None:
         self.is_adding, self.new_id, self.picture, self.secret, self.error = False, "", "", "", ""
         self.removing_id = self.removing_name = ""
+        self.codes = []
 
     async def _mine(self) -> BrowserSession:
         return await (await self._who())._must_session()
@@ -84,30 +89,51 @@ class TwoStepsState(AppState, rx.State):
             await runtime().authorized.raise_level(session, self.new_id, str(form.get("code") or ""))
             await self._load(session)
             await (await self.get_state(SessionsState))._load()
+            if not self.codes_left:
+                await self._draw_codes(session)
         except AppError as error:
             self.error = _words(error)
             return None
         return rx.toast.success("Two-step sign-in is on", description="All your other sessions have ended.")
 
-    @rx.event
-    def ask_remove(self, key: str) -> None:
-        """Ask before a device goes."""
-        found = next((one for one in self.devices if one["id"] == key), None)
-        if found is not None:
-            self.removing_id, self.removing_name = key, found["name"]
+    async def _draw_codes(self, session: BrowserSession) -> None:
+        client = runtime().authorized.client
+        drawn = await runtime().authorized.with_token(
+            session, lambda token: two_steps.renew_recovery_codes(client, token)
+        )
+        self.codes, self.codes_left = drawn, len(drawn)
 
     @rx.event
-    async def remove(self) -> Any:
+    async def renew_codes(self) -> Any:
+        """Replace the recovery codes, and show the new ones once."""
+        try:
+            await self._draw_codes(await self._mine())
+        except AppError as error:
+            return say_error(error)
+        return None
+
+    @rx.event
+    def ask_remove(self, key: str) -> None:
+        """Ask before a device is removed; the last one's own code proves that it is not somebody else's hand."""
+        found = next((one for one in self.devices if one["id"] == key), None)
+        if found is not None:
+            self.removing_id, self.removing_name, self.error = key, found["name"], ""
+            self.is_last = len(self.devices) == 1
+
+    @rx.event
+    async def remove(self, form: dict[str, Any]) -> Any:
         """Remove the device that was asked about."""
         if not self.removing_id:
             return None
         client, session, factor = runtime().authorized.client, await self._mine(), self.removing_id
         try:
+            if self.is_last:
+                await runtime().authorized.raise_level(session, factor, str(form.get("code") or ""))
             await runtime().authorized.with_token(session, lambda token: two_steps.remove(client, token, factor))
             await self._load(session)
         except AppError as error:
-            self._close()
-            return say_error(error)
+            self.error = _words(error)
+            return None
         return rx.toast.success("The device is removed")
 
 

@@ -1,91 +1,127 @@
-"""A job's page: what belongs to the row is read for the row that is shown."""
+"""A job's page: the answer of job_page(), with the row as it was last heard of."""
+
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from app.jobs.state.job import JobState, _mark_of
-from app.project.errors import Unreachable
-from app.project.store import AGAIN, Changed, OrgStore
+from app.jobs.state.job import JobState
+from app.project.live_queries import live_query
+from app.project.store import AGAIN, EVERYTHING, Changed, OrgStore
 
+QUERY = live_query("job_page", ("job:3", AGAIN), number=3)
 JOB = {
     "id": 7,
     "number": 3,
     "type": "PLAN",
-    "status": "PROCESSING",
+    "status": "SUCCEEDED",
     "attempt": 1,
+    "module_id": "m",
+    "created_by": "me",
+    "planned_serial": 4,
     "created_at": "2026-11-15T14:00:00+00:00",
     "updated_at": "2026-11-15T14:00:00+00:00",
 }
-ENDED = {**JOB, "status": "SUCCEEDED", "updated_at": "2026-11-15T14:00:09+00:00"}
-MINE = Changed({"provision_jobs": frozenset({"7"})})
+PAGE: dict[str, Any] = {
+    "job": JOB,
+    "plan": None,
+    "events": [{"id": 1, "job_id": 7, "event": "succeeded", "at": JOB["updated_at"]}],
+    "comments": [],
+    "approvals": [],
+    "numbers": {},
+    "checked_by": None,
+    "own_approval": "",
+    "state": {"serial": 4, "versions": []},
+    "kept": None,
+    "why": None,
+    "target": None,
+    "instance": None,
+}
 
 
-async def test_the_last_event_is_read_even_when_the_first_try_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    state = JobState(_reflex_internal_init=True)
-    state._job, state.is_found = dict(JOB), True
-    reads: list[str] = []
+@pytest.fixture
+def state(monkeypatch: pytest.MonkeyPatch) -> JobState:
+    async def nothing(self: JobState, *_: Any) -> None:
+        """Nobody else is asked here."""
 
-    async def read(self: JobState) -> None:
-        reads.append(str(self._job["status"]))
-        if len(reads) == 1:
-            raise Unreachable
-        self._events = [{"id": 1, "event": "succeeded", "at": ENDED["updated_at"]}]
+    async def who(self: JobState) -> Any:
+        return SimpleNamespace(user_id="me", org_id="org")
 
-    async def heavy(self: JobState) -> None:
-        """Nothing more to read here."""
+    monkeypatch.setattr(JobState, "_query", lambda _: QUERY)
+    monkeypatch.setattr(JobState, "_who", who)
+    monkeypatch.setattr(JobState, "_watch_lease", nothing)
+    monkeypatch.setattr(JobState, "_show_lease", lambda *_: None)
+    monkeypatch.setattr("app.jobs.state.job.note_visit", nothing)
+    return JobState(_reflex_internal_init=True)
 
-    monkeypatch.setattr(JobState, "_read_events", read)
-    monkeypatch.setattr(JobState, "_read_heavy", heavy)
+
+def answered(**more: Any) -> OrgStore:
     store = OrgStore("org")
-    store.put("provision_jobs", ENDED)
-    with pytest.raises(Unreachable):
-        await state._renew(store, MINE)
-    await state._renew(store, Changed({"provision_jobs": frozenset({"7"})}))
+    store.live_queries.hold(QUERY).set({**PAGE, **more})
+    return store
+
+
+def is_asked_again(store: OrgStore) -> bool:
+    return store.live_queries.hold(QUERY).is_old
+
+
+async def test_a_row_that_is_newer_than_the_answer_is_shown_at_once_and_the_answer_is_asked_for_again(
+    state: JobState,
+) -> None:
+    store = answered(job={**JOB, "status": "PROCESSING"}, events=[])
+    store.is_loaded = True
+    await state._show(store, EVERYTHING)
+    assert state.view["status"] == "PROCESSING"
+    store.put("provision_jobs", {**JOB, "updated_at": "2026-11-15T14:00:09+00:00"})
+    assert is_asked_again(store)
+    await state._show(store, Changed({"provision_jobs": frozenset({"7"})}))
+    assert (state.view["status"], state.events) == ("SUCCEEDED", [])
+    store.live_queries.hold(QUERY).set(PAGE)
+    await state._show(store, Changed({QUERY.key: frozenset()}))
     assert [event["words"] for event in state.events] == ["Succeeded"]
-    await state._renew(store, MINE)
-    assert reads == ["SUCCEEDED", "SUCCEEDED"]
 
 
-async def test_a_row_whose_change_nobody_heard_of_is_read_again_with_the_channel(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    state = JobState(_reflex_internal_init=True)
-    state._job, state.is_found = dict(JOB), True
-
-    async def read(self: JobState) -> bool:
-        self._job = {**self._job, **ENDED}
-        return True
-
-    async def nothing(self: JobState) -> None:
-        """Nothing more to read here."""
-
-    monkeypatch.setattr(JobState, "_read_job", read)
-    for name in ("_read_events", "_read_heavy", "_watch_lease", "_ask_why"):
-        monkeypatch.setattr(JobState, name, nothing)
-    await state._show(OrgStore("org"), Changed({AGAIN: frozenset()}))
-    assert state.view["status"] == "SUCCEEDED"
+async def test_another_run_s_row_asks_nothing_again(state: JobState) -> None:
+    store = answered()
+    await state._show(store, EVERYTHING)
+    store.put("provision_jobs", {**JOB, "id": 8, "number": 4, "module_id": "other"})
+    await state._show(store, Changed({"provision_jobs": frozenset({"8"})}))
+    assert not is_asked_again(store)
 
 
-async def test_what_nobody_told_of_before_the_channel_was_joined_is_read_with_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The row is as it was; who else may approve it is not."""
-    state = JobState(_reflex_internal_init=True)
-    state._job, state.is_found = dict(JOB), True
-    state._read_for = _mark_of(state._job)
-    read: list[bool] = []
+async def test_a_plan_is_looked_at_again_when_another_job_of_its_module_changes(state: JobState) -> None:
+    store = answered()
+    await state._show(store, EVERYTHING)
+    assert state.newer_serial == 0
+    store.put("provision_jobs", {**JOB, "id": 8, "number": 4})
+    await state._show(store, Changed({"provision_jobs": frozenset({"8"})}))
+    assert is_asked_again(store)
+    store.live_queries.hold(QUERY).set({**PAGE, "state": {"serial": 5, "versions": []}})
+    await state._show(store, Changed({QUERY.key: frozenset()}))
+    assert state.newer_serial == 5
 
-    async def is_there(self: JobState) -> bool:
-        return True
 
-    async def note(self: JobState) -> None:
-        read.append(True)
+async def test_what_was_missed_before_the_channel_was_joined_is_asked_for(state: JobState) -> None:
+    store = answered()
+    await state._show(store, EVERYTHING)
+    store.notify(AGAIN)
+    assert is_asked_again(store)
 
-    async def nothing(self: JobState) -> None:
-        """Nothing more to read here."""
 
-    monkeypatch.setattr(JobState, "_read_job", is_there)
-    monkeypatch.setattr(JobState, "_read_events", note)
-    for name in ("_read_heavy", "_watch_lease", "_ask_why"):
-        monkeypatch.setattr(JobState, name, nothing)
-    await state._show(OrgStore("org"), Changed({AGAIN: frozenset()}))
-    assert read == [True]
+@pytest.mark.parametrize(("created_by", "rule"), [("me", "others"), ("you", "")])
+async def test_only_the_requester_is_kept_from_approving(state: JobState, created_by: str, rule: str) -> None:
+    store = answered(job={**JOB, "created_by": created_by}, own_approval="others")
+    await state._show(store, EVERYTHING)
+    assert state.own_rule == rule
+
+
+async def test_one_kind_of_a_plan_is_shown_alone(state: JobState) -> None:
+    resources = [{"address": f"a.{place}", "action": "create"} for place in range(9)]
+    summary = {"create": 9, "delete": 1, "resources": [*resources, {"address": "b", "action": "delete"}]}
+    await state._show(answered(job={**JOB, "plan_summary": summary}), EVERYTHING)
+    assert (len(state.plan.resources), state.more_resources) == (7, 3)
+    state.choose_kind("delete")
+    assert ([each.address for each in state.plan.resources], state.more_resources) == (["b"], 0)
+    assert (state.plan.creates, state.plan.deletes) == (9, 1)
+    state.choose_kind("delete")
+    assert state.more_resources == 3

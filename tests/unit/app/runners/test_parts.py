@@ -13,6 +13,7 @@ from app.runners.view.detail import (
     build_assignments,
     build_events,
     build_instances,
+    build_log,
     build_strip,
     build_tokens,
     cloud_rights,
@@ -156,7 +157,7 @@ def test_throughput_says_what_there_is(counts: list[int], figure: str, unit: str
 
 
 def test_utilisation_knows_nothing_of_hours_without_runners() -> None:
-    rows = [{"capacity": None, "used": None}, {"capacity": 4, "used": 2}]
+    rows = [{"share": None}, {"share": 0.5}]
     tile = build_tiles({"utilisation": rows}, {"used": 0, "capacity": 4})["utilisation"]
     assert tile["curve"]["dot"] != ""
     assert tile["move"] == "busiest hour 50 %"
@@ -229,10 +230,13 @@ def test_that_a_runner_never_connected_is_left_to_its_status_and_the_note() -> N
     assert sentence(new, 0) == sentence(known, 1)
 
 
-def test_assignments_say_how_much_they_cover() -> None:
-    rows = [{"path": path} for path in ("platform", "payments/api", "data/warehouse/roles")]
+def test_assignments_name_how_much_they_cover() -> None:
     built = build_assignments(
-        rows, {"platform", "payments/api"}, ["platform/vpc", "platform/dns/zones", "data/warehouse/roles"]
+        [
+            {"path": "data/warehouse/roles", "is_module": True, "modules": 0},
+            {"path": "payments/api", "is_module": False, "modules": 0},
+            {"path": "platform", "is_module": False, "modules": 2},
+        ]
     )
     assert [(item["path"], item["kind"]) for item in built] == [
         ("data/warehouse/roles", "Module"),
@@ -292,3 +296,18 @@ def test_an_instance_says_how_it_keeps_jobs_apart_and_what_troubles_it() -> None
     for facts in (None, [], {"isolation": ["x"], "degraded": "x"}):
         untold = build_instances([{**row, "facts": facts}])[0]
         assert (untold["isolation"], untold["error"]) == ("–", "old")
+
+
+def test_the_log_lists_the_problems_of_all_processes_and_survives_odd_reports() -> None:
+    old = {"at": "2026-11-18T01:00:00Z", "level": "warning", "text": "cut off"}
+    new = {"at": "2026-11-18T01:00:09Z", "level": "error", "text": "the disk is full"}
+    rows = [
+        {"id": "1", "name": "a", "facts": {"log": [old, "odd"]}},
+        {"id": "2", "name": "b", "facts": {"log": [new]}},
+        {"id": "3", "name": "c", "facts": {"log": "odd"}},
+        {"id": "4", "name": "d", "facts": None},
+    ]
+    assert [(line["instance"], line["text"]) for line in build_log(rows)] == [
+        ("b", "the disk is full"),
+        ("a", "cut off"),
+    ]

@@ -18,14 +18,14 @@ Phase = Annotated[str, typer.Option("--phase", help="plan or apply.")]
 COLUMNS = ("path", "name", "kind", "audience", "settings")
 
 
-@command(app, "list")
+@command(app, "list", page="Job identities")
 def list_identities(here: Here) -> None:
     """List the identities and the modules or groups that they are attached to."""
     rows = here.api.all_rows("job_identities", org_id=f"eq.{here.org.id}", order="path,name")
     here.printer.rows(rows, COLUMNS, "No identities.")
 
 
-@command(app, "attach", calls=("attach_identity",))
+@command(app, "attach", calls=("attach_identity",), page="Job identities → Attach identity")
 def attach(
     here: Here,
     path: Target,
@@ -51,7 +51,7 @@ def attach(
     here.printer.result(made, lambda row: f"{row['name']}  {row['path'] or 'all modules'}  audience {row['audience']}")
 
 
-@command(app, "detach", calls=("detach_identity",))
+@command(app, "detach", calls=("detach_identity",), page="Job identities → Detach")
 def detach(
     here: Here, path: Target, name: Name, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
 ) -> None:
@@ -62,7 +62,7 @@ def detach(
     here.printer.result(done, lambda gone: f"Detached {gone['name']} from {gone['path'] or 'all modules'}")
 
 
-@command(app, "policy")
+@command(app, "policy", page="Job identities → Edit and trust policy")
 def policy(here: Here, path: Target, phase: Phase = "apply") -> None:
     """Print the trust policy of the AWS role that is attached to a module or group."""
     path = path.strip("/")
@@ -88,7 +88,7 @@ def set_subject(
     here.printer.result(made, lambda row: f"Subject {row['template']}. Change the trust policies of your clouds, too.")
 
 
-@command(app, "test", calls=("preview_identities", "enqueue_job"))
+@command(app, "test", calls=("preview_identities", "enqueue_job"), page="Job identities → Test")
 def check(
     here: Here,
     module: Annotated[str, typer.Argument(metavar="MODULE", help="A module's path or id.")],

@@ -19,7 +19,7 @@ def names() -> list[str]:
 
 
 def main() -> int:
-    """Run those that were named, or all; go on after one that lacks a figure, and say so at the end."""
+    """Run the named programs, or all; continue after one that lacks a figure, and list it at the end."""
     given = sys.argv[1:]
     if "--full" in given:
         given.remove("--full")

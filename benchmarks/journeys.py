@@ -53,7 +53,7 @@ class Walk:
         self._see_live()
 
     def register(self) -> None:
-        """Add the first runner; its command is there to be copied."""
+        """Add the first runner; its command is ready to be copied."""
         self._press("n")
         sheet = self._page.get_by_role("dialog", name="Add runner")
         self._fill(sheet.get_by_label("Name", exact=True), "first")

@@ -76,7 +76,7 @@ class Step:
     ready: str
 
 
-# What was on the page before must be gone, or a row that was there anyway would count as found.
+# The earlier rows must have left the page, or one that was on it anyway would count as found.
 STEPS = (
     Step("jobs", lambda page: page.click("a[href='/dashboard/jobs']"), "table.ry-jobs tr[data-row]"),
     Step("jobs: finished", lambda page: page.click("role=radio[name='Finished']"), "tr[data-status=SUCCEEDED]"),

@@ -50,7 +50,7 @@ def keep(name: str, result: dict[str, Any]) -> None:
 
 
 def end(failed: list[str]) -> None:
-    """Say what is missing, and end with 1 then."""
+    """Print the missing figures, and exit with 1 if there are any."""
     for each in failed:
         print(f"✗ {each}", file=sys.stderr)
     if failed:

@@ -82,8 +82,7 @@ PAGES = (*OUTSIDE, *FRAMED)
 
 def _head() -> list[rx.Component]:
     return [
-        # Not deferred: they must be there before the page's scripts, which wait for no deferred one, open their socket, say where
-        # they are, and are told by the server to call what stands in them.
+        # Not deferred: the page's scripts wait for no deferred one, and the server calls these functions once the socket is open.
         rx.el.script(src="/connection.js"),
         rx.el.script(src="/sign_in.js"),
         rx.el.script(src="/runyard.js"),

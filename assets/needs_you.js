@@ -23,7 +23,7 @@
     const here = document.querySelector(".ry-crumb b")?.textContent.trim();
     const title = (now ? `(${now}) ` : "") + (here ? `${here} · Runyard` : stripped(document.title));
     if (title !== document.title) document.title = title;
-    /* The first count is what was there when the page was opened; only more than before is news. */
+    /* The first count is that of the opened page; only an increase is a reason to notify. */
     if (known !== null && now > known && wanted() && document.visibilityState !== "visible") say(now);
     known = now;
   }

@@ -32,7 +32,7 @@ def _kinds() -> rx.Component:
 
 
 def _subject() -> rx.Component:
-    """Say that the address names one runner or job, and lead back to all."""
+    """Show that the address names one runner or job, and link back to all."""
     chip = rx.button(
         rx.cond(EventsState.job != "any", "One job", "One runner"),
         icon("x"),

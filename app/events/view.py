@@ -44,7 +44,7 @@ class EventFilter:
 
     @property
     def is_open(self) -> bool:
-        """Say whether nothing was chosen."""
+        """Return whether nothing was chosen."""
         return self == EventFilter()
 
     def arguments(self, now: datetime) -> dict[str, Any]:

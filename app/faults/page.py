@@ -40,7 +40,9 @@ def _step(step: rx.Var[Step], index: rx.Var[int]) -> rx.Component:
 
 
 def _ending() -> rx.Component:
-    well = rx.el.div(icon("circle-check", class_name="t-grn"), rx.el.b("Recovered by itself."), class_name="ry-row c6")
+    well = rx.el.div(
+        icon("circle-check", class_name="t-grn"), rx.el.b("Recovered automatically."), class_name="ry-row c6"
+    )
     ill = rx.el.div(
         icon("circle-x", class_name="t-red"), rx.el.b("It did not recover as it should."), class_name="ry-row c6"
     )

@@ -1,7 +1,7 @@
 """The connection mark, which is true, and the banner that explains it when it is not 'Live'.
 
 Two lines can break: the browser's to the dashboard, which only the browser knows of
-(assets/connection.js), and the dashboard's to the project, which the feed tells of.
+(assets/connection.js), and the dashboard's to the project, which the feed reports.
 """
 
 import reflex as rx
@@ -20,7 +20,7 @@ def _mark(word: str, kind: str, title: str) -> rx.Component:
 
 
 def connection_mark() -> rx.Component:
-    """Say how changes arrive: live, by asking, or not at all."""
+    """Show how changes arrive: live, by polling, or not at all."""
     link_words = rx.match(
         SessionState.link,
         ("live", _mark("Live", "", "Changes arrive as they happen.")),
@@ -54,7 +54,7 @@ def _since() -> rx.Component:
 
 
 def connection_banner() -> rx.Component:
-    """Say what is broken and since when, what becomes of running work, and offer to try now."""
+    """Explain what is broken and since when, and what becomes of running work; offer to try now."""
     again = rx.button("Try now", on_click=SessionState.try_now, variant="ghost", color_scheme="gray", size="1")
     paused = _words("Live updates paused. Refreshing every 10 s. Jobs are not affected.")
     away = _words("Out of contact with the database", _since(), ". What you see may be old. ", KEPT)

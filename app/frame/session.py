@@ -1,4 +1,4 @@
-"""Who looks, at which organisation, and what they may do there."""
+"""The viewer, their organisation, and their permissions in it."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -120,7 +120,7 @@ class SessionState(Sparing, rx.State):
         self.can_operate = self.can_admin = False
 
     def _show_link(self, store: OrgStore) -> None:
-        """Tell how changes arrive, and the counts beside the menu entries."""
+        """Show how changes arrive, and the counts beside the menu entries."""
         jobs = store.counts("jobs")
         self._assign("is_counted", True)
         self._assign("link", store.link.value)
@@ -133,7 +133,7 @@ class SessionState(Sparing, rx.State):
         self._assign("needs_me_count", sum(int(jobs.get(status) or 0) for status in NEEDS_ME))
 
     def _lose_link(self) -> None:
-        """Say that the database does not answer, and since when."""
+        """Show that the database does not answer, and since when."""
         if self.link != Link.OFFLINE.value:
             self.link, self.link_since = Link.OFFLINE.value, datetime.now(UTC).isoformat()
 
@@ -194,7 +194,7 @@ class AppState(Sparing, mixin=True):
 
 
 def connection_of(root: rx.State) -> tuple[str, str]:
-    """Name the socket that a tab is connected by and the session of its cookie; `router` makes all of its parts anew for each look."""
+    """Name the socket that a tab is connected by and the session of its cookie; `router` builds all of its parts again at each access."""
     session, headers = (root.get_value(f"rx_router_{part}") for part in ("session", "headers"))
     return session.session_id, read_sid(headers.cookie or "")
 
@@ -205,7 +205,7 @@ def sign_in_again() -> rx.event.EventSpec:
 
 
 def say_error(error: AppError) -> rx.event.EventSpec:
-    """Tell what happened and what next, as a toast for something I did."""
+    """Show the result of the user's action and the next step as a toast."""
     if isinstance(error, SignedOut):
         return sign_in_again()
     return rx.toast.error(error.message, description=error.hint, duration=8000)

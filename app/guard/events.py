@@ -23,7 +23,7 @@ _OURS = "app."
 
 
 def is_public(fn: Callable[..., Any]) -> bool:
-    """Say whether anybody may call this handler."""
+    """Return whether anybody may call this handler."""
     return bool(getattr(fn, "is_public", False))
 
 
@@ -66,7 +66,7 @@ class DenyByDefault(rx.Middleware):
 
 
 async def _is_outside(session: BrowserSession, org_id: str) -> bool:
-    """Say whether this person no longer belongs to the organisation that the tab shows; not while nobody can tell."""
+    """Return whether this person no longer belongs to the organisation that the tab shows; not while nobody can tell."""
     try:
         return bool(org_id) and not await runtime().hub.members.is_member(session, org_id)
     except AppError:

@@ -18,7 +18,7 @@ async def alive(request: Request) -> Response:
 
 
 def clock(runtime: Runtime) -> Callable[[Request], Awaitable[Response]]:
-    """Say what time it is for the project, in milliseconds, so that a page can count from it."""
+    """Return the project's time in milliseconds, so that a page can count from it."""
 
     async def answer(request: Request) -> Response:
         now = {"now": round(runtime.authorized.project_clock.now() * 1000)}

@@ -36,7 +36,7 @@ def _remedy(origin: str) -> str:
 
 
 def is_same_origin(request: Request, origins: Collection[str] = ()) -> bool:
-    """Say whether the request comes from our own page; a form on another site does not.
+    """Return whether the request comes from our own page; a form on another site does not.
 
     A proxy may give the request another Host than the one people opened: then the address must be a known one.
     """

@@ -266,7 +266,7 @@ def _auth_words(answer: httpx.Response) -> str:
 
 
 def expiry_of(session: AuthSession) -> float:
-    """Say when a session's access token ends, in seconds since the epoch."""
+    """Return when a session's access token ends, in seconds since the epoch."""
     if session.expires_at:
         return float(session.expires_at)
     return time.time() + float(session.expires_in)

@@ -2,7 +2,7 @@
 
 Subscribe, wait until the stream is live, ask everything that is looked at, apply
 what arrived meanwhile, then live. On anything strange: build it all again. Without
-Realtime the same is asked every few seconds, so everything works, slower.
+Realtime the same is polled every few seconds, so everything works, slower.
 """
 
 import asyncio
@@ -276,7 +276,7 @@ class OrgFeed:
             self._counts_old.clear()
 
     async def load_overview(self, session: BrowserSession) -> None:
-        """Count runners and jobs, and learn what time it is there."""
+        """Count runners and jobs, and learn the project's time."""
         sent = time.time()
         overview = await self._authorized.rpc(session, "fleet_overview", {"p_org": self.store.org_id, "p_workers": []})
         self._authorized.project_clock.learn((overview or {}).get("server_time"), sent)

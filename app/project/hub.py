@@ -1,4 +1,4 @@
-"""Who looks at which organisation, and the feeds that run because of it."""
+"""The tabs that show each organisation, and the feeds that run for them."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ class View:
     queries: frozenset[LiveQuery] = frozenset()
 
     def hears(self, changed: Changed) -> bool:
-        """Say whether a change concerns what this tab shows."""
+        """Return whether a change concerns what this tab shows."""
         return changed.touches(self.topics) or any(changed.touches(query.notices) for query in self.queries)
 
 
@@ -122,7 +122,7 @@ class TabHub:
         return [view for view in self._views.values() if view.org_id == org_id]
 
     def hearers(self, org_id: str, changed: Changed) -> Iterator[View]:
-        """List the tabs that a change concerns; those that look at the same are asked once."""
+        """List the tabs that a change concerns; those with the same topics and queries are checked once."""
         heard: dict[tuple[frozenset[str], frozenset[LiveQuery]], bool] = {}
         for view in self.views(org_id):
             interest = view.topics, view.queries
@@ -196,7 +196,7 @@ class TabHub:
                 continue
             except Unreachable:
                 stale = stale or session
-        # Whoever asks with it is told the same, and says so.
+        # The next request with it gets the same refusal, and shows it.
         return stale
 
     async def changes(self) -> dict[str, Changed]:
@@ -215,11 +215,11 @@ class TabHub:
                 await self._wake.wait()
 
     def is_waiting(self) -> bool:
-        """Say whether changes wait to be taken."""
+        """Return whether changes wait to be taken."""
         return self._wake.is_set()
 
     async def prune(self, live_tabs: Iterable[str]) -> None:
-        """Forget tabs that are gone, and feeds that nobody has looked at for a while."""
+        """Forget closed tabs, and feeds that nobody has looked at for a while."""
         live = set(live_tabs)
         for tab in [tab for tab in self._views if tab not in live]:
             del self._views[tab]

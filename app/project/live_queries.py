@@ -80,7 +80,7 @@ class Held:
     _worked_out: dict[tuple[Any, ...], tuple[tuple[Any, ...], Any]] = field(default_factory=dict)
 
     def set(self, answer: Any) -> None:
-        """Take another answer; what was made of the old one is made anew."""
+        """Take another answer; derived values are computed again."""
         self.answer, self.is_answered = answer, True
         self._made_before |= self._made
         self._made, self._worked_out = {}, {}
@@ -111,7 +111,7 @@ class Held:
         return made
 
     def pause(self, now: float) -> float:
-        """How long to wait before it is asked again."""
+        """How long to wait before it runs again."""
         took = max(0.0, self.ended_at - self.asked_at) if self.is_answered else 0.0
         return max(0.0, self.ended_at + max(self.query.pause_seconds, REST * took) - now) if self.is_answered else 0.0
 
@@ -140,11 +140,11 @@ class LiveQueries:
         return list(self._held.values())
 
     def old(self) -> list[Held]:
-        """Those to be asked again, and by nobody yet."""
+        """The queries that have to run again and are not running yet."""
         return [held for held in self._held.values() if held.is_old and held.task is None]
 
     def keep(self, keys: Iterable[str]) -> None:
-        """Forget the queries that nobody looks at any more; one that is being asked for the first time is wanted."""
+        """Forget the queries that nobody looks at any more; one that runs for the first time is wanted."""
         wanted = set(keys)
         for key in [key for key, held in self._held.items() if key not in wanted and held.is_answered]:
             held = self._held.pop(key)
@@ -161,7 +161,7 @@ class LiveQueries:
                 self._patch(held, row)
 
     def renew(self, query: LiveQuery) -> None:
-        """Have a query asked again, for everybody who looks at its answer."""
+        """Run a query again, for everybody who sees its answer."""
         self.hold(query).is_old = True
         self.woken.set()
 
@@ -175,7 +175,7 @@ class LiveQueries:
         self._notify(held.query.key)
 
     def take(self, held: Held, answer: Any) -> None:
-        """Take an answer, and tell of it if it is another; what was heard meanwhile stays newer than it."""
+        """Accept an answer, and notify if it differs; changes that arrived meanwhile stay newer than it."""
         if held.query.table and isinstance(answer, Mapping):
             rows = [self._newest(held.query.table, row) for row in answer.get("rows") or []]
             answer = {**answer, "rows": rows}

@@ -80,7 +80,7 @@ class Joined:
         await self.channel.push("access_token", {"access_token": token})
 
     async def ping(self) -> None:
-        """Find a half-open socket in seconds; by itself the library needs most of a minute."""
+        """Find a half-open socket in seconds; the library alone needs most of a minute."""
         socket = self.channel.socket._ws_connection
         if socket is None or not self.channel.is_joined:
             raise ChannelBroken("the connection closed")

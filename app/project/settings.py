@@ -1,4 +1,4 @@
-"""What the dashboard is told by its environment."""
+"""The dashboard's settings, from its environment."""
 
 import os
 from collections.abc import Mapping

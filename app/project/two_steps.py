@@ -55,7 +55,7 @@ class NewDevice:
 
 
 def is_half(auth: AuthSession) -> bool:
-    """Say whether a login has given one factor and its account asks for two."""
+    """Return whether a login has given one factor and its account requires two."""
     return bool(_verified(auth)) and _level(auth.access_token) != "aal2"
 
 
@@ -71,7 +71,7 @@ def _level(token: str) -> str:
 
 
 async def complete(client: Client, auth: AuthSession, code: str, address: str = "") -> AuthSession:
-    """Give the code where the account asks for one; any of somebody's devices may have made it."""
+    """Verify the code where the account requires one; any of the person's devices may have made it."""
     if not is_half(auth):
         return auth
     if not code.strip():

@@ -126,7 +126,7 @@ async def sign_up(runtime: Runtime, request: Request, fields: dict[str, str]) ->
 
 
 def policy(runtime: Runtime) -> Callable[[Request], Awaitable[Response]]:
-    """Say whether accounts are open to everybody, so that no page offers what would be refused."""
+    """Return whether accounts are open to everybody, so that no page offers what would be refused."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -177,7 +177,7 @@ async def reset(runtime: Runtime, request: Request, fields: dict[str, str]) -> R
     try:
         auth = await complete(client, auth, fields.get("code", ""), address)
     except NeedsCode as error:
-        # A link is good once: the page goes on with what it was worth.
+        # A link works once: the page continues with the session that it opened.
         left = {"refresh_token": error.auth.refresh_token, "needs_code": True}
         return JSONResponse({"message": error.message, "hint": error.hint, **left}, status_code=400)
     await client.set_password(auth.access_token, fields.get("password", ""))

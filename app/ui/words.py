@@ -56,7 +56,7 @@ def parse_time(value: str | None) -> datetime | None:
 
 
 def duration(seconds: float) -> str:
-    """Say how long: 12 s, 3 min 41 s, 2 h 05 min, 3 d 4 h."""
+    """Format a duration: 12 s, 3 min 41 s, 2 h 05 min, 3 d 4 h."""
     whole = max(0, int(seconds))
     if whole < 60:
         return f"{whole} s"
@@ -68,7 +68,7 @@ def duration(seconds: float) -> str:
 
 
 def ago(moment: datetime | None, now: datetime | None = None) -> str:
-    """Say how long ago, for sentences that do not tick."""
+    """Format how long ago, for sentences that do not tick."""
     if moment is None:
         return "never"
     return f"{duration(((now or datetime.now(UTC)) - moment).total_seconds())} ago"

@@ -183,7 +183,7 @@ def _part(row: Row, href: str, place: int) -> Part:
 
 
 def _of(parts: Sequence[Row]) -> Said:
-    """Say how many there are, and how many of them are listed."""
+    """Describe how many exist, and how many of them are listed."""
     few, every = (
         f"{count} of {int(parts[0]['of']):,}" if parts else "" for count in (min(len(parts), FEW_PARTS), len(parts))
     )

@@ -30,7 +30,7 @@ class PaletteState(AppState, rx.State):
 
     @rx.event
     def leave(self) -> None:
-        """Close it when the page that opened it is gone: states outlive a reload, and each load has a socket of its own."""
+        """Close it when the page that opened it was left: states outlive a reload, and each load has a socket of its own."""
         if self._opened_by != self.router.session.session_id:
             self.is_open = False
 

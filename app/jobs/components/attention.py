@@ -46,7 +46,7 @@ def check_note() -> rx.Component:
 
 
 def out_of_contact() -> rx.Component:
-    """What is known about a job whose runner is not heard from, before anybody calls it lost."""
+    """What is known about a job whose runner is silent, before it counts as lost."""
     changing = rx.fragment(
         "The ",
         View["title"].to(str).lower(),
@@ -54,7 +54,7 @@ def out_of_contact() -> rx.Component:
         View["runner"],
         " as far as we know; its state is kept there.",
     )
-    handed_on = rx.fragment("If ", View["runner"], " does not come back, another runner takes the job.")
+    handed_on = rx.fragment("If ", View["runner"], " does not return, another runner takes the job.")
     is_changing = (View["phase"] == "apply") | (View["phase"] == "destroy")
     note = rx.el.div(
         icon("unplug", ""),
@@ -163,7 +163,7 @@ def _story() -> rx.Component:
 
 
 def attention() -> rx.Component:
-    """What happened, why nothing was done by itself, then the ways out; the safe one first."""
+    """What happened, why nothing was decided automatically, then the ways out; the safe one first."""
     what = View["title"].to(str).lower()
     title = rx.cond(
         View["is_kill"],
@@ -202,12 +202,12 @@ def _attention_panel(title: Any, story: rx.Component, ways: list[rx.Component]) 
 
 
 def late_report() -> rx.Component:
-    """A runner that came back after its lease was gone."""
+    """A runner that returned after its lease had expired."""
     note = rx.el.div(
         icon("info", ""),
         rx.el.p(
             View["runner"],
-            " came back",
+            " returned",
             rx.cond(JobState.late_at != "", rx.fragment(" at ", clock_seconds(JobState.late_at)), ""),
             " and reported ",
             rx.cond(JobState.late_status != "", JobState.late_status, "a result"),

@@ -1,4 +1,4 @@
-"""States that were not stored: read them, store one on purpose, or let it go."""
+"""States that were not stored: read them, store one on purpose, or discard it."""
 
 from typing import Any
 

@@ -144,7 +144,7 @@ def _choices() -> rx.Component:
 
 
 def _options() -> rx.Component:
-    """What a job may be asked for besides its type; folded until somebody wants it."""
+    """A job's options besides its type; folded until somebody opens them."""
     is_planned = (RunState.type != "OUTPUT") & (RunState.type != "DRIFT")
     fold = rx.button(
         rx.cond(RunState.has_options, icon("chevron-down"), icon("chevron-right")),

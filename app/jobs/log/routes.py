@@ -49,7 +49,7 @@ def _days(rows: list[Row], attempt: int) -> tuple[Filter, ...]:
 
 
 async def index(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
-    """Say which chunks there are after one."""
+    """List the chunks after one."""
     after = Filter("seq", "gt", str(number(request, "after")))
     filters = (*await _filters(runtime, session, request), after)
     query = Query(columns=_INDEX_COLUMNS, filters=filters, order="seq", limit=INDEX_ROWS)
@@ -78,7 +78,7 @@ async def _read(
 
 
 async def find(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
-    """Say which chunks of a span have these words in them; the browser then reads only those."""
+    """List the chunks of a span that contain these words; the browser then reads only those."""
     first, last, words = number(request, "from"), number(request, "to"), request.query_params.get("q", "")
     if not 1 <= first <= last or last - first >= FIND_CHUNKS or not 1 <= len(words) <= MAX_WORDS:
         raise BadQuery

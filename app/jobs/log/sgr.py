@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from app.jobs.log.style import PLAIN, Style
 
-# A line longer than this is cut on screen, and says so; a terminal program that never ends its line must not stall the page.
+# A line longer than this is cut on screen, with a note; a terminal program that never ends its line must not stall the page.
 MAX_LINE = 4_000
 MAX_SEGMENTS = 256
 

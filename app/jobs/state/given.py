@@ -38,7 +38,7 @@ class JobVariablesState(AppState, rx.State):
 
     @rx.event
     async def show(self, job: int) -> None:
-        """Read the names for a job; a page that fails says so itself."""
+        """Read the names for a job; a page that fails shows its own error."""
         self.rows = []
         try:
             found = await self._rpc("list_job_variables", {"p_job": job})

@@ -77,7 +77,7 @@ class JobsState(LivePage, rx.State):
             return
         query = Query(columns="name", filters=(Filter("id", "eq", self.runner),), limit=1)
         rows = (await self._select("workers", query)).rows
-        self._assign("runner_name", str(rows[0]["name"]) if rows else "a runner that is gone")
+        self._assign("runner_name", str(rows[0]["name"]) if rows else "a removed runner")
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         held = store.live_queries.held(self._query())

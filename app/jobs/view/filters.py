@@ -1,4 +1,4 @@
-"""Which jobs the list shows: what the address says, and what the database is asked."""
+"""Which jobs the list shows: the filter in the address, and the query to the database."""
 
 import json
 import re
@@ -49,7 +49,7 @@ class JobFilter:
 
     @property
     def is_open(self) -> bool:
-        """Say whether nothing was chosen."""
+        """Return whether nothing was chosen."""
         return self == JobFilter()
 
     def arguments(self) -> dict[str, Any]:

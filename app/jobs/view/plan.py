@@ -68,7 +68,7 @@ class Plan:
 
     @property
     def has_changes(self) -> bool:
-        """Say whether the plan changes any resource."""
+        """Return whether the plan changes any resource."""
         return bool(self.creates or self.updates or self.replaces or self.deletes)
 
 

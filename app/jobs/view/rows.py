@@ -66,14 +66,14 @@ def build_row(job: Row) -> JobRow:
 
 
 def _has_plan_phase(job: Row) -> bool:
-    """Say whether a row stands for a plan and the apply that followed it; only lists name the plan."""
+    """Return whether a row represents a plan and the apply that followed it; only lists name the plan."""
     if "plan" in job:
         return bool(job["plan"])
     return bool(job.get("plan_job_id")) and not job.get("retry_of")
 
 
 def target(job: Row) -> str:
-    """Say what a job acts on: a module's path, a runner's name, an identity, or a repository."""
+    """Name what a job acts on: a module's path, a runner's name, an identity, or a repository."""
     if job.get("type") == "RESOLVE":
         git = (job.get("payload") or {}).get("git") or {}
         return str(git.get("repository") or job.get("target_name") or "a repository")

@@ -1,6 +1,6 @@
 """A job's life on one axis: the states it went through, and under the running one its steps.
 
-Times leave here as milliseconds, and an open bar as one without an end, so that the browser can let it grow by itself.
+Times leave here as milliseconds, and an open bar as one without an end, so that the browser can let it grow.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -172,7 +172,7 @@ def _states(moves: Sequence[tuple[str, int]], end: int) -> list[Bar]:
 def _steps(job: Row, states: Sequence[Bar], end: int) -> Iterable[Bar]:
     running = _home(states)
     closed = running.to_ms if running else end
-    # A runner that was lost and came back has its attempt since it began, not since its return.
+    # A runner that was lost and returned has had its attempt since the beginning, not since its return.
     taken = to_ms(job.get("started_at")) or (running.from_ms if running else 0)
     for at, step in enumerate(steps_of(job)):
         started, finished = to_ms(step.get("started_at")), to_ms(step.get("finished_at"))

@@ -51,7 +51,7 @@ class ModuleActionState(AppState, rx.State):
 
     @rx.event
     async def confirm(self) -> Any:
-        """Do what was asked."""
+        """Run the confirmed action."""
         doers = {"remove_module": self._remove_module, "remove_group": self._remove_group, "unlock": self._unlock}
         doer = doers.get(self.kind)
         if doer is None or self.typed != self.name:

@@ -1,4 +1,4 @@
-"""Who may read a module's outputs: other modules, by grant."""
+"""Access to a module's outputs: grants to other modules."""
 
 from typing import Any
 

@@ -29,7 +29,7 @@ from app.project.snapshot import JOB_COLUMNS
 from app.project.store import AGAIN, Changed, OrgStore
 
 HISTORY = 10
-# The jobs that tell how the infrastructure is; a plan or a look at outputs does not.
+# The jobs that show the condition of the infrastructure; a plan or a read of outputs does not.
 CHANGES = ("APPLY", "DESTROY", "DRIFT")
 # A group with more than this is searched, not scrolled.
 MOST_LISTED = 200
@@ -193,7 +193,7 @@ class ModulesState(LivePage, rx.State):
         ).rows
         change = next((row for row in rows if row["type"] in CHANGES), None)
         if change is None and len(rows) == BARS:
-            # Only plans lately: what was applied before them still tells how the infrastructure is.
+            # Only plans lately: an earlier apply still shows the condition of the infrastructure.
             wanted = (its, Filter("type", "in", f"({','.join(CHANGES)})"))
             change = next(
                 iter((await self._select("provision_jobs", Query("status", wanted, limit=1, **newest))).rows), None
@@ -329,7 +329,7 @@ def _runners_query(path: str) -> LiveQuery:
 
 
 def _group_query(path: str) -> LiveQuery:
-    """Ask for the modules in one group; what is below it is asked for when it is opened."""
+    """Read the modules of one group; subgroups are read when they are opened."""
     return live_query("list_modules", TREE_TOPICS, filters={"in_group": path}, limit=MOST_LISTED, pause_seconds=0.5)
 
 

@@ -132,7 +132,7 @@ class RunnerActionState(AppState, rx.State):
 
     @rx.event
     def leave(self) -> rx.event.EventSpec | None:
-        """Close what was asked on another page or before a reload; what was opened here, before the page was loaded, stays."""
+        """Close a question from another page or from before a reload; one that was opened here, before the page was loaded, stays."""
         if self.kind and self._asked_on != self._here():
             self._close()
         if not self.rotated_id:
@@ -187,7 +187,7 @@ class RunnerActionState(AppState, rx.State):
 
     @rx.event
     async def confirm(self) -> Any:
-        """Do what was asked."""
+        """Run the confirmed action."""
         doers = {
             "drain": self._drain,
             "disable": self._disable,

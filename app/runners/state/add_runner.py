@@ -266,7 +266,7 @@ class AddRunnerState(DeployForm, rx.State):
             job = await self._rpc("enqueue_job", args)
         except AppError as error:
             return say_error(error)
-        # The sheet is left for good: it would come back with the page otherwise, without its token.
+        # The sheet is left for good: it would reopen with the page otherwise, without its token.
         return [self._shut(), rx.redirect(f"/dashboard/jobs/{int(job['number'])}")]
 
     async def _test_module(self, group: str) -> str:

@@ -158,7 +158,7 @@ class BulkState(AppState, rx.State):
 
 
 def say_selection(selected: list[tuple[str, int]]) -> str:
-    """Say what is selected in numbers: '10 online, 1 draining, 1 offline · 10 jobs running'."""
+    """Describe the selection in numbers: '10 online, 1 draining, 1 offline · 10 jobs running'."""
     by_status = Counter(status for status, _ in selected)
     parts = [f"{by_status[status]:,} {status.lower()}" for status in STATUS_ORDER if by_status[status]]
     used = sum(used for _, used in selected)

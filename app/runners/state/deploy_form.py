@@ -13,7 +13,7 @@ ALL_MODULES = "(all modules)"
 
 
 class RunnerForm(AppState, mixin=True):
-    """What every new runner is asked for: its name, and what it may work on."""
+    """The fields of every new runner: its name, and what it may work on."""
 
     paths: list[str] = [ALL_MODULES]
     path: str = ALL_MODULES
@@ -133,7 +133,7 @@ class DeployForm(RunnerForm, mixin=True):
 
     @rx.event
     def set_count(self, text: str) -> None:
-        """Say how many tasks."""
+        """Set the number of tasks."""
         self.count = text.strip()
 
     @rx.event

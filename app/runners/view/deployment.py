@@ -93,7 +93,7 @@ def build_identity(row: Row) -> CloudIdentity:
 
 
 def read_test(job: Row) -> tuple[str, str]:
-    """Say what the job that tries an identity has found so far."""
+    """Describe what the job that tests an identity has found so far."""
     if job["status"] == "SUCCEEDED":
         return check_words({"verified_at": job.get("finished_at") or "now"})
     if job["status"] in ("FAILED", "CANCELLED"):
@@ -102,7 +102,7 @@ def read_test(job: Row) -> tuple[str, str]:
 
 
 def arrival(worker: Row) -> str:
-    """Say what came online: version, engines, slots."""
+    """Describe what came online: version, engines, slots."""
     mine = worker.get("processes") or []
     engines = sorted({f"{name} {version}" for row in mine for name, version in (row.get("engines") or {}).items()})
     slots = sum(int(row.get("capacity") or 0) for row in mine) or int(worker.get("capacity") or 1)

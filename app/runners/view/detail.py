@@ -110,7 +110,7 @@ def _facts(row: Row) -> Row:
 
 
 def _trouble(row: Row) -> str:
-    """Say what keeps an instance from working: that it is degraded, or its last error."""
+    """Describe why an instance cannot work: it is degraded, or its last error."""
     degraded = _facts(row).get("degraded")
     reason = degraded.get("reason") if isinstance(degraded, Mapping) else None
     return str(reason or row.get("last_error") or "")
@@ -176,7 +176,7 @@ def _token(row: Row, *, is_in_use: bool) -> TokenRow:
 
 
 def say_revocation(token: TokenRow, connected: int, jobs: int) -> str:
-    """Say what stops when a token is revoked: the processes it connected, and their jobs."""
+    """Describe what stops when a token is revoked: the processes it connected, and their jobs."""
     if token["word"] == "new, not used yet" or not connected:
         return "Nothing is connected with it now. A runner that starts with it later is refused."
     stops = f"{count(connected, 'instance')} {'is' if connected == 1 else 'are'} connected with this token and "

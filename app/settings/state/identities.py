@@ -106,7 +106,7 @@ class IdentitiesState(Items, rx.State):
 
 
 def _concerns(store: OrgStore, changed: Changed) -> bool:
-    """Say whether a change is about identities: of the many jobs that change, only tests are."""
+    """Return whether a change is about identities: of the many jobs that change, only tests are."""
     if changed.touches({"cloud_identities", "workers", AGAIN}):
         return True
     jobs = (store.row("provision_jobs", key) for key in changed.ids("provision_jobs"))

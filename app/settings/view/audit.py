@@ -108,7 +108,7 @@ def link(row: Row) -> str:
 
 
 def detail_words(detail: Row) -> str:
-    """Say what else an event knows, in one line."""
+    """Format the other details of an event in one line."""
     parts = [_field_words(key.replace("_", " "), value) for key, value in detail.items() if _is_plain(value)]
     return ", ".join(parts)[:LONGEST]
 

@@ -29,7 +29,7 @@ def _ask() -> rx.Component:
 
 
 def work_buttons() -> rx.Component:
-    """Plan all, or check all for drift; they wait while a set runs, and say so."""
+    """Plan all, or check all for drift; they are disabled while a set runs, and show why."""
 
     def button(name: str, words: str, kind: str) -> rx.Component:
         return rx.button(

@@ -94,7 +94,7 @@ class NoAnswer(CommandError):
 
 
 def need_package(name: str, what: str) -> None:
-    """Say what is missing: the wheel of the command line alone does not bring what runs in a clone."""
+    """Explain what is missing: the wheel of the command line alone does not bring what runs in a clone."""
     if find_spec(name) is None:
         raise Missing(
             f"{what} is not installed here ({name} is missing).",

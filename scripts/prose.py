@@ -44,7 +44,7 @@ RULES = {
     r"(?:says?|said|saying) so\b": "name what reports it, and where: is noted in the log, the page shows it",
     r"(?:is|are|was|were|be|been|being) told\b": "is notified, receives, learns",
     r"whoever\b": "anyone who, the caller",
-    r"(?:for|of|by|to|from|than|keeps|if|with|as) who (?!can|is|are|was|were|has|to|else)": "name the person: the viewer, anyone who",
+    r"(?:for|of|by|to|from|than|keeps|with|as) who (?!can|is|are|was|were|has|to|else)": "name the person: the viewer, anyone who",
     r"Who (?:may|looks|reads|asks|calls|sees|does|made|started|takes|sends|holds)\b(?![^.\n]*\?)": "People who …, The caller",
     r"what is there\b": "what exists, the existing …",
     r"by (?:itself|themselves)\b": "automatically, on its own",

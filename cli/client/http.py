@@ -1,6 +1,6 @@
 """JSON over one kept connection, with the standard library alone: a command must begin at once.
 
-http.client brings TLS and e-mail parsing, a quarter of the start: it is imported with the first request.
+http.client brings TLS and email parsing, a quarter of the start: it is imported with the first request.
 """
 
 import json

@@ -78,7 +78,7 @@ class Organization:
         return self._one("cloud_identities", "cloud identity", wanted, org_id=f"eq.{self.id}")
 
     def member(self, wanted: str) -> Row:
-        """A member by e-mail address or id."""
+        """A member by email address or id."""
         column = "user_id" if is_id(wanted) else "email"
         found = self.api.rows("memberships", **{column: f"eq.{wanted}"}, org_id=f"eq.{self.id}")
         if not found:

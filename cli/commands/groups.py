@@ -29,7 +29,7 @@ def set_group(
     path: Path,
     description: Annotated[str | None, typer.Option(help="What it is for.")] = None,
     env: Annotated[
-        list[str] | None, typer.Option("--env", help="NAME=VALUE; together they replace what was there.")
+        list[str] | None, typer.Option("--env", help="NAME=VALUE; together they replace the present ones.")
     ] = None,
     hooks: Annotated[str | None, typer.Option("--hooks", help='JSON, such as {"before_plan": "…"}.')] = None,
 ) -> None:

@@ -180,7 +180,7 @@ def resolve(
 
 @command(app, "why", calls=("explain_queue",), page="Job → Why is it waiting?")
 def why(here: Here, job: Job) -> None:
-    """Say why a job waits: for which runners, and what would help."""
+    """Explain why a job waits: for which runners, and what would help."""
     answer = here.api.call("explain_queue", job=here.org.job(job)["id"])
     here.printer.result(answer, _explanation)
 

@@ -34,7 +34,7 @@ def login(
         bool, typer.Option("--password-stdin", help="Read the password from standard input.")
     ] = False,
     code: Annotated[
-        str | None, typer.Option(help="The code of your authenticator app, where the account asks for one.")
+        str | None, typer.Option(help="The code of your authenticator app, where the account requires one.")
     ] = None,
     token: Annotated[
         str | None, typer.Option(metavar="-", help="Sign in with a personal token, read from standard input.")
@@ -127,7 +127,7 @@ def _typed_token(given: str) -> str:
 
 
 def _asker(given: str | None) -> Ask:
-    """The code that was given, once; else the person who sits here is asked."""
+    """The code of the option, once; afterwards the person at the terminal enters it."""
     codes = [given] if given else []
 
     def ask(problem: str) -> str:
@@ -147,7 +147,7 @@ def _by_code(connection: Connection, key: str, dashboard: str, open_browser: boo
     asked = auth.start_device(connection, f"runyard {__version__} on {platform.node() or 'a machine'}")
     page = asked.get("verification_uri_complete") or f"{dashboard.rstrip('/') or 'your dashboard'}/device"
     say(
-        f"Open {page}\nand confirm the code {asked['user_code']} there. It is good for {asked['expires_in'] // 60} minutes."
+        f"Open {page}\nand confirm the code {asked['user_code']} there. It is valid for {asked['expires_in'] // 60} minutes."
     )
     if open_browser and page.startswith("http") and sys.stdout.isatty():
         import webbrowser

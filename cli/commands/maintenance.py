@@ -18,7 +18,7 @@ UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 @command(app, "show", calls=("maintenance",), page="Settings → Organisation")
 def show(here: Here) -> None:
-    """Say whether maintenance keeps the organisation's jobs waiting."""
+    """Show whether maintenance keeps the organisation's jobs waiting."""
     here.printer.result(here.api.call("maintenance", org=here.org.id), _sentence)
 
 

@@ -69,7 +69,7 @@ def shared_runners(
     here: Here,
     use: Annotated[str, typer.Argument(help="never, none-fits (no own runner is set up) or none-available.")],
 ) -> None:
-    """Say when shared runners may take the organisation's jobs."""
+    """Set when shared runners may take the organisation's jobs."""
     if use not in SHARED_USE:
         raise Usage(f'"{use}" is no answer.', f"Choose from {', '.join(SHARED_USE)}.")
     after = here.api.call("set_shared_runners", org=here.org.id, use=use.replace("-", "_").upper())
@@ -81,7 +81,7 @@ def makers(
     here: Here,
     who: Annotated[str | None, typer.Argument(help="everybody, or owners (of one); with SUPABASE_SECRET_KEY.")] = None,
 ) -> None:
-    """Say who may make organisations on this installation, or change it."""
+    """Show or set who can create organisations on this installation."""
     if who is None:
         here.printer.result(here.api.call("organization_makers"), lambda row: str(row["who"]).lower())
         return

@@ -60,7 +60,7 @@ def policy(
     hours: Annotated[str | None, typer.Option("--hours", help="Such as 02:00-05:00.")] = None,
     zone: Annotated[str | None, typer.Option("--zone", help="Such as Europe/Lisbon.")] = None,
 ) -> None:
-    """Show or set when outdated runners update by themselves."""
+    """Show or set when outdated runners update automatically."""
     spec = _policy(mode, days, hours, zone)
     if spec:
         after = here.api.call("set_update_policy", org=here.org.id, spec=spec)

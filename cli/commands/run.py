@@ -195,7 +195,7 @@ def _interrupted(here: Here, left: list[Row]) -> None:
 
 
 def _leave(here: Here, jobs: list[Row], wait: bool) -> None:
-    """Say what was queued, or follow it and end as it ended."""
+    """Print what was queued, or follow it and exit as it ended."""
     if not wait:
         here.printer.rows(jobs, COLUMNS)
         return
@@ -203,7 +203,7 @@ def _leave(here: Here, jobs: list[Row], wait: bool) -> None:
 
 
 def _leave_to_review(here: Here, plans: list[Row], wait: bool) -> None:
-    """Say which plans were queued, or follow each, then wait until somebody has confirmed it and its apply has ended."""
+    """Print the queued plans, or follow each, then wait until somebody has confirmed it and its apply has ended."""
     if wait:
         leave(here, [row for plan in follow(here, plans) for row in _followed_by(here, plan)])
     _leave(here, plans, False)
@@ -238,7 +238,7 @@ def _plan_folder(here: Here, folder: Path, module: str | None, options: dict[str
 
     from cli.jobs.folder import pack
 
-    # What is wrong with the folder is said before anybody is asked.
+    # A problem with the folder is reported before the question.
     packed = pack(folder)
     row = here.org.module(module or _module_of(folder))
     many = "1 file" if packed.files == 1 else f"{packed.files} files"
@@ -308,7 +308,7 @@ def _apply_plan(here: Here, planned: Row, key: str | None, is_agreed: bool) -> l
 def _need_terminal(what: str) -> None:
     if not sys.stdin.isatty():
         raise Usage(
-            f"run {what} asks before it changes anything, and nobody can be asked here.",
+            f"run {what} asks before it changes anything, and there is no terminal to ask on.",
             "Add --review to have its plan confirmed by a person, or --auto-approve.",
         )
 

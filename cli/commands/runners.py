@@ -136,7 +136,7 @@ def update(
     all_modules: AllModules = None,
     several_instances: Several = None,
 ) -> None:
-    """Change a runner's settings; only what is named changes, and lists replace what was there."""
+    """Change a runner's settings; only named settings change, and a list replaces the present one."""
     options = _options(new_name, label, capacity, accept, all_modules, several_instances)
     options |= {"labels": []} if no_labels else {}
     options |= {"accepted_job_types": None} if accept_all else {}

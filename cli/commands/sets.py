@@ -58,7 +58,7 @@ def sets(here: Here, path: Annotated[str | None, typer.Option("--path", help="Of
 
 @command(app, "progress", calls=("set_progress",), page=PAGE)
 def progress(here: Here, made: Set = None, wait: Wait = False) -> None:
-    """Say how far a set is, and what failed."""
+    """Show how far a set is, and what failed."""
     _show(here, _find(here, made), wait)
 
 

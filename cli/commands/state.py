@@ -138,7 +138,7 @@ def rollback(
 
 @command(app, "lock", calls=("lock_evidence",), page="Module → State → Lock")
 def lock(here: Here, module: Module) -> None:
-    """Say who holds a state's lock, and whether it is safe to break."""
+    """Show who holds a state's lock, and whether it is safe to break."""
     found = here.api.call("lock_evidence", module=here.org.module(module)["id"])
     here.printer.result(found, evidence)
 

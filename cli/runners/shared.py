@@ -26,7 +26,7 @@ class SharedRunner(BaseModel):
     organizations: list[str] = Field(default_factory=list)
 
     def options(self) -> dict[str, Any]:
-        """What the database is told; no accepted types means all of them, no organisations means all of them."""
+        """What is sent to the database; no accepted types means all of them, no organisations means all of them."""
         return self.model_dump(exclude={"name"})
 
 
@@ -49,7 +49,7 @@ class Configuration(BaseModel):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was done about one shared runner; a token is there once, when it was made."""
+    """The result for one shared runner; it has a token only when one was created."""
 
     name: str
     id: str

@@ -135,7 +135,7 @@ def _address(change: Change) -> tuple[str, str]:
 
 
 def _is_guarded(change: Change) -> bool:
-    """Row-level security can be asked about a row that exists."""
+    """Row-level security can be checked for a row that exists."""
     return change.table.has_rls and change.type != "DELETE"
 
 

@@ -15,7 +15,7 @@ class Room:
 
 
 class Member(Protocol):
-    """Anyone in a room: what it may hear, and how it is told."""
+    """A member of a room: what it can receive, and how messages reach it."""
 
     @property
     def room(self) -> Room:

@@ -77,7 +77,7 @@ def _prepare(settings: Settings, secrets: Secrets) -> tuple[Credentials | None, 
     older = _runner(person, organisation, tokens, OLDER, {"assignments": ["data"]})
     _runner(person, organisation, tokens, WAITING, {"assignments": ["ml/training"], "labels": ["gpu=true"]})
     # Modules run as the user who started all this: only where they cannot read that user's secrets, and anybody's
-    # only where they are shut in altogether.
+    # only where they are isolated altogether.
     found = isolation_here(settings, own)
     shared = _shared_runner(operator, tokens) if found.is_whole else None
     connection.close()

@@ -76,7 +76,7 @@ export interface WorkerClaims {
   sid: string;
   org: string | null;
   inst: string;
-  /** Set in an executor's token: it is good for this job and attempt alone. */
+  /** Set in an executor's token: it is valid for this job and attempt alone. */
   job?: number;
   att?: number;
 }

@@ -194,7 +194,7 @@ function prove(http: Request, body: TokenRequest): Promise<Account | null> {
   }
 }
 
-/** Signs a token to act with; an account that has proved who it is, is told why it may not. */
+/** Signs a token to act with; an account that has proved its identity receives the reason of a refusal. */
 async function acting(account: Account, address: string): Promise<Record<string, unknown>> {
   try {
     const { id, org_id, version } = account;

@@ -27,7 +27,7 @@ function refuse(status: number, detail: string): never {
   throw new Answer(status, { errors: [{ status: String(status), title: detail, detail }] });
 }
 
-/** Workspaces have no slashes in their names: group.module stands for group/module. */
+/** Workspaces have no slashes in their names: group.module means group/module. */
 async function outputsOf(request: Request, org: string, workspace: string): Promise<Outputs> {
   const token = bearerOf(request);
   if (token === undefined) refuse(401, "A job's token is needed: TF_TOKEN_<host>.");

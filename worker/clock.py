@@ -44,7 +44,7 @@ class SystemClock:
 # Beyond the first a clock is worth a word, beyond the second tokens and signatures are refused.
 SKEW_WARNING_SECONDS = 5
 SKEW_LIMIT_SECONDS = 60
-# A skew is told again when it is another, not when the network was slower.
+# A skew is logged again when it changes, not when the network was slower.
 _SKEW_STEP_SECONDS = 3
 
 

@@ -1,4 +1,4 @@
-"""Whether this runner can do jobs: it says what it lacks, takes none meanwhile, and tries by itself until it can again."""
+"""Whether this runner can do jobs: it reports what it lacks, takes none meanwhile, and tries again until it can."""
 
 import asyncio
 import errno

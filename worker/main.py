@@ -52,7 +52,7 @@ _POLL_SECONDS = 0.25
 _SINGLE_GIVES_UP_SECONDS = 60.0
 # A project that is away for a moment does not show that a new version cannot work here.
 _TRIAL_SECONDS = 30.0
-# How long killed jobs may take to be told to the server.
+# How long reporting killed jobs to the server may take.
 _LAST_WORDS_SECONDS = 5.0
 
 
@@ -110,7 +110,7 @@ class Runner:
 
     @property
     def handover(self) -> Handover | None:
-        """What takes this process's place, unless it was told to stop in the meantime."""
+        """What takes this process's place, unless it received a stop signal in the meantime."""
         return self._process_status.handover if self._signals.count == 0 else None
 
     async def run(self) -> ExitCode:

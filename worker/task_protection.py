@@ -1,4 +1,4 @@
-"""ECS task protection: a task inside an apply is not chosen when a service scales in or is deployed anew."""
+"""ECS task protection: a task inside an apply is not chosen when a service scales in or is deployed again."""
 
 import asyncio
 from collections.abc import Hashable
@@ -40,7 +40,7 @@ class TaskProtection:
                 await self._tell(is_on=False)
 
     async def _tell(self, *, is_on: bool) -> None:
-        """Ask the agent; a refusal is said and borne, since a job does better unprotected than not at all."""
+        """Ask the agent; log a refusal and continue, since a job does better unprotected than not at all."""
         if not self._address:
             return
         body: dict[str, object] = {"ProtectionEnabled": is_on}

@@ -138,7 +138,7 @@ class Recovered(Reply):
 
 
 class RecoverReply(Reply):
-    """Which attempts of a dead process are still ours to be told about."""
+    """Which attempts of a dead process we still have to report."""
 
     jobs: list[Recovered]
 

@@ -160,7 +160,7 @@ class Workspace:
             )  # fmt: skip
 
     def command(self, argv: list[str], pass_fds: tuple[int, ...] = ()) -> Command:
-        """Return what runs a command in the module's folder, shut in with what is the job's own."""
+        """Return what runs a command in the module's folder, isolated with the job's own files."""
         command = Command(tuple(argv), self.work if self.work.is_absolute() else self.root, self.env, pass_fds)
         isolation = self.context.isolation
         return isolation.enclose(command, self.root, for_git=self.is_fetching) if isolation else command

@@ -110,7 +110,7 @@ def _ensure_role(cloud: Cloud, name: str, rights: list[dict[str, Any]]) -> str:
 
 
 def remove_roles(cloud: Cloud) -> None:
-    """Delete both roles with their policies; one that is gone already is no error."""
+    """Delete both roles with their policies; one that no longer exists is no error."""
     for name in (f"{cloud.target.name}-execution", f"{cloud.target.name}-task"):
         try:
             _take_rights(cloud, name)

@@ -32,7 +32,7 @@ class TargetStore(Protocol):
         """Write down that a runner that slept has a task again; the planner puts it back to sleep by its own rules."""
 
     async def wait_online(self, version: str | None) -> bool:
-        """Wait for a heartbeat of that version, or of any; tell whether it came in time."""
+        """Wait for a heartbeat of that version, or of any; return whether it came in time."""
 
 
 @dataclass(slots=True)

@@ -63,7 +63,7 @@ class Scaler:
         self._wake_up.clear()
 
     async def poll(self) -> bool:
-        """Decide once about every runner; tell whether there are any."""
+        """Decide once about every runner; return whether there are any."""
         now = self._clock.monotonic()
         self._abstains = {org: until for org, until in self._abstains.items() if until > now}
         reply = await self._server.call("worker_scaling_inputs", {"p_except": list(self._abstains)})

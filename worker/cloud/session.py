@@ -93,7 +93,7 @@ def _assume(base: boto3.session.Session, target: Target) -> boto3.session.Sessio
 
 
 def unusable(target: Target, problem: Exception) -> JobFailed:
-    """Say that the role cannot be assumed; the database keeps this beside the identity."""
+    """Report that the role cannot be assumed; the database keeps this beside the identity."""
     return JobFailed(
         f"The role {target.role_arn or 'of this runner'} could not be used: {problem}",
         code=NO_RIGHTS,
@@ -113,7 +113,7 @@ def refused(what: str, problem: BotoCoreError | ClientError) -> JobFailed:
 
 
 def is_missing(problem: ClientError) -> bool:
-    """Tell whether AWS says that the thing is not there."""
+    """Return whether AWS reports that the thing does not exist."""
     code = problem.response["Error"]["Code"]
     return any(word in code for word in ("NotFound", "NoSuchEntity", "NotActive", "Missing", "InvalidGroup.NotFound"))
 

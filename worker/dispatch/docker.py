@@ -89,7 +89,7 @@ class DockerExecution:
             await self.container.kill(signal=name)
 
     async def _reason(self, code: int) -> str:
-        """Say how it ended, and whether for want of memory."""
+        """Describe how it ended, and whether for lack of memory."""
         words = f"the container ended with exit code {code}"
         with suppress(*AWAY):
             state = (await self.container.show())["State"]
@@ -219,7 +219,7 @@ class DockerDispatcher:
             "Binds": self.data.bind_path,
         }
         if self.data.memory_limit:
-            # As much memory and not a byte of swap: a job that is over its limit ends, and says so.
+            # As much memory and not a byte of swap: a job over its limit ends with that reason.
             host["Memory"] = host["MemorySwap"] = parse_bytes(self.data.memory_limit)
         environment = whole_environment(order, self.settings)
         return {

@@ -60,7 +60,7 @@ def explain(error: httpx.HTTPError) -> str:
 
 
 def remedy_for(error: httpx.HTTPError, url: str) -> str:
-    """Say what to try, by the kind of error."""
+    """Suggest what to try, by the kind of error."""
     text = str(error).lower()
     host = urlsplit(url).hostname
     if "certificate" in text:
@@ -85,14 +85,14 @@ def clock(date: str | None, now: float) -> Check:
 
 
 async def credential(settings: Settings, seen: Seen) -> Check:
-    """Have the credential checked; no session is opened, so that a running runner is not disturbed."""
+    """Check the credential; no session is opened, so that a running runner is not disturbed."""
     try:
         async with Transport(settings.server.url, timeout_seconds=TIMEOUT_SECONDS) as transport:
             proof = await Credentials(settings, transport, KnownSecrets()).proof()
             body = {"check": True, "worker_id": str(settings.runner.id), **proof}
             reply = await transport.function("worker-session", body)
     except TokenExpired as error:
-        # Nobody has a token yet: the gateway asks for one where the function itself should judge.
+        # There is no token yet: a gateway that requires one refuses before the function can decide.
         return fail("Credential", error.message, DEPLOY)
     except Retryable as error:
         return warn("Credential", error.message, error.hint or "Wait a minute and try again.")

@@ -23,7 +23,7 @@ _KEYCTL_UNLINK = 9
 
 @dataclass(frozen=True)
 class Scene:
-    """What the probe is told, and the mark of the process that it tries to leave."""
+    """The probe's settings, and the mark of the process that it tries to leave."""
 
     facts: str
     mark: str

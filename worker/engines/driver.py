@@ -37,7 +37,7 @@ class Driver(Protocol):
 
 
 def driver_for(space: Workspace) -> Driver:
-    """Return the driver of the module's engine; `prepare` has seen that the engine is there."""
+    """Return the driver of the module's engine; `prepare` has checked that the engine exists."""
     found = space.context.finder.found[space.spec.module.engine]
     match found.name:
         case EngineName.TOFU | EngineName.TERRAFORM:

@@ -22,7 +22,7 @@ _VERSION = re.compile(r"v?(\d+\.\d+\.\d+[^\s\"]*)")
 
 
 class EngineFinder:
-    """Checks again before every heartbeat, cheaply: a version is asked for only when the file has changed."""
+    """Checks again before every heartbeat, cheaply: an engine's version is read only when its file has changed."""
 
     def __init__(self, additional_paths: Sequence[Path], environ: Mapping[str, str]) -> None:
         """Nothing is looked for before `refresh`."""
@@ -52,7 +52,7 @@ class EngineFinder:
             raise RunnerUnfit("No engine starts on this machine.", code="engine", hint=HOW_TO_GET_ONE)
 
     def note(self) -> str | None:
-        """Say how far an engine is that is still being prepared."""
+        """Describe the progress of an engine that is still being prepared."""
         for folder in (*self._additional, *self._cached):
             try:
                 progress = json.loads((folder / PROGRESS_FILE).read_text(encoding="utf-8"))
@@ -90,7 +90,7 @@ class EngineFinder:
     def _forget(self, name: EngineName) -> None:
         self._seen.pop(name, None)
         if self.found.pop(name, None):
-            self._log.warning("engine is gone", engine=name)
+            self._log.warning("engine was removed", engine=name)
 
     async def _version(self, binary: Path) -> str | None:
         env = {**host_variables(self._environ), "PATH": self.path, "CHECKPOINT_DISABLE": "1"}

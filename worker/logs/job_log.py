@@ -21,7 +21,7 @@ class JobLog:
     def __init__(
         self, spool: Spool, redactor: Redactor, on_text: Callable[[int], None], *, most_bytes: int = MOST_BYTES
     ) -> None:
-        """`on_text` is told how many lines were added."""
+        """`on_text` receives the number of added lines."""
         self.spool = spool
         self.redactor = redactor
         self.step = "prepare"
@@ -44,7 +44,7 @@ class JobLog:
                 self._add(self.redactor.feed(self._decoder.feed(data)))
 
     def end_output(self) -> None:
-        """Release what was held back: the child is gone, or the step ends."""
+        """Release what was held back: the child has ended, or the step ends."""
         with self._lock:
             rest = self.redactor.feed(self._decoder.feed(b"", is_last=True)) + self.redactor.flush()
             self._decoder = OutputDecoder()

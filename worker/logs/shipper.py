@@ -23,7 +23,7 @@ class Shipper:
         self, server: Server, ref: JobRef, spool: Spool, rules: BatchRules, clock: Clock,
         *, on_fenced: Callable[[str], None] = lambda _: None,
     ) -> None:  # fmt: skip
-        """`on_fenced` is told when the attempt is no longer ours."""
+        """`on_fenced` is called when the attempt is no longer ours."""
         self._server = server
         self._ref = ref
         self._spool = spool

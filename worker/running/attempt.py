@@ -85,10 +85,10 @@ class Attempt:
             await self._tidy(outcome)
             self._shipper.drain()
             await shipping
-            # Only with its state: an end that is told before it would let the next job begin from an older one.
+            # Only with its state: an end that is reported before it would let the next job begin from an older one.
             await self._state.settled()
             await self._deliver(outcome)
-            # Only now: what the job did has been told, so that nothing is lost if the task goes.
+            # Only now: the job's result has been reported, so that nothing is lost if the task ends.
             await self._context.protection.release(self._handle.ref)
         self._log.info("job ended", id="job_ended", status=outcome.status, code=(outcome.error or {}).get("code"))
         return outcome
@@ -137,7 +137,7 @@ class Attempt:
         # The runner stopped it, for reasons of its own: before infrastructure changed, it can simply be done again.
         if isinstance(error, JobInterrupted | RunnerUnfit) and not self._handle.control.has_touched:
             outcome.is_returned = True
-            # The server may have heard that a change begins although its answer never came.
+            # The server may know that a change begins although its answer never arrived.
             outcome.return_code = error.code if isinstance(error, RunnerUnfit) else NOT_BEGUN
         return outcome
 

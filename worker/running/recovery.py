@@ -185,7 +185,7 @@ class _Recovery:
         shipper = Shipper(self._server, saved.ref, spool, BatchRules(), self._clock)
         reply = await finish_completely(self._server, saved.ref, outcome, spool, shipper)
         self._log.info(
-            "told how a job ended", id="end_reported", job=saved.job, attempt=saved.attempt, status=reply.status
+            "reported how a job ended", id="end_reported", job=saved.job, attempt=saved.attempt, status=reply.status
         )
 
     async def _give_back(self, saved: SavedAttempt, outcome: Outcome) -> None:

@@ -35,7 +35,7 @@ class JobHandle:
         return JobRef(job=self.job.id, attempt=self.job.attempt)
 
     def cancel(self, kind: CancelKind, by: str | None = None) -> None:
-        """Stop on request; a heartbeat, a report's answer and an executor's poll may each be the first to hear of it."""
+        """Stop on request; a heartbeat, a report's answer and an executor's poll may each be the first to learn of it."""
         if self.control.stop is None:
             get_logger("worker.jobs").info(
                 "cancelling", id="cancelling", job=self.job.id, attempt=self.job.attempt, kind=kind, by=by
@@ -70,7 +70,7 @@ class JobTable:
         self._note()
 
     def refs(self) -> list[JobRef]:
-        """The attempts that a heartbeat reports: those that run, and those of a dead process that are being told."""
+        """The attempts that a heartbeat reports: those that run, and those of a dead process that are being reported."""
         return [*self._handles, *self.recovering]
 
     def handles(self) -> list[JobHandle]:

@@ -28,7 +28,7 @@ def _unknown(*_: str) -> None:
 
 
 async def read_secret(source: str, environ: Mapping[str, str] | None = None, register: Register = _unknown) -> str:
-    """Read a secret from its place; what goes wrong may get better, and says what. `register` hears of it before anybody."""
+    """Read a secret from its place; an error is retryable and names its cause. `register` receives the secret first."""
     environ = os.environ if environ is None else environ
     if source.startswith(COMMAND):
         found = await run_command(shlex.split(source.removeprefix(COMMAND)))

@@ -81,7 +81,7 @@ class DispatcherData(Section):
     pass_environment: PassedNames = Field(
         default_factory=list,
         description="Variables of the runner's own environment that executors get, too: names, or beginnings as `AWS_*`. "
-        "None by itself.",
+        "None by default.",
     )
     engines: WordMap = Field(
         default_factory=dict,

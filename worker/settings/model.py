@@ -136,7 +136,7 @@ class CredentialsSettings(Section):
     """A service account, the other way to a session: a secret, or a helper that fetches a token."""
 
     client_id: str | None = Field(
-        default=None, description="The service account's client id; the organisation is added by itself."
+        default=None, description="The service account's client id; the organisation is added automatically."
     )
     client_secret: SecretStr | None = Field(
         default=None, description="Its secret. Keep it in the secrets directory rather than in the file."
@@ -302,5 +302,5 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Read nothing by itself: `load_settings` brings layers that know their places."""
+        """Read nothing from the environment: `load_settings` brings layers that know their places."""
         return (init_settings,)

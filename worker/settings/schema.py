@@ -55,7 +55,7 @@ CATEGORIES = {
     "worker.executor": "an executor's own process",
     "worker.fitness": "degraded, and well again",
     "worker.heartbeat": "heartbeats",
-    "worker.isolation": "how jobs are shut in",
+    "worker.isolation": "how jobs are isolated",
     "worker.jobs": "jobs taken and ended",
     "worker.logs": "shipping of jobs' logs",
     "worker.protection": "task protection in ECS",

@@ -8,7 +8,7 @@ from worker.settings.base import Section, WordList
 
 
 class UpdateSettings(Section):
-    """The runner's own update, when it is asked for on the runners page."""
+    """The runner's own update, when it is requested on the runners page."""
 
     enabled: bool = Field(
         default=False,

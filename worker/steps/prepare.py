@@ -19,7 +19,7 @@ from worker.steps.identity import give_identities
 
 
 async def prepare(space: Workspace) -> None:
-    """Make the directory, check that the engine is there, and put the environment together."""
+    """Create the directory, check that the engine exists, and build the environment."""
     await make_folders(space)
     check_engine(space)
     await take_variables(space)

@@ -92,7 +92,7 @@ def take_place(handover: Handover) -> str:
 
 
 def become(program: Program) -> NoReturn:
-    """Go on as the file that is there now, with the same arguments and environment."""
+    """Continue as the file now in place, with the same arguments and environment."""
     for number in STOPPING:
         signal.signal(number, signal.SIG_DFL)
     sys.stdout.flush()

@@ -243,7 +243,7 @@ async def test_a_job_that_somebody_deleted_counts_as_lost(
     cluster.boxes[order.name].signal("SIGKILL")
     await execution.remove()
     assert await execution.wait() == LOST
-    assert execution.why == "the Kubernetes job is gone"
+    assert execution.why == "the Kubernetes job was deleted"
     await dispatcher.close()
 
 

@@ -45,7 +45,7 @@ RULES = {
     r"(?:is|are|was|were|be|been|being) told\b": "is notified, receives, learns",
     r"whoever\b": "anyone who, the caller",
     r"(?:for|of|by|to|from|than|keeps|with|as) who (?!can|is|are|was|were|has|to|else)": "name the person: the viewer, anyone who",
-    r"Who (?:may|looks|reads|asks|calls|sees|does|made|started|takes|sends|holds)\b(?![^.\n]*\?)": "People who …, The caller",
+    r"Who (?:looks|reads|asks|calls|sees|does|made|started|takes|sends|holds)\b(?![^.\n]*\?)": "People who …, The caller",
     r"what is there\b": "what exists, the existing …",
     r"by (?:itself|themselves)\b": "automatically, on its own",
     r"stands? for\b": "represents, is, means",

@@ -10,7 +10,7 @@ from app.frame.session import SessionState
 from app.ui.elements import clock_seconds
 from app.ui.icons import icon
 
-KEPT = "Applies go on at their runners as far as we know, and their state is kept there."
+KEPT = "Applies continue on their runners, and their state is kept there."
 
 
 def _mark(word: str, kind: str, title: str) -> rx.Component:

@@ -315,7 +315,7 @@ alter table private.wake_ups enable row level security;
 comment on table private.wake_ups is
   'When each rate-limited wake-up was last sent. UNLOGGED: losing it costs one extra message.';
 
--- Sends a private broadcast where Realtime is there; does nothing elsewhere.
+-- Sends a private broadcast where Realtime exists; does nothing elsewhere.
 create function private.wake(p_topic text, p_event text, p_payload jsonb) returns void
 language plpgsql set search_path = '' as $$
 begin
@@ -333,7 +333,7 @@ begin
   if exists (select from private.wake_ups as r where r.key = p_key and r.sent_at > clock_timestamp() - p_every) then
     return false;
   end if;
-  -- Nobody waits for a wake-up: whoever holds it sends it with their commit, which is soon enough for both.
+  -- Nobody waits for a wake-up: the transaction that holds it sends it with its commit, which is soon enough for both.
   if not pg_try_advisory_xact_lock(private.lock_key('wake_up', p_key)) then
     return false;
   end if;
@@ -387,7 +387,7 @@ create unlogged table private.clocks (
 alter table private.clocks enable row level security;
 comment on table private.clocks is 'When periodic work last ran. UNLOGGED: after a crash it just runs again.';
 
--- Whether something is due again; if so, it is noted as run. Never waits for whoever is at it.
+-- Whether something is due again; if so, it is noted as run. Never waits for another run.
 create function private.is_due(p_name text, p_every interval) returns boolean
 language plpgsql set search_path = '' as $$
 begin
@@ -453,7 +453,7 @@ begin
 end;
 $$;
 
--- How far somebody has proved who they are. Auth signs a token for a password alone, too, and says so in it; whether
+-- How far somebody has proved who they are. Auth signs a token for a password alone, too, and marks it; whether
 -- that is enough is decided here, once, and asked where the database learns who is calling: by every policy
 -- (my_org_ids) and at the beginning of every act (need, need_person). Runners never come this way.
 -- Whether the caller has proved who they are as far as their account asks for it: somebody with two-step sign-in has
@@ -463,7 +463,7 @@ language plpgsql stable set search_path = '' as $$
 declare
   v_claims pg_catalog.jsonb := private.jwt();
 begin
-  -- A token stands for both steps: it was made by somebody who had given them. Its row decides, so that a revoked one
+  -- A token replaces both steps: somebody who had given them created it. Its row decides, so that a revoked one
   -- is void at once, and not when what it was exchanged for ends.
   if coalesce(v_claims ? 'personal_token', false) then
     return exists (select from private.personal_tokens as t
@@ -770,7 +770,7 @@ $$;
 -- What concerns the whole installation: one row. Whoever holds the service key changes it; no organisation can.
 create type public.organization_makers as enum ('EVERYBODY', 'OWNERS');
 comment on type public.organization_makers is
-  'Who may make organisations: everybody who has an account · whoever owns one already (and the first one of all).';
+  'Who may create organisations: everybody who has an account · owners of one (and the first of all).';
 
 create table private.installation (
   is_only boolean primary key default true check (is_only),
@@ -1239,7 +1239,7 @@ language sql stable set search_path = '' as $$
     and a.credential_version = (private.jwt() ->> 'account_version')::integer
 $$;
 
--- The role of the service account that calls; one that has proved who it is, is told why it may not act.
+-- The role of the service account that calls; one that has proved its identity learns why it may not act.
 create function private.need_account_role(p_org uuid) returns public.member_role
 language plpgsql stable set search_path = '' as $$
 declare
@@ -1786,7 +1786,7 @@ begin
   elsif v_login.is_confirmed is null then
     return jsonb_build_object('status', 'pending');
   end if;
-  -- It is good for one login.
+  -- It is valid for one login.
   delete from private.device_logins where device_hash = p_device_hash;
   return jsonb_build_object('status', case when v_login.is_confirmed then 'confirmed' else 'declined' end,
     'user_id', case when v_login.is_confirmed then v_login.decided_by end);
@@ -1879,13 +1879,13 @@ language sql security definer set search_path = '' as $$
   returning jsonb_build_object('id', t.id, 'user_id', t.user_id, 'email', u.email)
 $$;
 comment on function private.use_personal_token is
-  'Whose token this is {id, user_id, email}, and notes its use; null when it is not live or its owner is gone. Edge '
+  'Whose token this is {id, user_id, email}, and notes its use; null when it is not live or has no owner. Edge '
   'functions only.';
 grant execute on function private.use_personal_token to service_role;
 
 -- ## recovery codes
 
--- For a person whose authenticator app is gone: each code works once, in place of the app's, and removes every device,
+-- For a person who lost the authenticator app: each code works once, in place of the app's, and removes every device,
 -- because only Auth can give a login its second step. The plain codes never arrive here.
 create table private.recovery_codes (
   user_id uuid not null references auth.users (id) on delete cascade,
@@ -1910,7 +1910,7 @@ begin
   insert into private.recovery_codes (user_id, code_hash) select private.caller_id(), h from unnest(p_hashes) as h;
 exception
   when check_violation or not_null_violation or unique_violation then
-    perform private.fail('RY422', 'A hash is not valid, or is there twice.', 'Send the SHA-256 (hex) of each code.');
+    perform private.fail('RY422', 'A hash is not valid, or is listed twice.', 'Send the SHA-256 (hex) of each code.');
 end;
 $$;
 comment on function private.set_recovery_codes is
@@ -2058,7 +2058,7 @@ comment on column public.modules.drift_since is
 comment on column public.modules.drift_resources is 'How many resources had drifted at the last check.';
 comment on column public.modules.drift_checked_at is 'When a finished job last looked for drift.';
 comment on column public.modules.is_temporary is
-  'Whether it goes by itself, with its group if that is empty then, once its jobs have ended and it has no state.';
+  'Whether it is removed automatically, with its group if that is empty, once its jobs have ended and it has no state.';
 create policy "Members see their organisation's modules" on public.modules
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 
@@ -2152,7 +2152,7 @@ create function private.need_target(p_org uuid, p_path text) returns void
 language plpgsql stable set search_path = '' as $$
 begin
   if p_path is null then
-    perform private.fail('RY422', 'Say which module or group is meant.',
+    perform private.fail('RY422', 'Name a module or a group.',
       'Write its whole path, such as platform/network; "" is all modules.');
   end if;
   if p_path <> '' and not exists (
@@ -2230,7 +2230,7 @@ grant select on public.module_locks to authenticated, service_role;
 create policy "Members see their organisation's module locks" on public.module_locks
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.module_locks is 'Modules that a member has locked: nothing is applied or destroyed meanwhile.';
-comment on column public.module_locks.reason is 'Why, shown to whoever is refused.';
+comment on column public.module_locks.reason is 'Why, shown with each refusal.';
 comment on column public.module_locks.user_label is 'The member''s name at that time.';
 
 -- Refuses to change what a member has locked.
@@ -2420,7 +2420,7 @@ begin
   perform from public.modules where id = p_module for no key update;
   v_old := private.my_module(p_module, 'module.write');
   v_module := private.merge_spec(v_old, p_spec);
-  -- What is temporary goes by itself, and only admins remove modules.
+  -- Temporary modules are removed automatically, and only admins remove modules.
   if v_module.approvals_required < v_old.approvals_required
     or v_module.can_apply_uploads and not v_old.can_apply_uploads
     or v_module.is_temporary and not v_old.is_temporary then
@@ -2522,7 +2522,7 @@ begin
   return to_jsonb(v_lock);
 exception
   when check_violation or not_null_violation then
-    perform private.fail('RY422', 'A lock needs a reason of 1 to 500 characters.', 'Say why nothing may be applied.');
+    perform private.fail('RY422', 'A lock needs a reason of 1 to 500 characters.', 'Explain why applies are blocked.');
 end;
 $$;
 comment on function private.lock_module is
@@ -2688,11 +2688,11 @@ comment on column public.worker_instances.boot_id is 'Identifies the process acr
 comment on column public.worker_instances.engine_note is
   'What is being prepared, such as "tofu is being prepared, 40 %".';
 comment on column public.worker_instances.last_error is
-  'The last problem that it reported. None of a shared runner, which everybody sees: it may tell of another''s job.';
+  'The last problem that it reported. None of a shared runner, which everybody sees: it may reveal another''s job.';
 comment on column public.worker_instances.connected_at is 'When its session began.';
 comment on column public.worker_instances.disconnected_at is 'When its last session ended.';
 
--- How many jobs an instance runs at a time: as many as its runner may, or fewer where the process says so; at least
+-- How many jobs an instance runs at a time: as many as its runner may, or fewer where the process reports it; at least
 -- one.
 create function private.slots_of(p_capacity integer, p_facts jsonb) returns integer
 language plpgsql immutable set search_path = '' as $$
@@ -2790,11 +2790,11 @@ begin
   end if;
   if v_worker.is_shared then
     perform private.fail('RY403', 'A shared runner belongs to the installation; no organisation can change it.',
-      'Ask whoever runs this installation.');
+      'Ask the administrator of this installation.');
   end if;
   perform private.need(p_verb, v_worker.org_id);
   perform private.lock_routing(v_worker.org_id, true);
-  -- What is gone from the cloud only waits for the sweep that retires its record.
+  -- A runner that was removed from the cloud only waits for the sweep that retires its record.
   select * into v_worker from public.workers where id = p_worker and removed_at is null and not cloud ? 'is_gone'
   for no key update;
   if v_worker.id is null then
@@ -2836,7 +2836,7 @@ create function private.set_worker_disabled(p_worker uuid, p_disabled boolean) r
 language plpgsql security definer set search_path = '' as $$
 begin
   if p_disabled is null then
-    perform private.fail('RY422', 'Say whether the runner is to be disabled: true or false.');
+    perform private.fail('RY422', 'Pass whether the runner is to be disabled: true or false.');
   end if;
   return private.set_worker_flags(private.lock_worker(p_worker, 'runner.manage'), case when p_disabled then 'disabled'
     else 'enabled' end, null);
@@ -2888,7 +2888,7 @@ begin
     perform private.fail('RY422',
       'A label must read like "gpu" or "gpu=true"; at most 32, of 1,000 characters in all.');
   end if;
-  -- Before the assignments, which are compared with the account's path: nobody is told that of a foreign one.
+  -- Before the assignments, which are compared with the account's path: nobody learns the path of a foreign one.
   if p_options ->> 'service_account_id' is not null and not exists (
     select from public.service_accounts where id = (p_options ->> 'service_account_id')::pg_catalog.uuid
       and org_id = p_org and removed_at is null
@@ -2914,7 +2914,7 @@ language sql immutable set search_path = '' as $$
     else coalesce(p_options, '{}') end
 $$;
 
--- Refuses a runner, as it would now be, that serves anything outside of its service account, or whose account is gone.
+-- Refuses a runner, as it would now be, that serves anything outside of its service account, or has no account.
 create function private.check_account_scope(p_worker public.workers) returns void
 language plpgsql stable set search_path = '' as $$
 declare
@@ -2922,7 +2922,7 @@ declare
   v_outside pg_catalog.text;
 begin
   select * into v_account from public.service_accounts where id = p_worker.service_account_id;
-  -- The runner's row has waited for whoever was removing the account.
+  -- The runner's row has waited for a removal of the account.
   if v_account.removed_at is not null then
     perform private.fail('RY404', 'There is no such service account.', 'It was removed in this moment.');
   end if;
@@ -3601,7 +3601,7 @@ comment on column public.provision_jobs.priority is 'Lower runs sooner; 100 is u
 comment on column public.provision_jobs.attempt is
   'The number of the current or last try. Every write of a runner carries it.';
 comment on column public.provision_jobs.max_attempts is 'How often it may be tried when runners are lost.';
-comment on column public.provision_jobs.cancel_kind is 'How it was asked to stop.';
+comment on column public.provision_jobs.cancel_kind is 'The kind of the request to stop.';
 comment on column public.provision_jobs.steps is
   'Steps of the attempt: [{name, title, phase, status, started_at, finished_at, first_seq, last_seq}].';
 comment on column public.provision_jobs.plan_summary is 'What the plan would do: counts, resources, outputs.';
@@ -3611,7 +3611,7 @@ comment on column public.provision_jobs.approvals_required is 'How many members 
 comment on column public.provision_jobs.approvals_received is 'How many have.';
 comment on column public.provision_jobs.approval_deadline_at is 'When it is cancelled for want of approval.';
 comment on column public.provision_jobs.needs_confirmation is
-  'Whether it waits for a member to confirm its plan, where no approval is asked for either.';
+  'Whether it waits for a member to confirm its plan, where no approval is needed either.';
 comment on column public.provision_jobs.planned_serial is
   'Of a finished plan: the serial of the state that it was made against, 0 for none. It is applied only to that.';
 comment on column public.provision_jobs.plan_sha256 is
@@ -3643,8 +3643,8 @@ comment on column public.provision_jobs.started_at is 'When that attempt reporte
 
 -- ## numbers
 
--- The counter of an organisation's runs is a sequence of its own: a counter in a row would be locked until whoever
--- enqueues commits, and a transaction that enqueues for several modules would hold it while it waits for their states.
+-- The counter of an organisation's runs is its own sequence: a counter in a row would be locked until the call
+-- that enqueues commits, and one that enqueues for several modules would hold it while it waits for their states.
 create function private.job_counter(p_org uuid) returns regclass
 language plpgsql set search_path = '' as $$
 declare
@@ -3824,7 +3824,7 @@ create table private.job_transitions (
 );
 alter table private.job_transitions enable row level security;
 comment on table private.job_transitions is
-  'Every change of status that is allowed, and the events that stand for it. Anything else is refused.';
+  'Every change of status that is allowed, and the events that record it. Anything else is refused.';
 comment on column private.job_transitions.event is 'The event that job_events has for it.';
 insert into private.job_transitions (from_status, to_status, event, description) values
 ('AWAITING_APPROVAL', 'QUEUED', 'approved', 'Enough members approved.'),
@@ -3860,12 +3860,12 @@ insert into private.job_transitions (from_status, to_status, event, description)
 ('NEEDS_ATTENTION', 'QUEUED', 'retried', 'A member decided to run it again.'),
 ('NEEDS_ATTENTION', 'FAILED', 'marked_failed', 'A member decided that it failed.');
 
--- Refuses every change of status that private.job_transitions does not list, whoever makes it; keeps updated_at true.
+-- Refuses every change of status that private.job_transitions does not list, for every caller; keeps updated_at true.
 create function private.guard_job() returns trigger
 language plpgsql set search_path = '' as $$
 begin
   new.updated_at := now();
-  -- In two steps: the table is asked only when the status changes.
+  -- In two steps: the table is read only when the status changes.
   if old.status = new.status then
     return new;
   end if;
@@ -4198,7 +4198,7 @@ language plpgsql stable set search_path = '' as $$
 declare
   v_gaps pg_catalog.jsonb;
 begin
-  -- From what is there, not from what was announced: a number costs nothing to say.
+  -- From the stored chunks, not from the announced number, which anyone can send.
   execute $query$
     select coalesce(jsonb_agg(jsonb_build_array(g.before + 1, g.seq - 1) order by g.seq), '[]')
     from (
@@ -4379,7 +4379,7 @@ language sql stable set search_path = '' as $$
   from private.uploads as u where u.id = p_upload
 $$;
 
--- Makes an upload a file of the job that plans it; refuses one that is gone.
+-- Makes an upload a file of the job that plans it; refuses one that was removed.
 create function private.take_upload(p_job bigint, p_upload uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
@@ -5688,7 +5688,7 @@ comment on column private.kept_states.reason is 'Why it was not stored.';
 comment on column private.kept_states.written_at is 'When the engine wrote it, by the runner''s clock.';
 comment on column private.kept_states.stored_at is 'When a person made it the module''s state.';
 comment on column private.kept_states.discarded_at is
-  'When a person decided that it is not needed; its text is gone then.';
+  'When a person decided that it is not needed; its text is removed then.';
 
 create function private.kept_states(p_job bigint) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -5797,7 +5797,7 @@ begin
 end;
 $$;
 
--- Whether a job may write a module's state: it runs, or its runner may come back to it.
+-- Whether a job may write a module's state: it runs, or its runner may return to it.
 create function private.has_writer(p_module uuid) returns boolean
 language sql stable set search_path = '' as $$
   select exists (
@@ -5873,7 +5873,7 @@ begin
 end;
 $$;
 comment on function private.discard_kept_state is
-  'Decides that a state that was not stored is not needed; its text is removed, that it was there stays. Admins.';
+  'Decides that a state that was not stored is not needed; its text is removed, its record stays. Admins.';
 grant execute on function private.discard_kept_state to authenticated;
 
 -- ==================== schemas/sessions.sql
@@ -5960,7 +5960,7 @@ $$;
 create function private.attempt_session(p_session private.sessions, p_job bigint, p_attempt integer) returns uuid
 language sql stable set search_path = '' as $$
   -- A change belongs to its attempt, whatever became of the runner's process; before it, only the session that took
-  -- the job over counts. Where the attempt has no job any more, the fence says so, and what it did can be handed over.
+  -- the job over counts. Where the attempt has no job any more, the fence refuses it, and its state can be handed over.
   select case when q.job_id is null then p_session.id
     when q.has_touched or q.session_id = n.id then coalesce(q.session_id, n.id, p_session.id) end
   from (select) as one
@@ -5989,7 +5989,7 @@ begin
 end;
 $$;
 
--- Refuses a second process while the first is fresh. The same process (boot id) may always come back.
+-- Refuses a second process while the first is fresh. The same process (boot id) may always return.
 create function private.refuse_second_process(p_worker public.workers, p_instance text, p_boot_id uuid) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -6020,7 +6020,7 @@ create function private.take_over(
 ) returns void
 language plpgsql set search_path = '' as $$
 begin
-  -- The same process that comes back keeps its jobs; another process does not inherit what it did not start.
+  -- The same process keeps its jobs when it returns; another process does not inherit what it did not start.
   update private.live_jobs as q set session_id = p_session from private.sessions as s
   where q.stage = 'RUNNING' and q.instance_id = p_instance.id and s.id = q.session_id and s.boot_id = p_boot_id;
   -- … but has a lease's time to say what it found on disk (worker_recover).
@@ -6041,7 +6041,7 @@ begin
     -- News are added to what is known: both together have one size, or they would grow with every heartbeat.
     or (select octet_length((i.facts || p_facts)::pg_catalog.text) from public.worker_instances as i
       where i.id = p_instance) > 65536 then
-    perform private.fail('RY422', 'What a runner tells of its host is not valid.',
+    perform private.fail('RY422', 'The runner''s facts about its host are not valid.',
       'All of it is an object of at most 64 KiB; capacity and clock_off are numbers, and engines an object of names '
       'and versions.');
   end if;
@@ -6223,7 +6223,7 @@ grant execute on function private.worker_close_session to worker;
 -- ## the fence
 
 -- The fence: which attempt of a job a caller may speak for. Every call of a runner or an executor about a job passes
--- it; it is what makes requeueing safe, and what lets an attempt that was out of contact come back before a person
+-- it; it is what makes requeueing safe, and what lets an attempt that was out of contact return before a person
 -- released it.
 -- Refuses an executor (a process that a runner started for one job) or an engine (what that job runs) that names
 -- another job or attempt than its token does. Asked of those alone: runner.is_for_one_job.
@@ -6249,13 +6249,13 @@ language sql stable set search_path = '' as $$
       and e.actor_id = p_runner.worker_id))
 $$;
 
--- The attempt that holds a job has come back before a person released it: it goes on, and its end will be believed.
+-- The attempt that holds a job has returned before a person released it: it continues, and its end counts.
 create function private.resume_held(p_runner private.runner, p_job bigint, p_attempt integer) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
 begin
-  -- Without waiting, because a heartbeat asks, too: whoever must not miss it holds the row already.
+  -- Without waiting, because a heartbeat asks, too: a caller that must not miss it holds the row already.
   update private.live_jobs as q set
     stage = 'RUNNING', session_id = p_runner.session_id, unlisted_at = null, lease_until = now() + private.lease()
   where q.job_id = (
@@ -6272,7 +6272,7 @@ end;
 $$;
 
 -- Locks a job of this instance; the attempt that holds it goes on, if it is the one that asks. Whether this session has
--- the attempt now: the fence for whoever ends it.
+-- the attempt now: the fence for its end.
 create function private.lock_attempt(p_runner private.runner, p_job bigint, p_attempt integer) returns boolean
 language plpgsql set search_path = '' as $$
 declare
@@ -6281,7 +6281,7 @@ declare
   v_session pg_catalog.uuid;
 begin
   -- The lock keeps sweep and cancel out until this call has written what it came to write. A job of somebody else is
-  -- not touched: whoever guesses numbers must not hold up other runners.
+  -- not touched: a caller that guesses numbers must not delay other runners.
   select q.attempt, q.stage, q.session_id into v_attempt, v_stage, v_session from private.live_jobs as q
   where q.job_id = p_job and q.instance_id = p_runner.instance_id for update;
   if v_stage = 'HELD' then
@@ -6463,7 +6463,7 @@ select
 from public.workers as w;
 comment on view private.worker_prospects is 'Whether a runner that is not there could come.';
 comment on column private.worker_prospects.is_starting is
-  'Whether it is cloud-hosted, was told to start lately and may still say hello.';
+  'Whether it is cloud-hosted, was started lately and may still connect.';
 comment on column private.worker_prospects.has_credential is
   'Whether it could sign in at all: it has a live token, or a service account that is not disabled.';
 
@@ -6489,10 +6489,10 @@ cross join lateral (
 ) as l;
 comment on view private.worker_liveness is
   'What the heartbeats of its instances make of a runner now. The only place that decides its status.';
-comment on column private.worker_liveness.fresh is 'Instances that are there.';
+comment on column private.worker_liveness.fresh is 'Instances with a recent heartbeat.';
 comment on column private.worker_liveness.willing is 'Of those, not draining.';
-comment on column private.worker_liveness.used is 'Slots in use of the instances that are there.';
-comment on column private.worker_liveness.capacity is 'Slots of the instances that are there.';
+comment on column private.worker_liveness.used is 'Slots in use of the fresh instances.';
+comment on column private.worker_liveness.capacity is 'Slots of the fresh instances.';
 comment on column private.worker_liveness.status is 'ONLINE, DRAINING or OFFLINE.';
 
 -- What keeps a runner from taking jobs when all of its instances that are heard say that they lack something. Else
@@ -6560,7 +6560,7 @@ begin
 end;
 $$;
 
--- ## a runner that came back
+-- ## a runner that returned
 
 -- Refuses a list of attempts that cannot be read.
 create function private.check_running(p_running jsonb) returns void
@@ -6640,7 +6640,7 @@ create function private.hold_runner(p_runner private.runner) returns private.run
 language plpgsql set search_path = '' as $$
 begin
   -- Rows are locked in one order everywhere: the runner, its heartbeat, its instance, its jobs. The session may have
-  -- ended while this waited for the runner: asked again, it says so.
+  -- ended while this waited for the runner: a second check raises.
   perform from public.workers as w where w.id = p_runner.worker_id for no key update;
   p_runner := private.this_runner();
   -- After a crash there is no row: UNLOGGED tables are empty then.
@@ -6699,7 +6699,7 @@ begin
     select (l ->> 'job')::bigint as job_id, (l ->> 'attempt')::integer as attempt
     from jsonb_array_elements(coalesce(p_running, '[]')) as l
   ), noted as (
-    -- Without waiting: whoever changes a job may be about to change its runner, too, and would wait for this heartbeat.
+    -- Without waiting: a change of a job may be about to change its runner, too, and would wait for this heartbeat.
     update private.live_jobs as q set unlisted_at = case when q.unlisted_at is null then now() end
     where q.job_id in (
       select f.job_id from owned as o join private.live_jobs as f on f.job_id = o.job_id
@@ -6737,7 +6737,7 @@ begin
 end;
 $$;
 
--- Whether some lane of a runner has a job ready, whoever is nearer.
+-- Whether some lane of a runner has a job ready, even if another runner is nearer.
 create function private.has_ready_lane(p_worker uuid) returns boolean
 language plpgsql stable set search_path = '' as $$
 begin
@@ -6791,7 +6791,7 @@ begin
     v_runner := private.hold_runner(v_runner);
   end if;
   if not private.write_heartbeat(v_runner, v_known, p_status = 'DRAINING') then
-    -- Its session ended while this was under way: that is said by who asks who is calling.
+    -- The session ended meanwhile; this_runner() raises.
     perform private.this_runner();
   end if;
   if v_has_news then
@@ -6909,7 +6909,7 @@ comment on column private.lane_instances.is_fresh is 'Whether its last heartbeat
 comment on column private.lane_instances.is_named is 'Whether it is called what the lane asks for.';
 comment on column private.lane_instances.is_in_use is 'Whether its runner is enabled and was seen at all.';
 comment on column private.lane_instances.is_willing is
-  'Whether it would take a job if it had a slot: it is there, enabled, not draining, and called as the lane asks.';
+  'Whether it would take a job if it had a slot: it is online, enabled, not draining, and called as the lane asks.';
 comment on column private.lane_instances.free is 'Free slots.';
 
 -- The rules that do not change by the minute, for some lanes or all, and for one runner or all: the runners that a lane
@@ -6970,7 +6970,7 @@ $$;
 create function private.lock_routing(p_org uuid, p_is_change boolean) returns void
 language plpgsql set search_path = '' as $$
 begin
-  -- Whoever puts a job into a lane shares the lock; whoever changes runners or assignments has it alone, so that no
+  -- Putting a job into a lane shares the lock; changing runners or assignments takes it alone, so that no
   -- job lands in a lane that was computed from yesterday's assignments. A shared runner concerns every organisation.
   if p_is_change and p_org is null then
     perform pg_advisory_xact_lock(private.lock_key('routing'));
@@ -6991,7 +6991,7 @@ create function private.lock_states(p_org uuid, p_states uuid[]) returns void
 language plpgsql set search_path = '' as $$
 begin
   -- The server's table of locks has room for a few thousand. Every state's lock comes after the routing lock, so one
-  -- routing lock for the caller alone stands for all states of the organisation.
+  -- routing lock for the caller alone covers all states of the organisation.
   if cardinality(p_states) > 100 then
     perform private.lock_routing(p_org, true);
     return;
@@ -7127,7 +7127,7 @@ language plpgsql set search_path = '' as $$
 declare
   v_lanes integer[];
 begin
-  -- Twice at most: a lane that somebody else creates at the same moment is there when the insert has waited for it.
+  -- Twice at most: a lane that somebody else creates at the same moment exists when the insert has waited for it.
   for n in 1 .. 2 loop
     v_lanes := array(
       select (
@@ -7370,14 +7370,14 @@ $$;
 create function private.try_lock_job(p_job private.live_jobs) returns boolean
 language plpgsql set search_path = '' as $$
 begin
-  -- The row is asked again behind the lock: meanwhile it may have been given back, taken by another or displaced.
+  -- The row is read again behind the lock: meanwhile it may have been given back, taken by another or displaced.
   return private.try_lock_state(p_job.org_id, p_job.state_key) and exists (
     select from private.live_jobs as q
     where q.job_id = p_job.job_id and q.stage = p_job.stage and q.attempt = p_job.attempt for update skip locked);
 end;
 $$;
 
--- Refuses to queue a job that would wait for ever for a runner that is gone.
+-- Refuses to queue a job that would wait for ever for a runner that was removed.
 create function private.need_pinned_runner(p_worker uuid) returns void
 language plpgsql stable set search_path = '' as $$
 begin
@@ -7400,7 +7400,7 @@ create table private.shared_worker_orgs (
 create index shared_worker_orgs_org_id_idx on private.shared_worker_orgs (org_id);
 alter table private.shared_worker_orgs enable row level security;
 comment on table private.shared_worker_orgs is
-  'For whom a shared runner works, where the installation''s file says so; one without a row works for everybody.';
+  'For whom a shared runner works, where the installation''s file limits it; one without a row works for everybody.';
 
 -- ## rules
 create view private.shared_refusals as
@@ -8678,7 +8678,7 @@ $$;
 create function private.shortfall(p_lane private.lanes, p_offer private.offer) returns text
 language plpgsql immutable set search_path = '' as $$
 begin
-  -- Rights in a cloud are there when somebody says so; an engine is taken to be there when nobody has told.
+  -- Rights in a cloud count once they were reported; an engine counts as present while nothing was reported.
   if p_lane.cloud is not null and not coalesce(p_offer.clouds ? p_lane.cloud, false) then
     return 'cloud_missing';
   end if;
@@ -8925,7 +8925,7 @@ declare
   v_live private.live_jobs := private.owned_job(v_runner, p_job, p_attempt);
   v_answer pg_catalog.jsonb;
 begin
-  -- In the middle of a change the executor holds its attempt by itself, whether its runner is there or not.
+  -- In the middle of a change the executor keeps its attempt alive, with or without its runner.
   if v_live.has_touched and private.jwt() ->> 'role' = 'executor' then
     update private.live_jobs as q set lease_until = now() + private.lease(), unlisted_at = null
     where q.job_id = p_job;
@@ -8960,11 +8960,11 @@ grant execute on function private.worker_job to worker, executor;
 
 -- ## what follows a plan
 
--- A plan that is to be applied (option confirm, or its module applies by itself) is followed by a job of its own when
+-- A plan that is to be applied (option confirm, or its module has auto-apply) is followed by a job of its own when
 -- it has changes. No runner waits meanwhile: the plan's file is an artifact, and the apply waits here for a member to
 -- confirm that plan, or for the module's approvals. What was planned is what is applied, also when the module has
 -- changed since: the payload is the plan's, with the commit that it was made from. When the state has moved on, the
--- plan is worth nothing: it is refused, and an apply that still waits for somebody ends by itself.
+-- plan is worth nothing: it is refused, and an apply that still waits for somebody ends automatically.
 -- Whether there is something to apply in a plan: it has changes, and was not made only to look.
 create function private.is_applied_next(p_plan public.provision_jobs) returns boolean
 language sql immutable set search_path = '' as $$
@@ -8972,13 +8972,13 @@ language sql immutable set search_path = '' as $$
     and not coalesce(p_plan.payload #> '{options,refresh_only}' = 'true', false)
     and p_plan.payload #>> '{options,inspects}' is null
     and p_plan.payload #>> '{options,git,pull_request}' is null
-    -- A state that has just come in is looked at before anything is applied, also where the module applies by itself.
+    -- A state that has just come in is looked at before anything is applied, also where the module has auto-apply.
     and not coalesce(p_plan.payload #> '{options,bring_state}' = 'true', false)
     and p_plan.payload #>> '{module,source_kind}' is distinct from 'upload'
 $$;
 
--- Enqueues the apply of a finished plan that has something to apply: to be confirmed, or by itself where the module
--- says so.
+-- Enqueues the apply of a finished plan that has something to apply: to be confirmed, or at once where the module
+-- has auto-apply.
 create function private.follow_plan(p_plan public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -8990,7 +8990,7 @@ declare
 begin
   select * into v_module from public.modules where id = p_plan.module_id and deleted_at is null;
   v_is_destroy := coalesce(p_plan.payload #> '{options,destroy}' = 'true', false);
-  -- A module that applies by itself does not destroy by itself.
+  -- A module with auto-apply does not destroy automatically.
   v_is_auto := coalesce(nullif(p_plan.payload #> '{options,auto_apply}', 'null') = 'true',
     v_module.auto_apply and not v_is_destroy);
   -- What a person has locked waits for a person.
@@ -9010,7 +9010,7 @@ begin
   v_job.approval_deadline_at := case when v_module.approvals_required > 0 or v_is_held
     then now() + make_interval(secs => v_module.approval_timeout_seconds) end;
   perform private.add_job(v_job, format('Plan %s has changes%s.', p_plan.number,
-    case when not v_is_held then ', and its module applies by itself' else '' end));
+    case when not v_is_held then ', and its module has auto-apply' else '' end));
 end;
 $$;
 
@@ -9096,7 +9096,7 @@ $$;
 
 -- ## the end
 
--- Ends a job for good, whoever ends it, and answers its status: event, state lock, the next job of its state, what
+-- Ends a job for good, for every caller, and returns its status: event, state lock, the next job of its state, what
 -- follows from it. The caller holds the state's lock, or the row of a job that still waits for approval.
 create function private.end_job(
   p_job bigint, p_status public.job_status, p_event text, p_kind public.actor_kind, p_actor uuid, p_label text,
@@ -9114,7 +9114,7 @@ begin
     select from private.live_jobs as n where n.state_key = q.state_key and n.stage = 'WAITING')
   into v_state, v_is_awaited;
   -- One statement for record and event; a row of fifty columns is read only by those who need it, in follow_end.
-  -- Without a lock of its own: whoever changes a status holds the state's lock.
+  -- Without a lock of its own: the caller that changes a status holds the state's lock.
   with ended as (
     update public.provision_jobs as j set
       status = p_status, finished_at = now(), error = coalesce(p_error, j.error),
@@ -9143,13 +9143,13 @@ begin
 end;
 $$;
 
--- ## jobs that come back
+-- ## jobs that return to the queue
 
--- Jobs that come back: given back by their runner, or lost with it. Lost before infrastructure was touched: tried again
+-- Given back by their runner, or lost with it. Lost before infrastructure was touched: tried again
 -- after a pause that grows, until the attempts are used up or two different runners have died of it. Lost after: a
 -- person decides, and the state stays locked.
--- A runner that was started again may still say what it knows about the jobs it had. One that was only out of contact
--- goes on: inside of apply and destroy nobody else ever gets the job by itself, so its end is believed whenever it
+-- A runner that was started again may still report what it knows about its jobs. One that was only out of contact
+-- continues: inside of apply and destroy no other runner gets the job automatically, so its end counts whenever it
 -- comes, until a person has released the job.
 -- Puts a job back into its queue, at once or after a pause; the code is what its runner lacked. The caller holds the
 -- state's lock.
@@ -9183,13 +9183,13 @@ begin
 end;
 $$;
 
--- A job was lost or killed while it changed infrastructure: nobody runs it again by itself, and its state stays locked.
+-- A job was lost or killed while it changed infrastructure: it is not run again, and its state stays locked.
 create function private.hold_job(p_live private.live_jobs, p_event text, p_reason text, p_error jsonb) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
 begin
-  -- After the engine's own end nobody comes back; after silence the same instance may.
+  -- After the engine's own end nobody returns; after silence the same instance may.
   update private.live_jobs as q set
     stage = 'HELD', session_id = null, instance_id = case when p_event = 'attention' then q.instance_id end
   where q.job_id = p_live.job_id;
@@ -9203,7 +9203,7 @@ begin
 end;
 $$;
 
--- What is said of a job whose runner is gone in the middle of a change: out of contact since when, or lost.
+-- The error of a job that lost its runner in the middle of a change: out of contact since when, or lost.
 create function private.held_words(p_live private.live_jobs, p_reason text) returns jsonb
 language plpgsql stable set search_path = '' as $$
 declare
@@ -9211,19 +9211,19 @@ declare
   v_job public.provision_jobs;
 begin
   select h.last_seen_at into v_seen from private.heartbeats as h where h.instance_id = p_live.instance_id;
-  -- A runner that is heard, or that told of its death, is not out of contact.
+  -- A runner with a heartbeat, or one that reported its death, is not out of contact.
   if v_seen > now() - private.lease() or p_live.unlisted_at is not null then
     return jsonb_build_object('code', 'RUNNER_LOST', 'message', p_reason,
-      'hint', 'Look at what is there with a refresh-only plan, then decide.');
+      'hint', 'Look at the infrastructure with a refresh-only plan, then decide.');
   end if;
   select * into v_job from public.provision_jobs where id = p_live.job_id;
   v_seen := coalesce(v_seen, p_live.lease_until - private.lease(), now());
   return jsonb_build_object('code', 'OUT_OF_CONTACT', 'since', v_seen, 'message',
-    format('Out of contact since %s UTC; the %s goes on at %s as far as we know; its state is kept there.',
+    format('Out of contact since %s UTC; the %s may still be running on %s; its state is kept there.',
       to_char(v_seen at time zone 'UTC', 'HH24:MI:SS'), lower(coalesce(v_job.phase, 'APPLY')::pg_catalog.text),
         v_job.instance_name),
     'hint',
-      'When the runner comes back it goes on by itself, and its end counts. If it will not come back, look with a '
+      'When the runner returns, the apply continues, and its end counts. If it will not return, look with a '
       'refresh-only plan, then decide.');
 end;
 $$;
@@ -9269,7 +9269,7 @@ begin
 end;
 $$;
 
--- What happens to a job whose runner is gone: attention if infrastructure was touched, else cancelled, quarantined,
+-- What happens to a job whose runner was lost: attention if infrastructure was touched, else cancelled, quarantined,
 -- failed for good, or queued again.
 create function private.lose_job(p_job bigint, p_reason text) returns text
 language plpgsql set search_path = '' as $$
@@ -9367,7 +9367,7 @@ begin
       'It was given back three times for the same reason.', jsonb_build_object('code', 'RUNNERS_UNFIT', 'message',
         format('%s gave this job back: %s',
           case v_back.runners when 1 then 'One runner' else v_back.runners || ' runners' end, v_back.words),
-      'hint', 'If they are well otherwise, the job asks for more than they have.'));
+      'hint', 'If they are well otherwise, the job needs more than they have.'));
     return jsonb_build_object('status', 'FAILED');
   end if;
   return jsonb_build_object('status', 'QUEUED');
@@ -9375,7 +9375,7 @@ end;
 $$;
 comment on function private.worker_return_job is
   'A runner that must stop, or that lacks something (p_code), gives a job back before it changed anything; the '
-  'attempt does not count. Three runners that lack the same end it FAILED; a job that was asked to stop ends '
+  'attempt does not count. Three runners that lack the same end it FAILED; a job with a request to stop ends '
   'CANCELLED.';
 grant execute on function private.worker_return_job to worker, executor;
 
@@ -9398,7 +9398,7 @@ begin
       'Cancel it first; its lock goes with it.');
   end if;
   delete from private.state_locks where module_id = p_module;
-  -- Released: the attempt that held it does not come back to it any more.
+  -- Released: the attempt that held it does not return to it any more.
   update private.live_jobs as q set instance_id = null where q.job_id = v_lock.job_id and q.stage = 'HELD';
   perform private.refresh_next(p_module);
   return v_lock;
@@ -9413,7 +9413,7 @@ declare
   v_job bigint;
 begin
   perform private.check_running(p_running);
-  -- A dead one, too: whoever said "it goes on there as far as we know" learns now that it does not.
+  -- A dead one, too: it corrects the earlier "the apply may still be running there".
   perform private.resume_held(v_runner, (l ->> 'job')::bigint, (l ->> 'attempt')::integer)
   from jsonb_array_elements(coalesce(p_running, '[]')) as l;
   for v_job in
@@ -9538,7 +9538,7 @@ language plpgsql set search_path = '' as $$
 declare
   v_missing pg_catalog.jsonb;
 begin
-  -- A process that was started again tells of one that died: that is a lost runner, not a failed job.
+  -- A process that was started again reports one that died: that is a lost runner, not a failed job.
   if p_error ->> 'code' = 'runner_crashed' then
     perform private.lose_job(p_job, coalesce(p_error ->> 'message', 'The runner''s process died.'));
     return (select jsonb_build_object('status', j.status) from public.provision_jobs as j where j.id = p_job);
@@ -9586,7 +9586,7 @@ begin
   end if;
   perform private.lock_state(q.org_id, q.state_key) from private.live_jobs as q
   where q.job_id = p_job and q.instance_id = v_runner.instance_id;
-  -- The fence: only the session that still has the attempt ends it, or that has come back to it before a person
+  -- The fence: only the session that still has the attempt ends it, or that has returned to it before a person
   -- released it.
   if private.lock_attempt(v_runner, p_job, p_attempt) then
     return v_answer || private.finish_attempt(v_runner, p_job, p_attempt, p_status, p_result, p_error, p_plan_summary,
@@ -9634,7 +9634,7 @@ create trigger wake after insert on public.approvals for each row execute functi
 
 -- ## maintenance
 -- Maintenance, of an organisation or of the installation: nothing new is claimed, what runs finishes, and every job
--- that waits says until when and why. It ends by itself.
+-- that waits shows until when and why. It ends at that time.
 create view private.organizations_in_maintenance as
 select
   o.id as org_id,
@@ -9646,7 +9646,7 @@ select
 from public.organizations as o cross join private.installation as i
 where i.is_only and greatest(i.maintenance_until, o.maintenance_until) > now();
 comment on view private.organizations_in_maintenance is
-  'Organisations whose jobs are not taken now. The claim and whoever explains it both read it.';
+  'Organisations whose jobs are not taken now. The claim and its explanation both read it.';
 comment on column private.organizations_in_maintenance.maintenance is 'Whose it is, until when and why.';
 
 -- The maintenance that keeps an organisation's jobs from being taken now: whose it is, until when and why; null when
@@ -9682,7 +9682,7 @@ begin
   end if;
   if length(trim(coalesce(p_reason, ''))) not between 1 and 500 then
     perform private.fail('RY422', 'Maintenance needs a reason of at most 500 characters.',
-      'Say why jobs wait: every member reads it.');
+      'Add a reason why jobs wait: every member reads it.');
   end if;
 end;
 $$;
@@ -9760,8 +9760,8 @@ begin
 end;
 $$;
 
--- Asks the runner of a job to stop. The caller has locked the job. Asking again may only ask for more: from "after this
--- step" to "now".
+-- Asks the runner of a job to stop. The caller has locked the job. A second request may only be harder: "after this
+-- step", then "now".
 create function private.request_stop(
   p_job bigint, p_kind public.cancel_kind, p_actor_kind public.actor_kind, p_actor uuid, p_label text, p_reason text
 ) returns public.provision_jobs
@@ -9811,7 +9811,7 @@ comment on function private.cancel_job is
   'now. Operators.';
 grant execute on function private.cancel_job to authenticated;
 
--- Refuses to run a job again about a runner that is gone or has another job, or to a release that was withdrawn.
+-- Refuses to run a job again about a runner that was removed or has another job, or to a release that was withdrawn.
 create function private.check_retry_target(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -9989,7 +9989,7 @@ grant execute on function private.resolve_attention to authenticated;
 
 -- ## deciding
 
--- Whether somebody requested a job: by themselves, or by running a schedule of which it or its plan is part.
+-- Whether somebody requested a job: directly, or by running a schedule of which it or its plan is part.
 create function private.is_requester(p_job public.provision_jobs, p_user uuid) returns boolean
 language sql stable set search_path = '' as $$
   select coalesce(p_job.created_by = p_user, false) or exists (
@@ -10023,7 +10023,7 @@ begin
       then 'You are the only one who could: give a reason, and approve it all the same.'
       else 'Ask another operator, admin or owner; or an owner changes the organisation''s setting.' end);
   elsif trim(p_override_reason) = '' then
-    perform private.fail('RY422', 'An override needs a reason.', 'Say why you approve a job of your own.');
+    perform private.fail('RY422', 'An override needs a reason.', 'Explain why you approve a job of your own.');
   end if;
 end;
 $$;
@@ -10037,7 +10037,7 @@ language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
 begin
-  -- Nobody else is there to approve the rest of what an override stands for.
+  -- Nobody else can give the approvals that an override replaces.
   update public.provision_jobs set approvals_received = case when p_is_override then approvals_required
     else approvals_received + 1 end
   where id = p_job returning * into v_job;
@@ -10098,7 +10098,7 @@ end;
 $$;
 comment on function private.approve_job is
   'Approves (or confirms) or rejects a job that waits for somebody, once per member; who asked for it does not '
-  'approve it, unless an owner is alone and says why, but may confirm its plan where no approval is asked for. '
+  'approve it, unless an owner is alone and gives a reason, but may confirm its plan where no approval is needed. '
   'Refused when the state has moved on since the plan. The last approval needed queues it. Operators.';
 grant execute on function private.approve_job to authenticated;
 
@@ -10487,7 +10487,7 @@ comment on column public.rollouts.wave is 'The wave that is running, from 1; 0 u
 comment on column public.rollouts.waves is 'The runners of each wave: [[worker id, …], …].';
 comment on column public.rollouts.reason is 'Why it paused, failed or was aborted.';
 comment on column public.rollouts.created_by_label is
-  'The name, at that time, of who started it, or "update policy": later waves begin in the call of some runner.';
+  'The name then of the person who started it, or "update policy": later waves begin in the call of some runner.';
 comment on column public.rollouts.is_by_policy is
   'Whether the organisation''s update policy started it; its waves then begin only while that allows it.';
 create trigger touch before update on public.rollouts for each row execute function private.touch_updated_at();
@@ -10536,7 +10536,7 @@ comment on function private.publish_release is
 grant execute on function private.publish_release to service_role;
 
 -- ## updates by policy
--- Updates by policy: whether outdated runners are updated by themselves, at once or between certain hours. The rollouts
+-- Updates by policy: whether outdated runners are updated automatically, at once or between certain hours. The rollouts
 -- and their waves are those that a person starts; a policy only says when one may begin and go on.
 create table public.update_policies (
   org_id uuid primary key references public.organizations (id) on delete cascade,
@@ -10554,7 +10554,7 @@ grant select on public.update_policies to authenticated, service_role;
 create policy "Members see their organisation's update policy" on public.update_policies
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.update_policies is
-  'When an organisation''s outdated runners update by themselves; none is OFF.';
+  'When an organisation''s outdated runners update automatically; none is OFF.';
 comment on column public.update_policies.mode is
   'OFF: a person starts it · WINDOW: between the hours below · NOW: as soon as a release is out.';
 comment on column public.update_policies.days is 'Days on which a window begins: 0 is Sunday.';
@@ -10669,7 +10669,7 @@ begin
   return query select (private.self_update_job(p_worker, p_version, i.name)).* from private.instance_liveness as i
     where i.worker_id = p_worker.id and i.is_fresh order by i.name;
   if not found then
-    -- It left after it was chosen. The job says so when nobody has taken it for a while.
+    -- It left after it was chosen. The job shows that when nobody has taken it for a while.
     return next private.self_update_job(p_worker, p_version, null);
   end if;
 end;
@@ -10708,7 +10708,7 @@ declare
   v_first public.provision_jobs;
 begin
   perform private.need_updatable(v_worker, v_version);
-  -- An older version is given only to whoever names it.
+  -- An older version is offered only to a caller that names it.
   if v_worker.version = v_version or p_version is null and private.is_version_less(v_version, v_worker.version) then
     perform private.fail('RY409', format('"%s" already runs %s.', v_worker.name, v_worker.version),
       'There is nothing newer.');
@@ -10938,7 +10938,7 @@ comment on function private.abort_rollout is
   'Ends a rollout and cancels its queued jobs. Runners that were updated stay updated. Admins.';
 grant execute on function private.abort_rollout to authenticated;
 
--- Fails the update of a runner that was to update itself and is gone, so that its rollout pauses.
+-- Fails the update of a runner that was to update itself and went away, so that its rollout pauses.
 create function private.sweep_updates() returns integer
 language plpgsql set search_path = '' as $$
 declare
@@ -10955,7 +10955,7 @@ begin
     begin
       if private.try_lock_job(v_job) then
         perform private.end_job(v_job.job_id, 'FAILED', 'failed', 'system', null, 'system',
-          'The runner did not come back.', jsonb_build_object(
+          'The runner did not return.', jsonb_build_object(
           'code', 'update_no_heartbeat', 'message',
             'The runner that was to update itself has not been online for 5 minutes.',
           'hint', 'Look at its log and start it again; its file of before ends in .previous.'));
@@ -11046,7 +11046,7 @@ begin
 end;
 $$;
 comment on function private.update_policy is
-  'When outdated runners update by themselves: mode, window, next window, how many. Members.';
+  'When outdated runners update automatically: mode, window, next window, how many. Members.';
 grant execute on function private.update_policy to authenticated;
 
 create function private.set_update_policy(p_org uuid, p_spec jsonb) returns jsonb
@@ -11081,7 +11081,7 @@ exception
 end;
 $$;
 comment on function private.set_update_policy is
-  'Sets when outdated runners update by themselves {mode: OFF, WINDOW or NOW, days, begins_at, ends_at, zone}. '
+  'Sets when outdated runners update automatically {mode: OFF, WINDOW or NOW, days, begins_at, ends_at, zone}. '
   'Admins.';
 grant execute on function private.set_update_policy to authenticated;
 
@@ -11127,7 +11127,7 @@ $$;
 -- ==================== schemas/cloud.sql
 
 -- Cloud-hosted runners: the database keeps the record and queues the job; a runner with rights in the cloud does the
--- work. Results about the target (token hash, ARNs) come back through functions that are fenced by the attempt. "Test
+-- work. Results about the target (token hash, ARNs) are stored through functions that are fenced by the attempt. "Test
 -- connection" is a job too: queued, explained while it waits, fenced, logged, and its end shows whether the identity
 -- works. Scaling decisions are recorded here; a runner's planner makes them.
 
@@ -11406,7 +11406,7 @@ language plpgsql immutable set search_path = '' as $$
 begin
   perform private.refuse_unknown_keys(p_patch, array['cloud', 'desired_count', 'is_scaled_to_zero', 'is_draining',
     'drain_reason']);
-  -- What else the column holds (since when it starts, that it is gone, its task) is the database's own to say.
+  -- Only the database writes the column's other keys (since when it starts, that it was removed, its task).
   if jsonb_typeof(p_patch -> 'cloud') <> 'object' or jsonb_path_exists(p_patch,
       '$.cloud.keyvalue() ? (!(@.key like_regex "_arn$" && @.value.type() == "string"))', silent => true)
     or pg_column_size(p_cloud || (p_patch -> 'cloud')) > 16384 then
@@ -11458,7 +11458,7 @@ grant execute on function private.worker_target_status to worker, executor;
 
 -- ## after such a job
 
--- Retires the records of runners that are gone from the cloud.
+-- Retires the records of runners that were removed from the cloud.
 create function private.sweep_removals() returns integer
 language plpgsql set search_path = '' as $$
 declare
@@ -11554,7 +11554,7 @@ language sql stable set search_path = '' as $$
       'jobs_per_task', coalesce((w.scaling ->> 'jobs_per_task')::integer, w.capacity), 'idle_seconds',
         coalesce((w.scaling ->> 'idle_seconds')::integer, 300)),
     'load', jsonb_build_object('desired', w.desired_count, 'connected', l.connected, 'waiting', (
-        -- Who is nearer is asked once for a lane that has work, not for each of its jobs.
+        -- Nearer runners are looked up once for a lane that has work, not for each of its jobs.
         select coalesce(sum(case when ready.jobs > 0 and not exists (
           select from private.preferred_runners as p where p.lane_id = lw.lane_id and p.distance < lw.distance offset 0
         ) then ready.jobs end), 0)
@@ -13965,7 +13965,7 @@ declare
   v_set public.job_sets := private.fire_schedule(v_schedule, private.caller_id());
 begin
   if v_set.id is null then
-    perform private.fail('RY409', 'There is nothing to run: no module is there, or the run before is not finished.',
+    perform private.fail('RY409', 'There is nothing to run: there is no module, or the run before is not finished.',
       'Look at its last run.');
   end if;
   perform private.place_members(v_set, 2000, true, v_set.id);
@@ -13985,7 +13985,7 @@ declare
   v_schedule public.schedules;
   v_count integer := 0;
 begin
-  -- A clock that was years ahead and came back has left schedules waiting for that time: they are counted anew. One
+  -- A clock that was years ahead and was set back has left schedules waiting for that time: they are counted again. One
   -- that went back by less leaves what was due alone, so that nothing runs twice.
   update public.schedules as s set next_at = private.next_time(private.parse_cron(s.cron), s.zone, now()),
     last_run_at = null
@@ -14173,7 +14173,7 @@ end;
 $$;
 
 -- A function, because every statement that writes an event parses the condition again, as long as it is.
--- Whether people are told of a job that gets here.
+-- Whether people are notified of a job that gets here.
 create function private.is_told(p_status public.job_status) returns boolean
 language plpgsql immutable set search_path = '' as $$
 begin
@@ -14273,7 +14273,7 @@ create trigger notify after insert on public.worker_releases for each row
   when (new.channel = 'stable') execute function private.notify_release();
 
 -- ## delivery
--- Delivering: whoever sends leases messages for a while and says how it went. A sender that dies loses nothing: its
+-- Delivering: the sender leases messages for a while and reports the result. A sender that dies loses nothing: its
 -- lease ends, and the message is sent again with the same event id. For one rule and subject only the oldest message is
 -- ever leased, so that messages about a job arrive in order. Anybody may wake the sender; what is due is in the rows.
 create table private.notifier (
@@ -14672,7 +14672,7 @@ begin
   if not exists (select from private.notification_secrets as s where s.rule_id = v_delivery.rule_id)
     and not exists (select from public.git_connections as c where c.id = v_delivery.rule_id and c.has_token) then
     perform private.fail('RY409', 'Its rule was removed, and with it the address.',
-      'Create the rule anew; it sends what happens from then on.');
+      'Create the rule again; it sends what happens from then on.');
   end if;
   update public.deliveries set status = 'PENDING', next_at = now(), finished_at = null, attempt = case
     when status = 'PENDING' then attempt else 0 end
@@ -14964,7 +14964,7 @@ $$;
 -- preferred_runners, so the answer cannot disagree with the claim (a test compares them). Thousands of runners share a
 -- few distances and offers, and each is evaluated once.
 
--- How the processes that are there of each runner that may serve a lane are: called right, willing, with a slot, and
+-- The fresh processes of each runner that may serve a lane: called right, willing, with a slot, and
 -- what all of them lack.
 create function private.lane_states(
   p_lane integer
@@ -15041,7 +15041,7 @@ from (values
   (3, 'nearer', 'A runner nearer to the module is available and goes first', '',
     'A nearer runner is available and takes it first.', 'It starts when that runner next asks for jobs.'),
   (4, 'engine_preparing', '{engine} is still being prepared there', 'Wait a little',
-    'The runner that may run it is still preparing the engine.', 'It begins when the engine is there.'),
+    'The runner that may run it is still preparing the engine.', 'It begins when the engine is ready.'),
   (5, 'starting', 'Starting', '', 'The runner that may run it is starting.',
     'It begins with that runner''s first look.'),
   (6, 'scaled_to_zero', 'Asleep; it starts when a job needs it', '', 'The runner that may run it is asleep.',
@@ -15086,7 +15086,7 @@ from (values
     'Add a runner, or change the organisation''s settings.'),
   (22, 'shared_elsewhere', 'The installation keeps this shared runner for other organisations', '',
     'Only shared runners that are kept for other organisations could run it.',
-    'Add a runner, or ask whoever runs this installation.'),
+    'Add a runner, or ask the administrator of this installation.'),
   (23, 'pinned_elsewhere', 'The job is pinned to another runner', 'Change the module''s pin',
     'The runner that it is pinned to cannot run it.', 'Change the pin, or assign that runner.'),
   (24, 'not_assigned', 'Not assigned to the module, its groups or all modules', 'Assign it',
@@ -15295,7 +15295,7 @@ grant execute on function private.explain_set to authenticated;
 
 -- What pages ask for. Lists of runners, jobs and modules come a page at a time, with search, order and true counts:
 -- REST cuts a table at a thousand rows. The list of events reads two indexes by time, no further than one page; a
--- search that finds little stops after a bound and says so.
+-- search that finds little stops after a bound and marks its answer.
 
 -- Refuses a page that nobody could turn to.
 create function private.check_page(
@@ -16100,7 +16100,7 @@ language sql stable set search_path = '' as $$
   group by 1, 2, 3
 $$;
 
--- How many seconds a size of private.waits_hourly stands for.
+-- How many seconds a size of private.waits_hourly means.
 create function private.wait_seconds(p_size smallint) returns double precision
 language sql immutable set search_path = '' as $$
   -- The middle of the size: at most a twentieth off.
@@ -16116,7 +16116,7 @@ language sql stable set search_path = '' as $$
   from (
     select k.worker_id, k.at, k.busy, k.slots from private.worker_ticks as k where k.at >= p_from and k.at < p_to
     union all
-    -- The quarter that is under way, or the last one of a process that is gone.
+    -- The quarter that is under way, or the last one of a process that has ended.
     select h.worker_id, h.tick_at, h.tick_busy, h.tick_slots from private.heartbeats as h
     where h.tick_at >= p_from and h.tick_at < p_to and h.tick_heartbeats > 0
   ) as t
@@ -16292,7 +16292,7 @@ language plpgsql stable set search_path = '' as $$
 begin
   return (
     with job as materialized (
-      -- By bytes: they are sorted to be told apart, and a language's order costs twice as much as all the rest.
+      -- By bytes: they are sorted to be distinguished, and a language's order costs twice as much as all the rest.
       select j.status, j.worker_id, j.worker_name collate pg_catalog."C" as worker_name,
         split_part(j.group_path, '/', 1) collate pg_catalog."C" as top,
         case when j.claimed_at >= j.queued_at then date_part('epoch', j.claimed_at - j.queued_at) end as wait,
@@ -16311,7 +16311,7 @@ begin
         count(*) over (partition by p.kind) as parts
       from part as p where p.name is not null
     ), drawn as (
-      -- A mean, and not the percentile of the figure: it needs no order, and the line is there for its shape.
+      -- A mean, and not the percentile of the figure: it needs no order, and only the shape of the line matters.
       select s.kind, s.id, s.name, jsonb_object_agg(s.bin, round(s.wait::numeric, 2)) as waits from (
         select 'runner' as kind, j.worker_id as id, j.worker_name as name, j.bin, avg(j.wait) as wait
         from job as j where j.wait is not null
@@ -16377,7 +16377,7 @@ begin
         from generate_series(v_from, v_to - v_step, v_step) as x (at) left join point as p on p.at = x.at
         left join private.load_points(p_org, v_from, v_to, v_step) as l on l.at = x.at),
       'marks', private.figure_marks(p_org, v_from, v_to),
-      -- Of the last day at most: who waits longest is asked about now.
+      -- Of the last day at most: the figure is about jobs that wait now.
       'parts', private.busiest_parts(p_org, greatest(v_from, v_to - interval '24 hours'), v_to)));
 end;
 $$;
@@ -16586,7 +16586,7 @@ begin
 end;
 $$;
 
--- Ends the sessions whose token has expired. Their calls are refused already; this says so on the runner's page.
+-- Ends the sessions whose token has expired. Their calls are refused already; this shows it on the runner's page.
 create function private.sweep_sessions() returns integer
 language plpgsql set search_path = '' as $$
 declare
@@ -16798,7 +16798,7 @@ begin
 end;
 $$;
 
--- Ends sessions that were silent for a week, and forgets processes that were gone for a week when another came after
+-- Ends sessions that were silent for a week, and forgets processes that ended a week ago when another came after
 -- them.
 create function private.forget_instances() returns integer
 language plpgsql set search_path = '' as $$
@@ -16806,8 +16806,8 @@ declare
   v_silent pg_catalog.record;
   v_count integer;
 begin
-  -- A process that was killed says no good-bye, and where each has a name of its own, as in a cluster, it never comes
-  -- back.
+  -- A killed process sends no end, and where each has its own name, as in a cluster, it never
+  -- returns.
   for v_silent in
     select s.worker_id, s.instance_id from private.sessions as s join public.workers as w on w.id = s.worker_id
     where s.ended_at is null and s.renewed_at < now() - interval '7 days' and not exists (
@@ -16830,7 +16830,7 @@ begin
 end;
 $$;
 
--- Removes lanes that have no job; whoever needs one again makes it anew.
+-- Removes lanes that have no job; they are created again when needed.
 create function private.forget_lanes() returns integer
 language plpgsql set search_path = '' as $$
 declare
@@ -16863,7 +16863,7 @@ declare
   v_module public.modules;
   v_count integer := 0;
 begin
-  -- A minute: it is made first, and its job is asked for next.
+  -- A minute: it is created first, and its job is requested next.
   for v_module in select m.* from public.modules as m where m.is_temporary and m.deleted_at is null
     and m.updated_at < now() - interval '1 minute' limit 100
   loop
@@ -17189,8 +17189,8 @@ end
 $$;
 comment on function public.approve_job is
   'Approves (or confirms) or rejects a job that waits for somebody, once per member; who asked for it does '
-  'not approve it, unless an owner is alone and says why, but may confirm its plan where no approval is '
-  'asked for. Refused when the state has moved on since the plan. The last approval needed queues it. '
+  'not approve it, unless an owner is alone and gives a reason, but may confirm its plan where no approval '
+  'is needed. Refused when the state has moved on since the plan. The last approval needed queues it. '
   'Operators.';
 grant execute on function public.approve_job to authenticated;
 
@@ -17454,8 +17454,7 @@ begin
 end
 $$;
 comment on function public.discard_kept_state is
-  'Decides that a state that was not stored is not needed; its text is removed, that it was there stays. '
-  'Admins.';
+  'Decides that a state that was not stored is not needed; its text is removed, its record stays. Admins.';
 grant execute on function public.discard_kept_state to authenticated;
 
 create function public.disconnect_repository(p_connection uuid) returns jsonb
@@ -18566,7 +18565,7 @@ begin
 end
 $$;
 comment on function public.set_update_policy is
-  'Sets when outdated runners update by themselves {mode: OFF, WINDOW or NOW, days, begins_at, ends_at, '
+  'Sets when outdated runners update automatically {mode: OFF, WINDOW or NOW, days, begins_at, ends_at, '
   'zone}. Admins.';
 grant execute on function public.set_update_policy to authenticated;
 
@@ -18795,7 +18794,7 @@ begin
 end
 $$;
 comment on function public.update_policy is
-  'When outdated runners update by themselves: mode, window, next window, how many. Members.';
+  'When outdated runners update automatically: mode, window, next window, how many. Members.';
 grant execute on function public.update_policy to authenticated;
 
 create function public.update_schedule(p_schedule uuid, p_spec jsonb) returns jsonb
@@ -18857,8 +18856,8 @@ begin
 end
 $$;
 comment on function public.use_personal_token is
-  'Whose token this is {id, user_id, email}, and notes its use; null when it is not live or its owner is '
-  'gone. Edge functions only.';
+  'Whose token this is {id, user_id, email}, and notes its use; null when it is not live or has no owner. '
+  'Edge functions only.';
 grant execute on function public.use_personal_token to service_role;
 
 create function public.use_recovery_code(p_hash text) returns boolean
@@ -19084,7 +19083,7 @@ end
 $$;
 comment on function public.worker_return_job is
   'A runner that must stop, or that lacks something (p_code), gives a job back before it changed anything; '
-  'the attempt does not count. Three runners that lack the same end it FAILED; a job that was asked to stop '
+  'the attempt does not count. Three runners that lack the same end it FAILED; a job with a request to stop '
   'ends CANCELLED.';
 grant execute on function public.worker_return_job to executor, worker;
 

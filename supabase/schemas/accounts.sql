@@ -85,7 +85,7 @@ language sql stable set search_path = '' as $$
     and a.credential_version = (private.jwt() ->> 'account_version')::integer
 $$;
 
--- The role of the service account that calls; one that has proved who it is, is told why it may not act.
+-- The role of the service account that calls; one that has proved its identity learns why it may not act.
 create function private.need_account_role(p_org uuid) returns public.member_role
 language plpgsql stable set search_path = '' as $$
 declare
@@ -632,7 +632,7 @@ begin
   elsif v_login.is_confirmed is null then
     return jsonb_build_object('status', 'pending');
   end if;
-  -- It is good for one login.
+  -- It is valid for one login.
   delete from private.device_logins where device_hash = p_device_hash;
   return jsonb_build_object('status', case when v_login.is_confirmed then 'confirmed' else 'declined' end,
     'user_id', case when v_login.is_confirmed then v_login.decided_by end);
@@ -725,13 +725,13 @@ language sql security definer set search_path = '' as $$
   returning jsonb_build_object('id', t.id, 'user_id', t.user_id, 'email', u.email)
 $$;
 comment on function private.use_personal_token is
-  'Whose token this is {id, user_id, email}, and notes its use; null when it is not live or its owner is gone. Edge '
+  'Whose token this is {id, user_id, email}, and notes its use; null when it is not live or has no owner. Edge '
   'functions only.';
 grant execute on function private.use_personal_token to service_role;
 
 -- ## recovery codes
 
--- For a person whose authenticator app is gone: each code works once, in place of the app's, and removes every device,
+-- For a person who lost the authenticator app: each code works once, in place of the app's, and removes every device,
 -- because only Auth can give a login its second step. The plain codes never arrive here.
 create table private.recovery_codes (
   user_id uuid not null references auth.users (id) on delete cascade,
@@ -756,7 +756,7 @@ begin
   insert into private.recovery_codes (user_id, code_hash) select private.caller_id(), h from unnest(p_hashes) as h;
 exception
   when check_violation or not_null_violation or unique_violation then
-    perform private.fail('RY422', 'A hash is not valid, or is there twice.', 'Send the SHA-256 (hex) of each code.');
+    perform private.fail('RY422', 'A hash is not valid, or is listed twice.', 'Send the SHA-256 (hex) of each code.');
 end;
 $$;
 comment on function private.set_recovery_codes is

@@ -32,8 +32,8 @@ end
 $$;
 comment on function public.approve_job is
   'Approves (or confirms) or rejects a job that waits for somebody, once per member; who asked for it does '
-  'not approve it, unless an owner is alone and says why, but may confirm its plan where no approval is '
-  'asked for. Refused when the state has moved on since the plan. The last approval needed queues it. '
+  'not approve it, unless an owner is alone and gives a reason, but may confirm its plan where no approval '
+  'is needed. Refused when the state has moved on since the plan. The last approval needed queues it. '
   'Operators.';
 grant execute on function public.approve_job to authenticated;
 
@@ -297,8 +297,7 @@ begin
 end
 $$;
 comment on function public.discard_kept_state is
-  'Decides that a state that was not stored is not needed; its text is removed, that it was there stays. '
-  'Admins.';
+  'Decides that a state that was not stored is not needed; its text is removed, its record stays. Admins.';
 grant execute on function public.discard_kept_state to authenticated;
 
 create function public.disconnect_repository(p_connection uuid) returns jsonb
@@ -1409,7 +1408,7 @@ begin
 end
 $$;
 comment on function public.set_update_policy is
-  'Sets when outdated runners update by themselves {mode: OFF, WINDOW or NOW, days, begins_at, ends_at, '
+  'Sets when outdated runners update automatically {mode: OFF, WINDOW or NOW, days, begins_at, ends_at, '
   'zone}. Admins.';
 grant execute on function public.set_update_policy to authenticated;
 
@@ -1638,7 +1637,7 @@ begin
 end
 $$;
 comment on function public.update_policy is
-  'When outdated runners update by themselves: mode, window, next window, how many. Members.';
+  'When outdated runners update automatically: mode, window, next window, how many. Members.';
 grant execute on function public.update_policy to authenticated;
 
 create function public.update_schedule(p_schedule uuid, p_spec jsonb) returns jsonb
@@ -1700,8 +1699,8 @@ begin
 end
 $$;
 comment on function public.use_personal_token is
-  'Whose token this is {id, user_id, email}, and notes its use; null when it is not live or its owner is '
-  'gone. Edge functions only.';
+  'Whose token this is {id, user_id, email}, and notes its use; null when it is not live or has no owner. '
+  'Edge functions only.';
 grant execute on function public.use_personal_token to service_role;
 
 create function public.use_recovery_code(p_hash text) returns boolean
@@ -1927,7 +1926,7 @@ end
 $$;
 comment on function public.worker_return_job is
   'A runner that must stop, or that lacks something (p_code), gives a job back before it changed anything; '
-  'the attempt does not count. Three runners that lack the same end it FAILED; a job that was asked to stop '
+  'the attempt does not count. Three runners that lack the same end it FAILED; a job with a request to stop '
   'ends CANCELLED.';
 grant execute on function public.worker_return_job to executor, worker;
 

@@ -1,5 +1,5 @@
 -- Cloud-hosted runners: the database keeps the record and queues the job; a runner with rights in the cloud does the
--- work. Results about the target (token hash, ARNs) come back through functions that are fenced by the attempt. "Test
+-- work. Results about the target (token hash, ARNs) are stored through functions that are fenced by the attempt. "Test
 -- connection" is a job too: queued, explained while it waits, fenced, logged, and its end shows whether the identity
 -- works. Scaling decisions are recorded here; a runner's planner makes them.
 
@@ -278,7 +278,7 @@ language plpgsql immutable set search_path = '' as $$
 begin
   perform private.refuse_unknown_keys(p_patch, array['cloud', 'desired_count', 'is_scaled_to_zero', 'is_draining',
     'drain_reason']);
-  -- What else the column holds (since when it starts, that it is gone, its task) is the database's own to say.
+  -- Only the database writes the column's other keys (since when it starts, that it was removed, its task).
   if jsonb_typeof(p_patch -> 'cloud') <> 'object' or jsonb_path_exists(p_patch,
       '$.cloud.keyvalue() ? (!(@.key like_regex "_arn$" && @.value.type() == "string"))', silent => true)
     or pg_column_size(p_cloud || (p_patch -> 'cloud')) > 16384 then
@@ -330,7 +330,7 @@ grant execute on function private.worker_target_status to worker, executor;
 
 -- ## after such a job
 
--- Retires the records of runners that are gone from the cloud.
+-- Retires the records of runners that were removed from the cloud.
 create function private.sweep_removals() returns integer
 language plpgsql set search_path = '' as $$
 declare
@@ -426,7 +426,7 @@ language sql stable set search_path = '' as $$
       'jobs_per_task', coalesce((w.scaling ->> 'jobs_per_task')::integer, w.capacity), 'idle_seconds',
         coalesce((w.scaling ->> 'idle_seconds')::integer, 300)),
     'load', jsonb_build_object('desired', w.desired_count, 'connected', l.connected, 'waiting', (
-        -- Who is nearer is asked once for a lane that has work, not for each of its jobs.
+        -- Nearer runners are looked up once for a lane that has work, not for each of its jobs.
         select coalesce(sum(case when ready.jobs > 0 and not exists (
           select from private.preferred_runners as p where p.lane_id = lw.lane_id and p.distance < lw.distance offset 0
         ) then ready.jobs end), 0)

@@ -2,7 +2,7 @@
 -- preferred_runners, so the answer cannot disagree with the claim (a test compares them). Thousands of runners share a
 -- few distances and offers, and each is evaluated once.
 
--- How the processes that are there of each runner that may serve a lane are: called right, willing, with a slot, and
+-- The fresh processes of each runner that may serve a lane: called right, willing, with a slot, and
 -- what all of them lack.
 create function private.lane_states(
   p_lane integer
@@ -79,7 +79,7 @@ from (values
   (3, 'nearer', 'A runner nearer to the module is available and goes first', '',
     'A nearer runner is available and takes it first.', 'It starts when that runner next asks for jobs.'),
   (4, 'engine_preparing', '{engine} is still being prepared there', 'Wait a little',
-    'The runner that may run it is still preparing the engine.', 'It begins when the engine is there.'),
+    'The runner that may run it is still preparing the engine.', 'It begins when the engine is ready.'),
   (5, 'starting', 'Starting', '', 'The runner that may run it is starting.',
     'It begins with that runner''s first look.'),
   (6, 'scaled_to_zero', 'Asleep; it starts when a job needs it', '', 'The runner that may run it is asleep.',
@@ -124,7 +124,7 @@ from (values
     'Add a runner, or change the organisation''s settings.'),
   (22, 'shared_elsewhere', 'The installation keeps this shared runner for other organisations', '',
     'Only shared runners that are kept for other organisations could run it.',
-    'Add a runner, or ask whoever runs this installation.'),
+    'Add a runner, or ask the administrator of this installation.'),
   (23, 'pinned_elsewhere', 'The job is pinned to another runner', 'Change the module''s pin',
     'The runner that it is pinned to cannot run it.', 'Change the pin, or assign that runner.'),
   (24, 'not_assigned', 'Not assigned to the module, its groups or all modules', 'Assign it',

@@ -306,7 +306,7 @@ alter table private.wake_ups enable row level security;
 comment on table private.wake_ups is
   'When each rate-limited wake-up was last sent. UNLOGGED: losing it costs one extra message.';
 
--- Sends a private broadcast where Realtime is there; does nothing elsewhere.
+-- Sends a private broadcast where Realtime exists; does nothing elsewhere.
 create function private.wake(p_topic text, p_event text, p_payload jsonb) returns void
 language plpgsql set search_path = '' as $$
 begin
@@ -324,7 +324,7 @@ begin
   if exists (select from private.wake_ups as r where r.key = p_key and r.sent_at > clock_timestamp() - p_every) then
     return false;
   end if;
-  -- Nobody waits for a wake-up: whoever holds it sends it with their commit, which is soon enough for both.
+  -- Nobody waits for a wake-up: the transaction that holds it sends it with its commit, which is soon enough for both.
   if not pg_try_advisory_xact_lock(private.lock_key('wake_up', p_key)) then
     return false;
   end if;
@@ -378,7 +378,7 @@ create unlogged table private.clocks (
 alter table private.clocks enable row level security;
 comment on table private.clocks is 'When periodic work last ran. UNLOGGED: after a crash it just runs again.';
 
--- Whether something is due again; if so, it is noted as run. Never waits for whoever is at it.
+-- Whether something is due again; if so, it is noted as run. Never waits for another run.
 create function private.is_due(p_name text, p_every interval) returns boolean
 language plpgsql set search_path = '' as $$
 begin

@@ -94,7 +94,7 @@ select
 from public.workers as w;
 comment on view private.worker_prospects is 'Whether a runner that is not there could come.';
 comment on column private.worker_prospects.is_starting is
-  'Whether it is cloud-hosted, was told to start lately and may still say hello.';
+  'Whether it is cloud-hosted, was started lately and may still connect.';
 comment on column private.worker_prospects.has_credential is
   'Whether it could sign in at all: it has a live token, or a service account that is not disabled.';
 
@@ -120,10 +120,10 @@ cross join lateral (
 ) as l;
 comment on view private.worker_liveness is
   'What the heartbeats of its instances make of a runner now. The only place that decides its status.';
-comment on column private.worker_liveness.fresh is 'Instances that are there.';
+comment on column private.worker_liveness.fresh is 'Instances with a recent heartbeat.';
 comment on column private.worker_liveness.willing is 'Of those, not draining.';
-comment on column private.worker_liveness.used is 'Slots in use of the instances that are there.';
-comment on column private.worker_liveness.capacity is 'Slots of the instances that are there.';
+comment on column private.worker_liveness.used is 'Slots in use of the fresh instances.';
+comment on column private.worker_liveness.capacity is 'Slots of the fresh instances.';
 comment on column private.worker_liveness.status is 'ONLINE, DRAINING or OFFLINE.';
 
 -- What keeps a runner from taking jobs when all of its instances that are heard say that they lack something. Else
@@ -191,7 +191,7 @@ begin
 end;
 $$;
 
--- ## a runner that came back
+-- ## a runner that returned
 
 -- Refuses a list of attempts that cannot be read.
 create function private.check_running(p_running jsonb) returns void
@@ -271,7 +271,7 @@ create function private.hold_runner(p_runner private.runner) returns private.run
 language plpgsql set search_path = '' as $$
 begin
   -- Rows are locked in one order everywhere: the runner, its heartbeat, its instance, its jobs. The session may have
-  -- ended while this waited for the runner: asked again, it says so.
+  -- ended while this waited for the runner: a second check raises.
   perform from public.workers as w where w.id = p_runner.worker_id for no key update;
   p_runner := private.this_runner();
   -- After a crash there is no row: UNLOGGED tables are empty then.
@@ -330,7 +330,7 @@ begin
     select (l ->> 'job')::bigint as job_id, (l ->> 'attempt')::integer as attempt
     from jsonb_array_elements(coalesce(p_running, '[]')) as l
   ), noted as (
-    -- Without waiting: whoever changes a job may be about to change its runner, too, and would wait for this heartbeat.
+    -- Without waiting: a change of a job may be about to change its runner, too, and would wait for this heartbeat.
     update private.live_jobs as q set unlisted_at = case when q.unlisted_at is null then now() end
     where q.job_id in (
       select f.job_id from owned as o join private.live_jobs as f on f.job_id = o.job_id
@@ -368,7 +368,7 @@ begin
 end;
 $$;
 
--- Whether some lane of a runner has a job ready, whoever is nearer.
+-- Whether some lane of a runner has a job ready, even if another runner is nearer.
 create function private.has_ready_lane(p_worker uuid) returns boolean
 language plpgsql stable set search_path = '' as $$
 begin
@@ -422,7 +422,7 @@ begin
     v_runner := private.hold_runner(v_runner);
   end if;
   if not private.write_heartbeat(v_runner, v_known, p_status = 'DRAINING') then
-    -- Its session ended while this was under way: that is said by who asks who is calling.
+    -- The session ended meanwhile; this_runner() raises.
     perform private.this_runner();
   end if;
   if v_has_news then

@@ -154,7 +154,7 @@ language plpgsql stable set search_path = '' as $$
 declare
   v_gaps pg_catalog.jsonb;
 begin
-  -- From what is there, not from what was announced: a number costs nothing to say.
+  -- From the stored chunks, not from the announced number, which anyone can send.
   execute $query$
     select coalesce(jsonb_agg(jsonb_build_array(g.before + 1, g.seq - 1) order by g.seq), '[]')
     from (
@@ -335,7 +335,7 @@ language sql stable set search_path = '' as $$
   from private.uploads as u where u.id = p_upload
 $$;
 
--- Makes an upload a file of the job that plans it; refuses one that is gone.
+-- Makes an upload a file of the job that plans it; refuses one that was removed.
 create function private.take_upload(p_job bigint, p_upload uuid) returns void
 language plpgsql set search_path = '' as $$
 begin

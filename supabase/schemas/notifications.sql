@@ -155,7 +155,7 @@ end;
 $$;
 
 -- A function, because every statement that writes an event parses the condition again, as long as it is.
--- Whether people are told of a job that gets here.
+-- Whether people are notified of a job that gets here.
 create function private.is_told(p_status public.job_status) returns boolean
 language plpgsql immutable set search_path = '' as $$
 begin
@@ -255,7 +255,7 @@ create trigger notify after insert on public.worker_releases for each row
   when (new.channel = 'stable') execute function private.notify_release();
 
 -- ## delivery
--- Delivering: whoever sends leases messages for a while and says how it went. A sender that dies loses nothing: its
+-- Delivering: the sender leases messages for a while and reports the result. A sender that dies loses nothing: its
 -- lease ends, and the message is sent again with the same event id. For one rule and subject only the oldest message is
 -- ever leased, so that messages about a job arrive in order. Anybody may wake the sender; what is due is in the rows.
 create table private.notifier (
@@ -654,7 +654,7 @@ begin
   if not exists (select from private.notification_secrets as s where s.rule_id = v_delivery.rule_id)
     and not exists (select from public.git_connections as c where c.id = v_delivery.rule_id and c.has_token) then
     perform private.fail('RY409', 'Its rule was removed, and with it the address.',
-      'Create the rule anew; it sends what happens from then on.');
+      'Create the rule again; it sends what happens from then on.');
   end if;
   update public.deliveries set status = 'PENDING', next_at = now(), finished_at = null, attempt = case
     when status = 'PENDING' then attempt else 0 end

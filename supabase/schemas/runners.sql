@@ -135,11 +135,11 @@ comment on column public.worker_instances.boot_id is 'Identifies the process acr
 comment on column public.worker_instances.engine_note is
   'What is being prepared, such as "tofu is being prepared, 40 %".';
 comment on column public.worker_instances.last_error is
-  'The last problem that it reported. None of a shared runner, which everybody sees: it may tell of another''s job.';
+  'The last problem that it reported. None of a shared runner, which everybody sees: it may reveal another''s job.';
 comment on column public.worker_instances.connected_at is 'When its session began.';
 comment on column public.worker_instances.disconnected_at is 'When its last session ended.';
 
--- How many jobs an instance runs at a time: as many as its runner may, or fewer where the process says so; at least
+-- How many jobs an instance runs at a time: as many as its runner may, or fewer where the process reports it; at least
 -- one.
 create function private.slots_of(p_capacity integer, p_facts jsonb) returns integer
 language plpgsql immutable set search_path = '' as $$
@@ -237,11 +237,11 @@ begin
   end if;
   if v_worker.is_shared then
     perform private.fail('RY403', 'A shared runner belongs to the installation; no organisation can change it.',
-      'Ask whoever runs this installation.');
+      'Ask the administrator of this installation.');
   end if;
   perform private.need(p_verb, v_worker.org_id);
   perform private.lock_routing(v_worker.org_id, true);
-  -- What is gone from the cloud only waits for the sweep that retires its record.
+  -- A runner that was removed from the cloud only waits for the sweep that retires its record.
   select * into v_worker from public.workers where id = p_worker and removed_at is null and not cloud ? 'is_gone'
   for no key update;
   if v_worker.id is null then
@@ -283,7 +283,7 @@ create function private.set_worker_disabled(p_worker uuid, p_disabled boolean) r
 language plpgsql security definer set search_path = '' as $$
 begin
   if p_disabled is null then
-    perform private.fail('RY422', 'Say whether the runner is to be disabled: true or false.');
+    perform private.fail('RY422', 'Pass whether the runner is to be disabled: true or false.');
   end if;
   return private.set_worker_flags(private.lock_worker(p_worker, 'runner.manage'), case when p_disabled then 'disabled'
     else 'enabled' end, null);
@@ -335,7 +335,7 @@ begin
     perform private.fail('RY422',
       'A label must read like "gpu" or "gpu=true"; at most 32, of 1,000 characters in all.');
   end if;
-  -- Before the assignments, which are compared with the account's path: nobody is told that of a foreign one.
+  -- Before the assignments, which are compared with the account's path: nobody learns the path of a foreign one.
   if p_options ->> 'service_account_id' is not null and not exists (
     select from public.service_accounts where id = (p_options ->> 'service_account_id')::pg_catalog.uuid
       and org_id = p_org and removed_at is null
@@ -361,7 +361,7 @@ language sql immutable set search_path = '' as $$
     else coalesce(p_options, '{}') end
 $$;
 
--- Refuses a runner, as it would now be, that serves anything outside of its service account, or whose account is gone.
+-- Refuses a runner, as it would now be, that serves anything outside of its service account, or has no account.
 create function private.check_account_scope(p_worker public.workers) returns void
 language plpgsql stable set search_path = '' as $$
 declare
@@ -369,7 +369,7 @@ declare
   v_outside pg_catalog.text;
 begin
   select * into v_account from public.service_accounts where id = p_worker.service_account_id;
-  -- The runner's row has waited for whoever was removing the account.
+  -- The runner's row has waited for a removal of the account.
   if v_account.removed_at is not null then
     perform private.fail('RY404', 'There is no such service account.', 'It was removed in this moment.');
   end if;

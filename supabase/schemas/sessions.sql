@@ -80,7 +80,7 @@ $$;
 create function private.attempt_session(p_session private.sessions, p_job bigint, p_attempt integer) returns uuid
 language sql stable set search_path = '' as $$
   -- A change belongs to its attempt, whatever became of the runner's process; before it, only the session that took
-  -- the job over counts. Where the attempt has no job any more, the fence says so, and what it did can be handed over.
+  -- the job over counts. Where the attempt has no job any more, the fence refuses it, and its state can be handed over.
   select case when q.job_id is null then p_session.id
     when q.has_touched or q.session_id = n.id then coalesce(q.session_id, n.id, p_session.id) end
   from (select) as one
@@ -109,7 +109,7 @@ begin
 end;
 $$;
 
--- Refuses a second process while the first is fresh. The same process (boot id) may always come back.
+-- Refuses a second process while the first is fresh. The same process (boot id) may always return.
 create function private.refuse_second_process(p_worker public.workers, p_instance text, p_boot_id uuid) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -140,7 +140,7 @@ create function private.take_over(
 ) returns void
 language plpgsql set search_path = '' as $$
 begin
-  -- The same process that comes back keeps its jobs; another process does not inherit what it did not start.
+  -- The same process keeps its jobs when it returns; another process does not inherit what it did not start.
   update private.live_jobs as q set session_id = p_session from private.sessions as s
   where q.stage = 'RUNNING' and q.instance_id = p_instance.id and s.id = q.session_id and s.boot_id = p_boot_id;
   -- … but has a lease's time to say what it found on disk (worker_recover).
@@ -161,7 +161,7 @@ begin
     -- News are added to what is known: both together have one size, or they would grow with every heartbeat.
     or (select octet_length((i.facts || p_facts)::pg_catalog.text) from public.worker_instances as i
       where i.id = p_instance) > 65536 then
-    perform private.fail('RY422', 'What a runner tells of its host is not valid.',
+    perform private.fail('RY422', 'The runner''s facts about its host are not valid.',
       'All of it is an object of at most 64 KiB; capacity and clock_off are numbers, and engines an object of names '
       'and versions.');
   end if;
@@ -343,7 +343,7 @@ grant execute on function private.worker_close_session to worker;
 -- ## the fence
 
 -- The fence: which attempt of a job a caller may speak for. Every call of a runner or an executor about a job passes
--- it; it is what makes requeueing safe, and what lets an attempt that was out of contact come back before a person
+-- it; it is what makes requeueing safe, and what lets an attempt that was out of contact return before a person
 -- released it.
 -- Refuses an executor (a process that a runner started for one job) or an engine (what that job runs) that names
 -- another job or attempt than its token does. Asked of those alone: runner.is_for_one_job.
@@ -369,13 +369,13 @@ language sql stable set search_path = '' as $$
       and e.actor_id = p_runner.worker_id))
 $$;
 
--- The attempt that holds a job has come back before a person released it: it goes on, and its end will be believed.
+-- The attempt that holds a job has returned before a person released it: it continues, and its end counts.
 create function private.resume_held(p_runner private.runner, p_job bigint, p_attempt integer) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
 begin
-  -- Without waiting, because a heartbeat asks, too: whoever must not miss it holds the row already.
+  -- Without waiting, because a heartbeat asks, too: a caller that must not miss it holds the row already.
   update private.live_jobs as q set
     stage = 'RUNNING', session_id = p_runner.session_id, unlisted_at = null, lease_until = now() + private.lease()
   where q.job_id = (
@@ -392,7 +392,7 @@ end;
 $$;
 
 -- Locks a job of this instance; the attempt that holds it goes on, if it is the one that asks. Whether this session has
--- the attempt now: the fence for whoever ends it.
+-- the attempt now: the fence for its end.
 create function private.lock_attempt(p_runner private.runner, p_job bigint, p_attempt integer) returns boolean
 language plpgsql set search_path = '' as $$
 declare
@@ -401,7 +401,7 @@ declare
   v_session pg_catalog.uuid;
 begin
   -- The lock keeps sweep and cancel out until this call has written what it came to write. A job of somebody else is
-  -- not touched: whoever guesses numbers must not hold up other runners.
+  -- not touched: a caller that guesses numbers must not delay other runners.
   select q.attempt, q.stage, q.session_id into v_attempt, v_stage, v_session from private.live_jobs as q
   where q.job_id = p_job and q.instance_id = p_runner.instance_id for update;
   if v_stage = 'HELD' then

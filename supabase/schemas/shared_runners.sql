@@ -9,7 +9,7 @@ create table private.shared_worker_orgs (
 create index shared_worker_orgs_org_id_idx on private.shared_worker_orgs (org_id);
 alter table private.shared_worker_orgs enable row level security;
 comment on table private.shared_worker_orgs is
-  'For whom a shared runner works, where the installation''s file says so; one without a row works for everybody.';
+  'For whom a shared runner works, where the installation''s file limits it; one without a row works for everybody.';
 
 -- ## rules
 create view private.shared_refusals as

@@ -14,7 +14,7 @@ begin
 end;
 $$;
 
--- How far somebody has proved who they are. Auth signs a token for a password alone, too, and says so in it; whether
+-- How far somebody has proved who they are. Auth signs a token for a password alone, too, and marks it; whether
 -- that is enough is decided here, once, and asked where the database learns who is calling: by every policy
 -- (my_org_ids) and at the beginning of every act (need, need_person). Runners never come this way.
 -- Whether the caller has proved who they are as far as their account asks for it: somebody with two-step sign-in has
@@ -24,7 +24,7 @@ language plpgsql stable set search_path = '' as $$
 declare
   v_claims pg_catalog.jsonb := private.jwt();
 begin
-  -- A token stands for both steps: it was made by somebody who had given them. Its row decides, so that a revoked one
+  -- A token replaces both steps: somebody who had given them created it. Its row decides, so that a revoked one
   -- is void at once, and not when what it was exchanged for ends.
   if coalesce(v_claims ? 'personal_token', false) then
     return exists (select from private.personal_tokens as t
@@ -331,7 +331,7 @@ $$;
 -- What concerns the whole installation: one row. Whoever holds the service key changes it; no organisation can.
 create type public.organization_makers as enum ('EVERYBODY', 'OWNERS');
 comment on type public.organization_makers is
-  'Who may make organisations: everybody who has an account · whoever owns one already (and the first one of all).';
+  'Who may create organisations: everybody who has an account · owners of one (and the first of all).';
 
 create table private.installation (
   is_only boolean primary key default true check (is_only),

@@ -32,7 +32,7 @@ def test_what_is_said_of_a_silent_runner_is_true(world: World, held: dict[str, A
     error = world.job(held["id"])["error"]
     assert error["code"] == "OUT_OF_CONTACT"
     assert error["message"].startswith("Out of contact since ")
-    assert "the apply goes on at one as far as we know; its state is kept there." in error["message"]
+    assert "the apply may still be running on one; its state is kept there." in error["message"]
 
 
 def come_back(runner: Runner, job: dict[str, Any], how: str) -> None:

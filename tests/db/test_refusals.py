@@ -144,7 +144,7 @@ PEOPLE: dict[str, tuple[str, str, Ask]] = {
     ),
     "an assignment to nothing": (
         "RY422",
-        "Say which module or group is meant.",
+        "Name a module or a group.",
         lambda org: org.owner.call("assign_worker", p_worker=org.worker("r1"), p_path=None),
     ),
     "neither disabled nor enabled": (

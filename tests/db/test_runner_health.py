@@ -15,7 +15,7 @@ def test_a_clock_that_is_off_is_said_with_how_far(org: Organization) -> None:
     (row,) = runners(org)["rows"]
     assert (row["health"], row["clock_off"]) == (["healthy"], None)
     for wrong in ("soon", {}, [1], 1.5, True, 10**10):
-        with refused("RY422", "What a runner tells of its host"):
+        with refused("RY422", "The runner's facts about its host"):
             runner.heartbeat(p_facts={"clock_off": wrong})
 
 

@@ -294,7 +294,7 @@ def test_running_it_again_before_it_is_finished_is_refused(org: Organization) ->
     org.module("a/one")
     made = schedule(org, "a")
     org.owner.call("run_schedule", p_schedule=made)
-    with refused("RY409", "There is nothing to run: no module is there, or the run before is not finished."):
+    with refused("RY409", "There is nothing to run: there is no module, or the run before is not finished."):
         org.owner.call("run_schedule", p_schedule=made)
     assert len(jobs(org)) == 1
 

@@ -50,9 +50,9 @@ def out_of_contact() -> rx.Component:
     changing = rx.fragment(
         "The ",
         View["title"].to(str).lower(),
-        " goes on at ",
+        " may still be running on ",
         View["runner"],
-        " as far as we know; its state is kept there.",
+        "; its state is kept there.",
     )
     handed_on = rx.fragment("If ", View["runner"], " does not return, another runner takes the job.")
     is_changing = (View["phase"] == "apply") | (View["phase"] == "destroy")

@@ -36,7 +36,7 @@ def build_advice(worker: Row, latest: str) -> list[Advice]:
             "icon": "unplug",
             "tone": "red",
             "title": "Its heartbeats have stopped.",
-            "text": "An apply that it runs goes on as far as we know, and its state stays on its disk until it is back. "
+            "text": "An apply may still be running there; its state stays on its disk until it is back. "
             "Plans go to other runners. Check its machine, or restart it.",
             "doc": "troubleshooting",
         },

@@ -13,7 +13,7 @@ HELPERS = {"__init__", "__main__", "load", "outcome", "processes"}
 
 
 def names() -> list[str]:
-    """Every benchmark: a module of this folder that is no helper, or a folder that can be run."""
+    """Every benchmark: a module of this folder that is not a helper, or a folder that can be run."""
     modules = {path.stem for path in FOLDER.glob("*.py")} | {path.parent.name for path in FOLDER.glob("*/__main__.py")}
     return sorted(modules - HELPERS)
 

@@ -64,7 +64,7 @@ class Walk:
         self._command = shown.inner_text()
 
     def start(self) -> None:
-        """Paste the command into a terminal; the sheet says that the runner is online."""
+        """Paste the command into a terminal; the sheet shows that the runner is online."""
         self.acts += 1
         with (self._folder / "runner.log").open("wb") as log:
             self._runner = subprocess.Popen(

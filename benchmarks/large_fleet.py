@@ -169,7 +169,7 @@ async def changes(product: Product, person: Person, page: Page, others: int, fir
 
 
 def push(product: Product, person: Person, change: int) -> None:
-    """One change of the first runner. The full stop ends its number: the row's text goes on with the version."""
+    """One change of the first runner. The full stop ends its number: the row's text continues with the version."""
     statement = "update workers set status = 'OFFLINE', status_reason = %s where org_id = %s and name = 'runner-0000'"
     product.sql(statement, f"Change-{change}.", person.org_id)
 

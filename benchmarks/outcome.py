@@ -14,7 +14,7 @@ RESULTS = Path(__file__).parent / "results"
 
 @contextmanager
 def attempt(what: str, failed: list[str]) -> Iterator[None]:
-    """Note what went wrong inside, say it, and go on after it."""
+    """Record an error inside, print it, and continue after it."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is, the other figures are still worth having

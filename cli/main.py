@@ -40,7 +40,7 @@ LAZY: dict[str, tuple[str, str]] = {
     "cloud": ("cli.commands.cloud", "Cloud identities, and runners that are deployed with them."),
     "members": ("cli.commands.members", "People with access, and what they can do."),
     "orgs": ("cli.commands.orgs", "Your organisations."),
-    "maintenance": ("cli.commands.maintenance", "For a while no runner takes a job."),
+    "maintenance": ("cli.commands.maintenance", "Keep jobs waiting for a while."),
     "shared-runners": ("cli.commands.shared_runners", "The installation's own runners, from a file."),
     "installation": ("cli.commands.installation", "The whole installation, for its operator."),
     "doctor": ("cli.commands.doctor", "Check this program, the login and the project."),

@@ -66,6 +66,17 @@ RULES = {
     r"shut in\b": "isolated",
     r"(?:rung|rang)\b": "woken, notified",
     r"the matter\b": "wrong",
+    r"(?:go|goes|going|went) on\b": "continue",
+    r"(?<![Tt]here\s)(?:is|are|was|were) no (?!longer|more|way|need|such|other|one|matter|longer)[a-z]+\b": "is not a",
+    r"(?<=\.\s)What [a-z]+ (?![^.]*\?)": "a noun as the subject, not a clause",
+    r"Lets? (?:it|them|a|an|the|another|people|somebody|nobody|everybody|only|every|each|no) ": "the concrete verb: Allow, Make, Keep, Set",
+    r"(?:is|are|was|were) (?:waited|looked) (?:for|at|into|after)\b": "the runner waits for …, somebody checks …",
+    r"(?:is|are|was|were) said\b": "is shown, is reported",
+    r"says? (?:it|that|which|what|how|when|where|whether|nothing|no)\b": "shows, contains, names",
+    r"do(?:es)? without\b": "needs no …, is ignored",
+    r"for want of\b": "for lack of",
+    r"(?:mends?|mended|heals?|healed)\b": "fix, recover",
+    r"believed\b": "counts, is trusted",
     r"Have (?:a|an|the|its?) (?:[a-z]+ )+[a-z]+ed\b": "the act itself: Create …, Start …",
 }
 

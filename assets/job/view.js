@@ -49,8 +49,8 @@ export class LogView {
 
   /** Polls without a wake-up: often while the doorbell is disconnected, now and then otherwise. */
   #lookAgain() {
-    const isRung = this.host.getAttribute("link") === "live";
-    if (!this.isLive || (isRung && Date.now() - this.loader.pulledAt < SAFETY_MS)) return;
+    const isWoken = this.host.getAttribute("link") === "live";
+    if (!this.isLive || (isWoken && Date.now() - this.loader.pulledAt < SAFETY_MS)) return;
     this.loader.pull();
   }
 

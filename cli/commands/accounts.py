@@ -74,10 +74,10 @@ def update(
     description: Annotated[str | None, typer.Option(help="What it is for.")] = None,
     role: Role = None,
     no_role: Annotated[
-        bool, typer.Option("--no-role", help="Take its role away; it opens runners' sessions alone.")
+        bool, typer.Option("--no-role", help="Remove its role; only runners can use it then.")
     ] = False,
 ) -> None:
-    """Change what is named; a role that is given or taken counts at once."""
+    """Change the named settings; a change of role takes effect at once."""
     given = {"name": name, "description": description, "role": role}
     spec: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     _change(here, account, spec | ({"role": None} if no_role else {}))

@@ -10,7 +10,7 @@ from cli.command import Here, command, new_app
 from cli.errors import Usage
 
 app = new_app(
-    "For a while no runner takes a job of the organisation, or with the secret key of any; what runs, finishes."
+    "Keep an organisation's jobs waiting for a while, or those of all with the secret key; running jobs finish."
 )
 Installation = Annotated[bool, typer.Option("--installation", help="For every organisation, with SUPABASE_SECRET_KEY.")]
 UNITS = {"m": "minutes", "h": "hours", "d": "days"}

@@ -142,7 +142,7 @@ language sql stable set search_path = '' as $$
     l.status,
     case
       when l.fresh > 0 and w.is_draining then coalesce(w.drain_reason, 'Drain requested')
-      when l.fresh > 0 and l.willing = 0 then 'Requested by the runner itself'
+      when l.fresh > 0 and l.willing = 0 then 'The runner is shutting down'
       when l.fresh > 0 then case when w.is_disabled then 'Disabled: gets no new jobs' else
         coalesce(private.degraded_words(w.id), 'Ready') end
       when w.is_scaled_to_zero then 'Scaled to zero: starts when a job needs it'
@@ -254,7 +254,7 @@ end;
 $$;
 
 -- Whether a heartbeat says what is not known yet, or is the first one: nearly none does.
-create function private.has_news(
+create function private.has_changed(
   p_runner private.runner, p_known private.instance_before, p_status public.worker_status, p_version text, p_facts
   jsonb
 ) returns boolean
@@ -405,7 +405,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_runner private.runner := private.this_runner();
   v_known private.instance_before;
-  v_has_news boolean;
+  v_has_changed boolean;
   v_compared pg_catalog.jsonb := '{"cancel": [], "lost": []}';
 begin
   if p_status is null or p_status not in ('ONLINE', 'DRAINING') then
@@ -416,8 +416,8 @@ begin
   into v_known
   from public.worker_instances as i left join private.heartbeats as h on h.instance_id = i.id
   where i.id = v_runner.instance_id;
-  v_has_news := private.has_news(v_runner, v_known, p_status::public.worker_status, p_version, p_facts);
-  if v_has_news then
+  v_has_changed := private.has_changed(v_runner, v_known, p_status::public.worker_status, p_version, p_facts);
+  if v_has_changed then
     perform private.check_facts(coalesce(p_facts, '{}'), v_runner.instance_id);
     v_runner := private.hold_runner(v_runner);
   end if;
@@ -425,7 +425,7 @@ begin
     -- The session ended meanwhile; this_runner() raises.
     perform private.this_runner();
   end if;
-  if v_has_news then
+  if v_has_changed then
     perform private.note_instance(v_runner, p_status::public.worker_status, left(p_version, 50), p_facts);
   end if;
   if v_known.used > 0 or coalesce(p_running, '[]') <> '[]' then

@@ -86,7 +86,7 @@ class HclDriver:
         }
         await space.context.server.put_artifact(space.ref, META_ARTIFACT, json.dumps(meta).encode())
         await space.context.server.put_artifact(space.ref, PLAN_ARTIFACT, space.keys.seal(body))
-        space.say(f"Kept the plan, {len(body):,} bytes.")
+        space.say("Saved the plan.")
 
     async def load_plan(self, space: Workspace) -> None:
         """Fetch the saved plan and the provider versions that it was made with."""

@@ -17,7 +17,7 @@ class UpdateSettings(Section):
     origins: WordList = Field(
         default_factory=list,
         description="Where a release may be fetched from, as `https://github.com`, redirects included. "
-        "Empty: any https address. The project's own address always counts.",
+        "If empty, any https address. The project's own address always counts.",
     )
 
     @field_validator("origins")

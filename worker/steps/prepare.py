@@ -110,7 +110,7 @@ def operators_config(space: Workspace) -> str:
     try:
         return Path(own).read_text(encoding="utf-8") if own else ""
     except (OSError, UnicodeDecodeError) as error:
-        space.say(f"TF_CLI_CONFIG_FILE of the runner cannot be read, so the engine does without: {error}")
+        space.say(f"TF_CLI_CONFIG_FILE of the runner cannot be read and is ignored: {error}")
         return ""
 
 

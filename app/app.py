@@ -28,6 +28,8 @@ from app.live.members import check_members
 from app.modules import graph_page
 from app.modules import page as modules
 from app.modules import routes as module_routes
+from app.move_in import page as move_in_page
+from app.move_in import routes as move_in_routes
 from app.project.runtime import runtime
 from app.runners import page as runners
 from app.runners import runner_page
@@ -38,12 +40,14 @@ from app.settings import routes as audit_routes
 from app.sign_in import device_page, welcome_page
 from app.sign_in import page as sign_in
 from app.sign_in import routes as sign_in_routes
+from app.triggers import page as reviews
 
 # What the browser reads and sends without the websocket.
 API = (
     sign_in_routes.build_routes,
     job_routes.build_routes,
     module_routes.build_routes,
+    move_in_routes.build_routes,
     event_routes.build_routes,
     figure_routes.build_routes,
     audit_routes.build_routes,
@@ -71,6 +75,8 @@ FRAMED = (
     *job_page.routes(RunnerActionState.enable),
     *modules.ROUTES,
     *graph_page.ROUTES,
+    *reviews.ROUTES,
+    *move_in_page.ROUTES,
     *figures.ROUTES,
     *events.ROUTES,
     *faults.ROUTES,

@@ -25,7 +25,7 @@ LAZY: dict[str, tuple[str, str]] = {
     "groups": ("cli.commands.groups", "The groups that modules stand in; plan, apply or destroy all of one in order."),
     "dependencies": ("cli.commands.dependencies", "Which module depends on which, and what it takes of it."),
     "graph": ("cli.commands.graph", "Draw which module depends on which, as a tree or for Graphviz."),
-    "git": ("cli.commands.git", "Repositories whose pushes plan modules."),
+    "git": ("cli.commands.git_pulls", "Repositories whose pushes plan modules."),
     "schedules": ("cli.commands.schedules", "Jobs that start by the clock."),
     "notifications": ("cli.commands.notifications", "Which events go where, and what became of each message."),
     "runners": ("cli.commands.runners", "Register, list and look after the runners of an organisation."),

@@ -24,6 +24,7 @@ class JobType(StrEnum):
     REMOVE_WORKER = "REMOVE_WORKER"
     VERIFY_IDENTITY = "VERIFY_IDENTITY"
     RESOLVE = "RESOLVE"
+    STATE = "STATE"
 
 
 class JobStatus(StrEnum):
@@ -86,6 +87,14 @@ class StateHome(StrEnum):
     OWN = "own"
 
 
+class StateAction(StrEnum):
+    """What a STATE job does with resources of a state."""
+
+    MOVE = "move"
+    REMOVE = "remove"
+    IMPORT = "import"
+
+
 class StepStatus(StrEnum):
     """How one step of a job stands."""
 
@@ -103,7 +112,7 @@ LIFECYCLE_TYPES = frozenset(
 # These carry no module in their payload.
 MODULELESS_TYPES = LIFECYCLE_TYPES | {JobType.RESOLVE}
 # The others read the state, and neither lock nor write it.
-WRITING_TYPES = frozenset({JobType.APPLY, JobType.DESTROY})
+WRITING_TYPES = frozenset({JobType.APPLY, JobType.DESTROY, JobType.STATE})
 
 
 class VariableKind(StrEnum):

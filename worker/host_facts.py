@@ -10,6 +10,7 @@ from typing import Any
 from worker.engines.finder import EngineFinder
 from worker.process_status import ProcessStatus
 from worker.program import Program
+from worker.runtime_log import RecentLog
 from worker.settings import Settings
 from worker.version import __version__
 
@@ -18,7 +19,7 @@ NO_ENGINE = "no engine was found: run `runyard engines ensure tofu` on the runne
 
 
 class HostFacts:
-    """Gathers facts; only the engines, the note and the last error ever change."""
+    """Gathers facts; only the engines, the notes and the newest problems ever change."""
 
     def __init__(
         self,
@@ -27,9 +28,11 @@ class HostFacts:
         process_status: ProcessStatus,
         isolation: str,
         program: Program | None = None,
+        recent: RecentLog | None = None,
     ) -> None:
         """Read once what does not change; `program` is set only if the runner may replace it."""
         self._finder = finder
+        self._recent = recent or RecentLog()
         self._process_status = process_status
         self._own_capacity = settings.capacity
         self._dispatcher = settings.dispatcher
@@ -65,6 +68,7 @@ class HostFacts:
             "last_error": self._process_status.last_error,
             "degraded": self._process_status.degraded,
             "clock_off": self._process_status.skew.reported,
+            "log": self._recent.lines(),
         }
 
 

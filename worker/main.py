@@ -34,7 +34,7 @@ from worker.process_status import ProcessStatus
 from worker.program import Handover, Program, obstacle
 from worker.running.recovery import recover
 from worker.running.table import JobTable
-from worker.runtime_log import configure_logging, get_logger
+from worker.runtime_log import RecentLog, configure_logging, get_logger
 from worker.session.credentials import Credentials
 from worker.session.identity import RunnerIdentity, take_identity
 from worker.session.session import RunnerSession
@@ -60,11 +60,11 @@ def run(settings: Settings, single: bool = False, *, is_trial: bool = False, pro
     """Run until asked to leave and return the exit code; `program` is what an update may replace."""
     known = KnownSecrets()
     redactor = known.redactor()
-    configure_logging(settings.logging.log_level, settings.logging.format, redactor.redact)
+    recent = configure_logging(settings.logging.log_level, settings.logging.format, redactor.redact)
     hide_from_children()
     log = get_logger("worker")
     try:
-        life = _live(settings, known, is_single=single, is_trial=is_trial, program=program)
+        life = _live(settings, known, recent, is_single=single, is_trial=is_trial, program=program)
         code, handover = asyncio.run(life)
         if handover is not None:
             hand_over(handover, redactor)
@@ -78,10 +78,18 @@ def run(settings: Settings, single: bool = False, *, is_trial: bool = False, pro
 
 
 async def _live(
-    settings: Settings, known: KnownSecrets, *, is_single: bool, is_trial: bool, program: Program | None
+    settings: Settings,
+    known: KnownSecrets,
+    recent: RecentLog,
+    *,
+    is_single: bool,
+    is_trial: bool,
+    program: Program | None,
 ) -> tuple[ExitCode, Handover | None]:
     try:
-        runner = Runner(settings, known, SystemClock(), is_single=is_single, is_trial=is_trial, program=program)
+        runner = Runner(
+            settings, known, SystemClock(), is_single=is_single, is_trial=is_trial, program=program, recent=recent
+        )
         return await runner.run(), runner.handover
     finally:
         ignore_more()
@@ -92,7 +100,7 @@ class Runner:
 
     def __init__(
         self, settings: Settings, known: KnownSecrets, clock: Clock, *, is_single: bool, is_trial: bool = False,
-        program: Program | None = None,
+        program: Program | None = None, recent: RecentLog | None = None,
     ) -> None:  # fmt: skip
         """Made on the event loop; what needs a connection is made in `run`."""
         self._settings = settings
@@ -102,6 +110,7 @@ class Runner:
         self._is_trial = is_trial
         self._obstacle = obstacle(program)
         self._program = None if self._obstacle else program
+        self._recent = recent
         self._wake_ups = WakeUps()
         self._table = JobTable(clock)
         self._signals = Signals(self._process_status, self._table, self._wake_ups.heartbeat.set)
@@ -135,7 +144,7 @@ class Runner:
         if not finder.found and not self._settings.dispatcher.is_remote:
             self._log.warning("no engine was found", id="no_engine", hint=HOW_TO_GET_ONE)
         isolation = await settle_isolation(self._settings, environ, finder)
-        facts = HostFacts(self._settings, finder, self._process_status, isolation.fact, self._program)
+        facts = HostFacts(self._settings, finder, self._process_status, isolation.fact, self._program, self._recent)
         session = await self._open_session(transport, credentials, identity, facts)
         if session is None:
             return ExitCode.OK

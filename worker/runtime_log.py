@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from collections import deque
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, TextIO
 
@@ -44,6 +45,31 @@ class SecretMask:
         return event
 
 
+class RecentLog:
+    """Keeps the newest warnings and errors, for the runner's page: its operator may have no access to the machine."""
+
+    LINES = 20
+    LENGTH = 400
+    _METHODS = frozenset({"warning", "error", "critical", "exception"})
+    _APART = frozenset({"event", "level", "timestamp", "category", "id", "exception"})
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._lines: deque[dict[str, str]] = deque(maxlen=self.LINES)
+
+    def __call__(self, logger: WrappedLogger, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        """Keep the event if it is a problem, and pass it on."""
+        if method in self._METHODS:
+            more = ", ".join(f"{key}: {value}" for key, value in event.items() if key not in self._APART)
+            text = f"{event.get('event', '')}{f' ({more})' if more else ''}"[: self.LENGTH]
+            self._lines.append({"at": str(event.get("timestamp")), "level": str(event.get("level")), "text": text})
+        return event
+
+    def lines(self) -> list[dict[str, str]]:
+        """Return the lines, the oldest first."""
+        return list(self._lines)
+
+
 class _Forward(logging.Handler):
     """Hands a library's records to the same stream."""
 
@@ -55,9 +81,9 @@ class _Forward(logging.Handler):
 
 def configure_logging(
     levels: Mapping[str, LogLevelName], style: str, redact: Callable[[str], str], stream: TextIO | None = None
-) -> None:
-    """Set up the process's log once, at its start."""
-    out = stream or sys.stdout
+) -> RecentLog:
+    """Set up the process's log once, at its start; the answer keeps its newest problems."""
+    out, recent = stream or sys.stdout, RecentLog()
     is_pretty = style == "pretty" or (style == "auto" and out.isatty())
     renderer: Any = structlog.dev.ConsoleRenderer() if is_pretty else structlog.processors.JSONRenderer()
     errors: list[Any] = [] if is_pretty else [structlog.processors.format_exc_info]
@@ -69,6 +95,7 @@ def configure_logging(
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *errors,
             SecretMask(redact),
+            recent,
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
@@ -76,6 +103,7 @@ def configure_logging(
         cache_logger_on_first_use=False,
     )
     _quieten_libraries(levels)
+    return recent
 
 
 def get_logger(category: str) -> FilteringBoundLogger:

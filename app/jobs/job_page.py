@@ -85,6 +85,7 @@ def _log() -> rx.Component:
     return log(
         job=JobState.log_job,
         attempt=JobState.log_attempt,
+        day=JobState.log_day,
         seq=JobState.log_seq,
         status=JobState.log_status,
         steps=JobState.log_steps,

@@ -11,22 +11,26 @@ from app.modules.components.detail import module_detail
 from app.modules.components.dialogs import module_dialogs
 from app.modules.components.form import module_sheet
 from app.modules.components.group import group_detail
-from app.modules.components.tree import module_picker, module_tree
+from app.modules.components.state_change import state_change_dialog
+from app.modules.components.tree import MOVE_IN, module_picker, module_tree
 from app.modules.state.actions import ModuleActionState
 from app.modules.state.form import ModuleFormState
 from app.modules.state.modules import ModulesState
+from app.modules.state.state_change import StateChangeState
 from app.ui.feedback import empty, failed
+from app.ui.panel import link_button
 
 
 def _nothing() -> rx.Component:
     new = new_button("plus", "New module", ModuleFormState.new_module)
+    bring = link_button("Bring in a repository", href=MOVE_IN, size="2", attrs={})
     text = "A module is what jobs act on: a Terraform, OpenTofu or Pulumi project with its inputs and its state."
     return rx.el.section(
         empty(
             "boxes",
             "No modules yet",
             rx.cond(SessionState.can_operate, text, f"{text} An operator can create one."),
-            rx.cond(SessionState.can_operate, new, rx.fragment()),
+            rx.cond(SessionState.can_operate, rx.fragment(new, bring), rx.fragment()),
             test_id="no-modules",
         ),
         class_name="ry-panel",
@@ -94,10 +98,13 @@ def modules() -> rx.Component:
         title=rx.cond(chosen != "", chosen.replace("/", " / "), "Modules"),
         active="modules",
         crumbs=((rx.cond(chosen != "", "Modules", ""), "/dashboard/modules"),),
-        dialogs=[module_sheet(), run_dialog(), *module_dialogs()],
+        dialogs=[module_sheet(), run_dialog(), *module_dialogs(), state_change_dialog()],
     )
 
 
-OPENING = [RunState.close, ModuleFormState.leave, ModuleActionState.close, ModulesState.load, ModuleFormState.begin]
+OPENING = [
+    RunState.close, ModuleFormState.leave, ModuleActionState.close, StateChangeState.show(False), ModulesState.load,
+    ModuleFormState.begin,
+]  # fmt: skip
 
 ROUTES = (Route("/dashboard/modules", "Modules", modules, OPENING),)

@@ -13,6 +13,7 @@ TYPE_WORDS = {
     "REMOVE_WORKER": "Remove runner",
     "VERIFY_IDENTITY": "Test identity",
     "RESOLVE": "Read repository",
+    "STATE": "Change state",
 }
 STATUS_WORDS = {
     "AWAITING_APPROVAL": "Awaiting approval",

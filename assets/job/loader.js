@@ -7,8 +7,8 @@ const RETRY_MS = 2000;
 const FIND_CHUNKS = 500;
 
 export class Loader {
-  constructor(jobId, attempt, model, onChange) {
-    this.source = new LogSource(jobId, attempt);
+  constructor(jobId, attempt, day, model, onChange) {
+    this.source = new LogSource(jobId, attempt, day);
     this.model = model;
     this.onChange = onChange;
     this.loading = new Set();
@@ -41,8 +41,9 @@ export class Loader {
   async #pullAll() {
     let after = this.model.askAfter;
     for (;;) {
-      const answer = await this.source.index(after);
+      const answer = await this.source.index(after, this.isIndexed);
       const isNew = this.model.addIndex(answer);
+      for (const { seq, lines } of answer.pages || []) this.model.setLines(seq, lines);
       const isFirst = !this.isIndexed;
       this.isIndexed = true;
       if (isNew || isFirst) this.onChange();

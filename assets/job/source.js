@@ -4,9 +4,10 @@ const PAGE_BYTES = 768 * 1024;
 const PAGE_CHUNKS = 200;
 
 export class LogSource {
-  constructor(jobId, attempt) {
+  constructor(jobId, attempt, day) {
     this.base = `/api/jobs/${encodeURIComponent(jobId)}/log`;
     this.attempt = attempt;
+    this.query = `attempt=${attempt}${day ? `&day=${encodeURIComponent(day)}` : ""}`;
     this.aborter = new AbortController();
   }
 
@@ -18,19 +19,19 @@ export class LogSource {
     return `${this.base}.txt?attempt=${this.attempt}`;
   }
 
-  /** Which chunks there are after one; the answer says whether there are more. */
-  index(after) {
-    return this.#get(`${this.base}/index?attempt=${this.attempt}&after=${after}`);
+  /** Lists the chunks after one, a few new ones with their lines; `more` is true when the list goes on. */
+  index(after, withLines) {
+    return this.#get(`${this.base}/index?${this.query}&after=${after}${withLines ? "&lines=1" : ""}`);
   }
 
   /** The lines of some chunks that lie together. */
   lines(seqs) {
-    return this.#get(`${this.base}/lines?attempt=${this.attempt}&from=${seqs[0]}&to=${seqs[seqs.length - 1]}`);
+    return this.#get(`${this.base}/lines?${this.query}&from=${seqs[0]}&to=${seqs[seqs.length - 1]}`);
   }
 
   /** Which chunks of a span have these words in them. */
   find(words, from, to) {
-    return this.#get(`${this.base}/find?attempt=${this.attempt}&from=${from}&to=${to}&q=${encodeURIComponent(words)}`);
+    return this.#get(`${this.base}/find?${this.query}&from=${from}&to=${to}&q=${encodeURIComponent(words)}`);
   }
 
   async #get(url) {

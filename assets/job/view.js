@@ -88,7 +88,9 @@ export class LogView {
     this.model = new LogModel();
     this.search = new Search(this.parts.input.value);
     this.isFollowing = this.isLive && !this.marked;
-    this.loader = new Loader(this.job, attempt, this.model, (seqs) => this.#arrived(seqs));
+    // Only the latest attempt's day is known; the server finds the days of an earlier one.
+    const day = attempt === this.latest ? this.host.getAttribute("day") : "";
+    this.loader = new Loader(this.job, attempt, day, this.model, (seqs) => this.#arrived(seqs));
     this.parts.download.href = this.loader.source.downloadUrl;
     const options = Array.from({ length: this.latest }, (_, at) => el("option", { value: at + 1 }, `Attempt ${at + 1}`));
     this.parts.attempts.replaceChildren(...options);

@@ -1,5 +1,6 @@
 """Runyard as an OIDC issuer, as clouds see it: its two documents, and the policy that trusts it."""
 
+import re
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -45,10 +46,20 @@ def check_served(own: Documents) -> list[str]:
     return problems
 
 
-def subject(slug: str, path: str, phase: str, *, is_group: bool) -> str:
+USUAL_SUBJECT = "organization:{organization}:module:{module}:phase:{phase}"
+
+
+def subject(slug: str, path: str, phase: str, *, is_group: bool, template: str = USUAL_SUBJECT) -> str:
     """The sub claim of a module's tokens, or the pattern of all modules below a group."""
-    modules = f"{path}/*".lstrip("/") if is_group else path
-    return f"organization:{slug}:module:{modules}:phase:{phase}"
+    module = f"{path}/*".lstrip("/") if is_group else path
+    known = {
+        "organization": slug,
+        "module": module,
+        "workspace": module.replace("/", "."),
+        "group": "*" if is_group else path.rpartition("/")[0],
+        "phase": phase,
+    }
+    return re.sub(r"\{(\w+)\}", lambda found: known.get(found[1], "*"), template)
 
 
 def aws_policy(issuer: str, role: str, audience: str, wanted: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ Module = Annotated[str, typer.Argument(metavar="MODULE", help="The module that d
 Producer = Annotated[str, typer.Argument(metavar="PRODUCER", help="The module that goes first.")]
 CARD = "Module → Dependencies"
 CASCADES = {"off": "off", "on-change": "on_change", "always": "always"}
-KEYS = ("consumer", "producer", "bindings", "cascades")
+KEYS = ("consumer", "producer", "bindings", "cascades", "is_promotion")
 
 
 @command(app, "list", calls=("list_dependencies",), page=CARD)
@@ -35,7 +35,7 @@ def list_dependencies(
         }
         for row in found["dependencies"]
     ]
-    columns = ("consumer", "producer", "inputs", "changed", "cascades")
+    columns = ("consumer", "producer", "inputs", "changed", "cascades", "is_promotion")
     here.printer.rows(rows, columns, "No dependencies. `runyard dependencies add` makes one.")
 
 
@@ -51,6 +51,12 @@ def add(
     cascade: Annotated[
         str | None, typer.Option("--cascade", help="Plan MODULE after an apply of PRODUCER: off, on-change or always.")
     ] = None,
+    promotion: Annotated[
+        bool | None,
+        typer.Option(
+            "--same-commit/--any-commit", help="Apply MODULE only with the commit that PRODUCER was applied with."
+        ),
+    ] = None,
 ) -> None:
     """Let a module depend on another, or change its bindings."""
     if cascade is not None and cascade not in CASCADES:
@@ -58,6 +64,7 @@ def add(
     options = {
         "bindings": {**_pairs(bind or []), **dict.fromkeys(unbind or [])},
         **({"cascades": CASCADES[cascade]} if cascade else {}),
+        **({} if promotion is None else {"is_promotion": promotion}),
     }
     ends = {"consumer": here.org.module(module)["id"], "producer": here.org.module(producer)["id"]}
     made = here.api.call("set_dependency", **ends, options=options)

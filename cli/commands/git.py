@@ -68,6 +68,9 @@ def set_connection(
     base_url: BaseUrl = None,
     token: Token = False,
     no_token: Annotated[bool, typer.Option("--no-token", help="Remove the API token: nothing is reported.")] = False,
+    forks: Annotated[
+        bool | None, typer.Option("--forks/--no-forks", help="Whether members may request plans of commits of forks.")
+    ] = None,
     new_secret: Annotated[
         bool, typer.Option("--new-secret", help="Replace the webhook's secret, and print the new one once.")
     ] = False,
@@ -75,9 +78,10 @@ def set_connection(
     """Change what is named. Another API address removes the token: send it again with --token."""
     if token and no_token:
         raise Usage("A token is set or removed.", "Leave out --token or --no-token.")
-    found = _find(here, repository)
+    found = find(here, repository)
     secret = _new_secret(found["provider"]) if new_secret else ""
     spec: dict[str, Any] = _polls(poll_seconds) | ({} if base_url is None else {"base_url": base_url or None})
+    spec |= {} if forks is None else {"allows_forks": forks}
     spec |= {"token": _seal(here, _read_token()) if token else None} if token or no_token else {}
     spec |= {"webhook_secret": _seal(here, secret)} if new_secret else {}
     after = here.api.call("update_git_connection", connection=found["id"], spec=spec)
@@ -94,8 +98,18 @@ def status(
 ) -> None:
     """List the repositories; of one, its modules with the commits that were seen and applied."""
     if repository:
-        columns = ("path", "is_on", "branch", "folder", "watched", "apply", "seen_commit", "applied_commit")
-        modules = [_short(module) for module in _find(here, repository)["modules"]]
+        columns = (
+            "path",
+            "is_on",
+            "branch",
+            "folder",
+            "watched",
+            "apply",
+            "seen_commit",
+            "applied_commit",
+            "commits_ahead",
+        )
+        modules = [_short(module) for module in find(here, repository)["modules"]]
         here.printer.rows(modules, columns, "No module uses this repository.")
         return
     rows = here.api.call("list_git_connections", org=here.org.id)
@@ -114,13 +128,13 @@ def deliveries(
     limit: Annotated[int, typer.Option("--limit", help="How many, at most 200.")] = 50,
 ) -> None:
     """List events, the newest first, with what each led to and why."""
-    which = _find(here, repository)["id"] if repository else None
+    which = find(here, repository)["id"] if repository else None
     before = explain + 1 if explain else None
     rows = here.api.call(
         "list_git_deliveries", org=here.org.id, connection=which, before=before, limit=1 if explain else limit
     )
     if explain is None:
-        columns = ("id", "received_at", "event", "repository", "ref", "verdict", "reason")
+        columns = ("id", "received_at", "event", "repository", "ref", "verdict", "jobs", "reason")
         here.printer.rows(rows, columns, "No deliveries.")
         return
     if not rows or rows[0]["id"] != explain:
@@ -131,8 +145,8 @@ def deliveries(
 @command(app, "poll", calls=("poll_repository",))
 def poll(here: Here, repository: Repository) -> None:
     """Read a repository now, as an event would."""
-    job = here.api.call("poll_repository", connection=_find(here, repository)["id"])
-    here.printer.result(job, lambda row: f"Job {row['id']}: `runyard jobs show {row['id']}`")
+    job = here.api.call("poll_repository", connection=find(here, repository)["id"])
+    here.printer.result(job, lambda row: f"Job {row['number']}: `runyard jobs show {row['number']}`")
 
 
 @command(app, "follow", calls=("set_module_git",))
@@ -146,7 +160,11 @@ def follow(
         list[str] | None, typer.Option("--watch", help="One more path of the repository; several times for several.")
     ] = None,
     apply: Annotated[
-        str | None, typer.Option("--apply", help="after-merge: plans wait to be confirmed · never: plans only.")
+        str | None,
+        typer.Option(
+            "--apply",
+            help="after-merge: plans wait to be confirmed · before-merge: pull requests are applied, too · never: plans only.",
+        ),
     ] = None,
     is_on: Annotated[bool | None, typer.Option("--on/--off", help="Whether pushes plan it.")] = None,
 ) -> None:
@@ -164,7 +182,7 @@ def disconnect(
     here: Here, repository: Repository, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
 ) -> None:
     """Refuse its deliveries and read it no more; modules and jobs stay."""
-    found = _find(here, repository)
+    found = find(here, repository)
     here.confirm(f"Disconnect {found['repository']}?", yes)
     gone = here.api.call("disconnect_repository", connection=found["id"])
     here.printer.result(gone, lambda row: f"Disconnected {row['repository']}; remove the webhook at the provider, too")
@@ -231,7 +249,8 @@ def _short(module: dict[str, Any]) -> dict[str, Any]:
     return module | {name: (module[name] or "")[:12] or None for name in ("seen_commit", "applied_commit")}
 
 
-def _find(here: Here, text: str) -> dict[str, Any]:
+def find(here: Here, text: str) -> dict[str, Any]:
+    """Return the connected repository that a text names."""
     rows = here.api.call("list_git_connections", org=here.org.id)
     exact = [row for row in rows if text in (row["id"], row["url"], row["repository"])]
     name = text.removesuffix(".git").lower()

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.client.issuer import aws_policy, check_served, project_documents, subject
+from cli.client.issuer import USUAL_SUBJECT, aws_policy, check_served, project_documents, subject
 from cli.command import Here, command, new_app
 from cli.errors import CommandError, NotFound, Usage
 
@@ -35,11 +35,14 @@ def attach(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Such as region=eu-west-1.")
     ] = None,
+    pull_requests: Annotated[
+        bool, typer.Option("--pull-requests", help="Plans of pull requests get a token, too; forks never do.")
+    ] = False,
 ) -> None:
     """Attach an identity to a module or group, or change the one of that name there."""
     roles = {"plan_role": plan_role or role, "apply_role": apply_role or role}
     given = {field: value for field, value in roles.items() if value} | _fields(settings)
-    spec = {"kind": kind, "name": name, "audience": audience, "settings": given}
+    spec = {"kind": kind, "name": name, "audience": audience, "settings": given, "is_for_pull_requests": pull_requests}
     known = {field: value for field, value in spec.items() if value is not None}
     made = here.api.call("attach_identity", org=here.org.id, path=path.strip("/"), spec=known)
     here.printer.result(made, lambda row: f"{row['name']}  {row['path'] or 'all modules'}  audience {row['audience']}")
@@ -62,9 +65,24 @@ def policy(here: Here, path: Target, phase: Phase = "apply") -> None:
     path = path.strip("/")
     row = _find(here, path, "aws")
     is_group = not here.api.rows("modules", org_id=f"eq.{here.org.id}", path=f"eq.{path}", deleted_at="is.null")
-    wanted = subject(here.org.slug, path, _phase(phase), is_group=is_group)
+    wanted = subject(here.org.slug, path, _phase(phase), is_group=is_group, template=_template(here))
     issuer = project_documents(here.api).issuer
     here.printer.document(aws_policy(issuer, row["settings"][f"{phase}_role"], row["audience"], wanted))
+
+
+@command(app, "subject", calls=("set_identity_subject",), page="")
+def set_subject(
+    here: Here,
+    template: Annotated[
+        str | None, typer.Argument(help='Names of claims in braces, such as {module}; "" for the usual one.')
+    ] = None,
+) -> None:
+    """Show or set how the sub claim of tokens is made."""
+    if template is None:
+        here.printer.result({"template": _template(here)}, lambda row: str(row["template"]))
+        return
+    made = here.api.call("set_identity_subject", org=here.org.id, template=template or None)
+    here.printer.result(made, lambda row: f"Subject {row['template']}. Change the trust policies of your clouds, too.")
 
 
 @command(app, "test", calls=("preview_identities",))
@@ -90,6 +108,11 @@ def _describe(shown: dict[str, Any]) -> str:
     claims = [f"{name}  {value}" for name, value in sorted(shown["claims"].items())]
     lines = [f"issuer  {shown['issuer']}", f"identities  {', '.join(identities) or 'none'}", *claims]
     return "\n".join([*lines, *(f"problem  {each}" for each in shown["problems"])])
+
+
+def _template(here: Here) -> str:
+    rows = here.api.rows("identity_subjects", org_id=f"eq.{here.org.id}")
+    return str(rows[0]["template"]) if rows else USUAL_SUBJECT
 
 
 def _find(here: Here, path: str, name: str) -> dict[str, Any]:

@@ -14,10 +14,12 @@ import typer
 from cli.client.organization import Row
 from cli.command import Here, command, new_app
 from cli.commands import state
+from cli.commands.run import follow
 from cli.errors import CommandError, NotFound, Usage
 from cli.modules import bringing
 from cli.modules.files import difference, document_of, read_document, read_files, spec_of, with_variables, write_toml
-from cli.modules.repository import GIT_URL, Repository, open_repository
+from cli.modules.on_runner import create_on_runner, read_on_runner
+from cli.modules.repository import GIT_URL, open_repository
 from cli.output import say
 
 app = new_app("Modules, their files and outputs.")
@@ -98,7 +100,10 @@ def edit(here: Here, module: Module, settings: Settings = None, yes: Yes = False
     _write(here, [after], yes)
 
 
-@command(app, "import", calls=("create_module", "update_module"), page="Modules → Create module; Module → Edit")
+@command(
+    app, "import", calls=("create_module", "update_module", "request_survey", "survey", "bring_modules"),
+    page="Modules → Create module; Module → Edit; Modules → New → From a repository",
+)  # fmt: skip
 def import_modules(
     here: Here,
     places: Places,
@@ -108,6 +113,9 @@ def import_modules(
         str | None, typer.Option("--engine", help="tofu or terraform, if the code does not show.")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="All that can come, without a question which.")] = False,
+    on_runner: Annotated[
+        bool, typer.Option("--on-runner", help="A runner reads it, with its own credentials.")
+    ] = False,
     yes: Yes = False,
 ) -> None:
     """Create modules from a repository's root modules, or from files that `export` wrote; nothing is planned or applied."""
@@ -116,14 +124,17 @@ def import_modules(
         return
     if len(places) > 1:
         raise Usage("One repository is imported at a time.", "Name one folder or address.")
+    if on_runner:
+        if group is None or engine is not None:
+            raise Usage("A runner needs the group, and finds the engine itself.", "Add --group, leave out --engine.")
+        job, proposals = read_on_runner(here, places[0], ref, group, lambda made: follow(here, [made])[0])
+        _bring(here, proposals, every, yes, places[0], lambda chosen: create_on_runner(here, job, chosen))
+        return
     with open_repository(places[0], ref) as repository:
         taken = {row["path"] for row in here.org.modules()}
         proposals = bringing.propose(repository, group, engine, taken)
-        if not here.printer.as_json or not every:
-            here.printer.rows([each.row for each in proposals], bringing.COLUMNS)
-        if here.printer.as_json and not every:
-            return
-        _bring(here, repository, bringing.choose(proposals, every), yes)
+        where = f"{repository.url} {repository.ref}".strip() if repository.url else "the modules themselves"
+        _bring(here, proposals, every, yes, where, lambda chosen: bringing.create(here, repository, chosen))
 
 
 @command(app, "export", page="Module")
@@ -225,13 +236,18 @@ def unlock_module(here: Here, module: Module) -> None:
     here.printer.result(here.api.call("unlock_module", module=row["id"]), lambda _: f"Unlocked {row['path']}.")
 
 
-def _bring(here: Here, repository: Repository, chosen: list[bringing.Proposal], yes: bool) -> None:
+def _bring(
+    here: Here, proposals: list[bringing.Proposal], every: bool, yes: bool, where: str, create: bringing.Create
+) -> None:
+    if not here.printer.as_json or not every:
+        here.printer.rows([each.row for each in proposals], bringing.COLUMNS)
+    if here.printer.as_json and not every:
+        return
+    chosen = bringing.choose(proposals, every)
     if not chosen:
         raise CommandError("None of them can come.", "The table has the reason for each.")
-    where = f"{repository.url} {repository.ref}".strip() if repository.url else "the modules themselves"
     here.confirm(f"Create {len(chosen)} modules? Runners get the code from {where}.", yes)
-    done = bringing.create(here, repository, chosen)
-    here.printer.result(done, lambda rows: "\n".join(f"Created {each['path']}" for each in rows))
+    here.printer.result(create(chosen), lambda rows: "\n".join(f"Created {each['path']}" for each in rows))
     bringing.say_next(chosen)
 
 

@@ -1,4 +1,4 @@
-"""`runyard groups plan|apply|destroy|drift|progress|why|cancel|retry`: all modules below a group, as one thing."""
+"""`runyard groups plan|apply|destroy|drift|progress|review|confirm|why|cancel|retry`: all modules below a group, as one thing."""
 
 import time
 from typing import Annotated, Any
@@ -35,7 +35,7 @@ def apply(here: Here, path: Path, wait: Wait = False, key: Key = None, yes: Yes 
     _start(here, "APPLY", path, wait, key)
 
 
-@command(app, "destroy", calls=("start_set",), page="")
+@command(app, "destroy", calls=("start_set",), page=f"{PAGE} → Destroy all")
 def destroy(here: Here, path: Path, wait: Wait = False, key: Key = None, yes: Yes = False) -> None:
     """Destroy what all modules below a group have made, each before what it depends on."""
     here.confirm(f"Destroy what all modules below {path or 'everything'} have made?", yes)
@@ -60,6 +60,38 @@ def sets(here: Here, path: Annotated[str | None, typer.Option("--path", help="Of
 def progress(here: Here, made: Set = None, wait: Wait = False) -> None:
     """Show how far a set is, and what failed."""
     _show(here, _find(here, made), wait)
+
+
+@command(app, "review", calls=("set_review",), page=f"{PAGE} → Review")
+def review(here: Here, made: Set = None) -> None:
+    """Show the plans of a set by the steps of their order: what each changes, and whether it can be applied."""
+    rows = here.api.call("set_review", org=here.org.id, set=_find(here, made))["rows"]
+    columns = ("step", "module_path", "job", "changes", "state")
+    here.printer.rows([{**row, **reviewed(row)} for row in rows], columns, "No jobs.")
+
+
+@command(app, "confirm", calls=("confirm_set", "set_review"), page=f"{PAGE} → Review → Apply")
+def confirm(
+    here: Here,
+    made: Set = None,
+    module: Annotated[
+        list[str] | None, typer.Option("--module", metavar="PATH", help="Of this module; may be repeated.")
+    ] = None,
+    wait: Wait = False,
+    yes: Yes = False,
+) -> None:
+    """Apply the plans of a set that were reviewed, in order, and approve its jobs that wait for it."""
+    found = _find(here, made)
+    ids = [here.org.module(path)["id"] for path in module or []]
+    rows = here.api.call("set_review", org=here.org.id, set=found)["rows"]
+    chosen = [row for row in rows if row["decision"] and (not ids or row["module_id"] in ids)]
+    here.confirm(f"Apply or approve {', '.join(row['module_path'] for row in chosen) or 'nothing'}?", yes)
+    # The reviewed ones by name: a plan that ends meanwhile was seen by nobody.
+    done = here.api.call("confirm_set", set=found, modules=[row["module_id"] for row in chosen])
+    if wait and done["set_id"]:
+        _show(here, done["set_id"], wait)
+    else:
+        here.printer.result(done, confirmation)
 
 
 @command(app, "why", calls=("explain_set",), page=PAGE)
@@ -108,6 +140,7 @@ def sentence(row: dict[str, Any]) -> str:
     """A set's progress in one line."""
     failed = f", {row['failed']} failed" if row["failed"] else ""
     left_out = f", {row['left_out']} left out" if row.get("left_out") else ""
+    left_out += f", {row['waiting_for_apply']} wait for an apply" if row.get("waiting_for_apply") else ""
     what = WORDS.get(row["type"], row["type"])
     where = f"by {row['created_by_label']}" if row.get("cause_job_id") else f"below {row['path'] or 'all'}"
     return f"{row['id']}  {what} {where}: {row['done']} of {row['total']} done{failed}{left_out}"
@@ -116,8 +149,29 @@ def sentence(row: dict[str, Any]) -> str:
 def explanation(found: dict[str, Any]) -> str:
     """What each module of a set waits for, and which were left out, a line for each."""
     lines = [f"{row['module_path']} waits for {_befores(row['waits_for'])}" for row in found["waiting"]]
+    lines += [f"{row['module_path']}: {row['message']}" for row in found["waiting_for_apply"]]
     lines += [f"{row['module_path']} is left out. {row['message']}" for row in found["left_out"]]
     return "\n".join(lines) or "No module of this set waits for another."
+
+
+def reviewed(row: dict[str, Any]) -> dict[str, str]:
+    """What a plan of a set changes, and whether it can be applied, in words."""
+    counts = row["counts"]
+    changes = f"+{counts['create']} ~{counts['update']} ±{counts['replace']} -{counts['delete']}"
+    decisions = {"apply": "can be applied", "approve": "waits for approval"}
+    state = decisions.get(row["decision"]) or row["message"] or ("preview" if row["is_preview"] else "")
+    number = row["apply_number"] or row["job_number"]
+    return {
+        "job": f"#{number}" if number else "-",
+        "changes": changes if row["has_changes"] else "none" if row["status"] == "SUCCEEDED" else "",
+        "state": state or str(row["apply_status"] or row["status"] or "waits for its turn"),
+    }
+
+
+def confirmation(done: dict[str, Any]) -> str:
+    """What a confirmation did, and what it could not do."""
+    lines = [f"{done['applying']} plans are applied, {done['approved']} jobs are approved."]
+    return "\n".join(lines + [f"{one['module_path']}: {one['message']}" for one in done["refused"]])
 
 
 def _befores(rows: list[dict[str, Any]]) -> str:

@@ -3,7 +3,7 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -14,13 +14,15 @@ from cli.errors import Missing, NotFound, Usage
 from cli.jobs.follow import ENDS
 from cli.jobs.keyed import call_keyed
 from cli.modules.locks import evidence
-from cli.modules.states import brought_words, resources_of
+from cli.modules.states import Words, brought_words, change_words, changed_words, resources_of
 from cli.output import say
 
 app = new_app("The state of a module: bring it in, read it, take it along.")
 
 Module = Annotated[str, typer.Argument(metavar="MODULE", help="The module's path, such as platform/vpc, or its id.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Runner = Annotated[str | None, typer.Option("--runner", help="Only this runner may run it.")]
+NoWait = Annotated[bool, typer.Option("--no-wait", help="Queue it, and do not follow it.")]
 
 
 @command(app, "versions", calls=("state_info",), page="Module → State")
@@ -60,23 +62,53 @@ def push(
     here.printer.result(done, lambda said: f"Stored as serial {said['serial']}.")
 
 
-@command(app, "import", calls=("enqueue_job",), page="Module → ⋯ → Bring in state")
+@command(app, "import", calls=("enqueue_job",), page="Module → ⋯ → Bring in state; State versions → Change")
 def bring_in(
     here: Here,
     module: Module,
-    runner: Annotated[str | None, typer.Option("--runner", help="Only this runner may run it.")] = None,
-    no_wait: Annotated[bool, typer.Option("--no-wait", help="Queue it, and do not follow it.")] = False,
+    address: Annotated[str | None, typer.Argument(help="Import one resource under this address.")] = None,
+    resource: Annotated[str | None, typer.Argument(metavar="ID", help="What the provider calls that resource.")] = None,
+    runner: Runner = None,
+    no_wait: NoWait = False,
+    yes: Yes = False,
 ) -> None:
-    """Copy a state from the backend that the code names, and plan at once; nothing is applied, the old state stays."""
+    """Copy a state from the backend that the code names, and plan at once; or import one resource that exists."""
     row = here.org.module(module)
-    options = {"bring_state": True} | ({"pinned_worker_id": here.org.runner(runner)["id"]} if runner else {})
-    job = call_keyed(here.api, "enqueue_job", options, None, org=here.org.id, type="PLAN", module=row["id"])
-    if no_wait:
-        here.printer.rows([job], ("id", "type", "status", "module_path"))
-        return
-    (done,) = follow(here, [job])
-    here.printer.result(done, brought_words)
-    raise typer.Exit(int(ENDS[done["status"]]))
+    if (address is None) != (resource is None):
+        raise Usage("One resource needs an address and an id.", "runyard state import MODULE ADDRESS ID")
+    if address is not None:
+        _change(here, row, {"action": "import", "addresses": [address], "id": resource}, runner, no_wait, yes)
+    _queue(here, row, "PLAN", {"bring_state": True}, runner, no_wait, brought_words)
+
+
+@command(app, "mv", calls=("enqueue_job",), page="Module → State versions → Change")
+def move(
+    here: Here,
+    module: Module,
+    source: Annotated[str, typer.Argument(metavar="FROM", help="The address that it has.")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="The address that it gets.")],
+    to_module: Annotated[str | None, typer.Option("--to-module", help="Move it into the state of this module.")] = None,
+    runner: Runner = None,
+    no_wait: NoWait = False,
+    yes: Yes = False,
+) -> None:
+    """Give a resource another address, in this state or in another module's; no infrastructure is changed."""
+    change: dict[str, Any] = {"action": "move", "addresses": [source], "to": target}
+    change |= {"module": here.org.module(to_module)["id"]} if to_module else {}
+    _change(here, here.org.module(module), change, runner, no_wait, yes)
+
+
+@command(app, "rm", calls=("enqueue_job",), page="Module → State versions → Change")
+def remove(
+    here: Here,
+    module: Module,
+    addresses: Annotated[list[str], typer.Argument(help="Addresses as `state list` shows them.")],
+    runner: Runner = None,
+    no_wait: NoWait = False,
+    yes: Yes = False,
+) -> None:
+    """Remove resources from a state; what they are in the world stays, and nobody manages it any more."""
+    _change(here, here.org.module(module), {"action": "remove", "addresses": addresses}, runner, no_wait, yes)
 
 
 @command(app, "keep-own", calls=("update_module",), page="Module → ⋯")
@@ -214,3 +246,21 @@ def _need_typed(path: str) -> None:
     say("The next apply creates everything that the code describes, also what exists already.")
     if typer.prompt(f"Type {path} to start with an empty state") != path:
         raise Usage("That is not the module's path, so nothing was changed.")
+
+
+def _change(here: Here, row: Row, change: dict[str, Any], runner: str | None, no_wait: bool, yes: bool) -> NoReturn:
+    here.confirm(f"Change the state of {row['path']}: {change_words(change)}?", yes)
+    _queue(here, row, "STATE", {"state_change": change}, runner, no_wait, changed_words)
+
+
+def _queue(
+    here: Here, row: Row, kind: str, options: dict[str, Any], runner: str | None, no_wait: bool, words: Words
+) -> NoReturn:
+    pin = {"pinned_worker_id": here.org.runner(runner)["id"]} if runner else {}
+    job = call_keyed(here.api, "enqueue_job", options | pin, None, org=here.org.id, type=kind, module=row["id"])
+    if no_wait:
+        here.printer.rows([job], ("id", "type", "status", "module_path"))
+        raise typer.Exit(0)
+    (done,) = follow(here, [job])
+    here.printer.result(done, words)
+    raise typer.Exit(int(ENDS[done["status"]]))

@@ -72,6 +72,19 @@ def seal(
     _set(here, path, [sealing.seal(key, (path.strip("/"), kind, name, hcl), value)], enforced)
 
 
+@command(app, "refer", calls=("set_variables",), page="Variables → Set variable")
+def refer(
+    here: Here,
+    path: Target,
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    source: Annotated[str, typer.Argument(help="vault://PATH#FIELD, aws-sm://REGION/NAME#FIELD or file:///PATH.")],
+    kind: Annotated[str, typer.Option("--kind", help="input, env or file.")] = "input",
+    enforced: Enforced = False,
+) -> None:
+    """Set a variable whose value the runner reads from a vault; only its address is stored."""
+    _set(here, path, [{"kind": kind, "name": name, "value": source, "is_reference": True}], enforced)
+
+
 @command(app, "create-key", calls=("create_sealing_key",), page="")
 def create_key(
     here: Here, file: Annotated[Path, typer.Argument(help="A new file for the private key. Keep a copy offline.")]
@@ -96,7 +109,7 @@ def reseal(
     """Seal every secret of an older key to the current one."""
     key = sealing.current_key(here.org)
     older = [row for row in _current(here, None) if row["key_id"] not in (None, key["id"])]
-    done = [(row["path"], sealing.reseal(file, row, key)) for row in older]
+    done = [(row["path"], _fields(row) if row["is_reference"] else sealing.reseal(file, row, key)) for row in older]
     for path, variable in done:
         here.api.call("set_variables", org=here.org.id, path=path, variables=[variable])
     here.printer.result(
@@ -113,11 +126,9 @@ def remove(
     yes: Yes = False,
 ) -> None:
     """Remove a variable from the place where it is set; jobs that are queued keep it."""
-    found = [row for row in _current(here, path) if (row["kind"], row["name"]) == (kind, name)]
-    if not found:
-        raise NotFound(f'There is no {kind} "{name}" at "{path}".', "`runyard variables list` shows all of them.")
-    here.confirm(f"Remove {name} from {_place(found[0])}?", yes)
-    done = here.api.call("remove_variable", variable=found[0]["id"])
+    found = _find(here, path, kind, name)
+    here.confirm(f"Remove {name} from {_place(found)}?", yes)
+    done = here.api.call("remove_variable", variable=found["id"])
     here.printer.result(done, lambda row: f"Removed {row['name']} from {_place(row)}")
 
 
@@ -139,9 +150,9 @@ def import_variables(
 def export(here: Here, path: Target) -> None:
     """Print the variables that are set at a path as JSON, which `import` reads."""
     rows = _current(here, path)
-    if sealed := [row["name"] for row in rows if row["key_id"]]:
+    if sealed := [row["name"] for row in rows if _is_sealed(row)]:
         say(f"Left out, since they are sealed: {', '.join(sealed)}")
-    here.printer.document([{name: row[name] for name in FIELDS} for row in rows if not row["key_id"]])
+    here.printer.document([_fields(row) for row in rows if not _is_sealed(row)])
 
 
 @command(app, "effective", calls=("preview_variables", "list_job_variables"), page=PAGE)
@@ -160,10 +171,52 @@ def effective(
         here.printer.document(rows)
         return
     shown = [
-        {**row, "value": _shown(row), "from": _source(row), "hides": [_source(each) for each in row["hides"]]}
+        {**row, "value": _shown(row), "from": _source(row), "hides": [_source(each) for each in row["hides"]],
+         "last_used": _last_use(row)}
         for row in rows
-    ]
-    here.printer.rows(shown, ("kind", "name", "value", "from", "version", "hides"), "No variables.", cut=("value",))
+    ]  # fmt: skip
+    columns = ("kind", "name", "value", "from", "version", "hides", "last_used")
+    here.printer.rows(shown, columns, "No variables.", cut=("value",))
+
+
+@command(app, "unused", calls=("list_unused_variables",), page="Variables → Unused variables")
+def unused(
+    here: Here, days: Annotated[int, typer.Option("--days", help="Not used for this many days.", min=0, max=400)] = 30
+) -> None:
+    """List the variables that no job has used for some time."""
+    rows = here.api.call("list_unused_variables", org=here.org.id, days=days)
+    shown = [{**row, "value": _shown(row), "last_used": _last_use(row)} for row in rows]
+    here.printer.rows(shown, ("path", "kind", "name", "value", "last_used"), "None.", cut=("value",))
+
+
+@command(app, "users", calls=("list_variable_users",), page="Variables → Who can use it")
+def users(
+    here: Here,
+    path: Target,
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    kind: Annotated[str, typer.Option("--kind", help="input, env or file.")] = "input",
+) -> None:
+    """Show which modules' next jobs get a variable, and who can start them."""
+    found = here.api.call("list_variable_users", variable=_find(here, path, kind, name)["id"])
+    here.printer.result(found, _describe_users)
+
+
+def _describe_users(found: dict[str, Any]) -> str:
+    members = [f"{each['email']} ({each['role']})" for each in found["members"]]
+    lists = {**found, "members": members}
+    return "\n".join(f"{what}  {', '.join(lists[what]) or 'none'}" for what in lists)
+
+
+def _find(here: Here, path: str, kind: str, name: str) -> Row:
+    found = [row for row in _current(here, path) if (row["kind"], row["name"]) == (kind, name)]
+    if not found:
+        raise NotFound(f'There is no {kind} "{name}" at "{path}".', "`runyard variables list` shows all of them.")
+    return found[0]
+
+
+def _last_use(row: Row) -> str:
+    use = row["last_use"]
+    return f"#{use['number']} {use['used_at'][:16]}" if use else "never"
 
 
 def _set(here: Here, path: str, given: list[dict[str, Any]], enforced: bool) -> None:
@@ -191,8 +244,16 @@ def _typed(name: str) -> str:
     return value
 
 
+def _fields(row: Row) -> dict[str, Any]:
+    return {name: row[name] for name in FIELDS}
+
+
+def _is_sealed(row: Row) -> bool:
+    return bool(row["key_id"]) and not row["is_reference"]
+
+
 def _shown(row: Row) -> Any:
-    return "(sealed)" if row["key_id"] else row["value"]
+    return "(sealed)" if _is_sealed(row) else row["value"]
 
 
 def _place(row: Row) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from cli.dashboard.documentation import build_documentation
-from cli.dashboard.kept_pages import provide_page
+from cli.dashboard.kept_pages import BUILT_ADDRESS, provide_page
 from cli.dashboard.settings import DashboardSettings
 from cli.errors import CommandError, ExitCode
 from cli.folders import PROJECT, sources_folder
@@ -91,8 +91,8 @@ def build_fingerprint(settings: DashboardSettings) -> str:
 
 
 def source_fingerprint() -> str:
-    """Changes when a source of the page changes."""
-    digest = hashlib.sha256(sys.version.encode())
+    """Changes when a source of the page, or how it is built, changes."""
+    digest = hashlib.sha256(f"{sys.version} {BUILD} {REPRODUCIBLE}".encode())
     for file in _source_files():
         digest.update(str(file.relative_to(sources_folder())).encode())
         digest.update(file.read_bytes())
@@ -112,22 +112,18 @@ def _copy_sources(settings: DashboardSettings) -> None:
 
 
 def _provide(settings: DashboardSettings, environment: Mapping[str, str]) -> None:
-    """Take the page that was built from the same sources for this machine, or build it."""
-    address = socket_address(settings)
-    if address != settings.dashboard_local_url:
-        _build(settings, environment)
-        return
-    shelf = settings.cache_folder / "pages"
+    """Take the page that was built from the same sources, or build it."""
+    shelf, address = settings.cache_folder / "pages", socket_address(settings)
     provide_page(shelf, source_fingerprint, _built(settings), address, lambda: _build(settings, environment))
 
 
 def _build(settings: DashboardSettings, environment: Mapping[str, str]) -> None:
     print("building the page; half a minute, a little more the first time", flush=True)
     settings.home.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "reflex", "export", "--frontend-only", "--no-zip", "--loglevel", "warning"]
+    command = [sys.executable, "-c", BUILD, "export", "--frontend-only", "--no-zip", "--loglevel", "warning"]
     place = _workplace(settings)
     with _lock_kept(place / "reflex.lock" / "package.json"):
-        result = subprocess.run(command, cwd=place, env=environment, check=False)
+        result = subprocess.run(command, cwd=place, env={**environment, **REPRODUCIBLE}, check=False)
     if result.returncode != 0:
         # What a broken attempt left behind could break the next one, too.
         shutil.rmtree(settings.home / "web", ignore_errors=True)
@@ -150,6 +146,26 @@ def _serve_command(settings: DashboardSettings) -> list[str]:
         "--workers", os.environ.get("RUNYARD_DASHBOARD_WORKERS", "1"),
         "--log-level", "warning", "--no-access-log", "--workers-kill-timeout", "5", "--respawn-failed-workers",
     ]  # fmt: skip
+
+
+# Files of the page are named after their content. Two dashboards behind one address, each with a build of its own, need
+# the same names: Reflex derives names from Python's hashes, and the page contains the address.
+REPRODUCIBLE = {"PYTHONHASHSEED": "0", "REFLEX_API_URL": BUILT_ADDRESS}
+# The page contains reflex.json, of which it needs the version alone; Reflex also writes a random number and the time there.
+PLAIN_FACTS = """
+import json
+from reflex import constants
+from reflex.utils import prerequisites
+def write_version():
+    file = prerequisites.get_web_dir() / constants.Reflex.JSON
+    file.write_text(json.dumps({"version": constants.Reflex.VERSION}))
+prerequisites.set_last_reflex_run_time = write_version
+"""
+BUILD = f"""
+{PLAIN_FACTS}
+from reflex.reflex import cli
+cli(prog_name="reflex")
+"""
 
 
 # Reflex serves a page that is built already when these two are set; both are its own internals, so they stand here

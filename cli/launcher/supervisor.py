@@ -192,7 +192,7 @@ class Supervisor:
         await asyncio.gather(
             self._repeat(RELOAD_EVERY_SECONDS, self._reload_functions()),
             self._repeat(SWEEP_EVERY_SECONDS, lambda: asyncio.to_thread(sweeper.poll)),
-            self._repeat(POLL_EVERY_SECONDS, lambda: asyncio.to_thread(notifier.poll)),
+            self._repeat(POLL_EVERY_SECONDS, notifier.watch),
         )
 
     def _reload_functions(self) -> Callable[[], Awaitable[None]]:

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ from cli.modules.discovery import Root, find_roots, propose_paths
 from cli.modules.repository import Repository
 from cli.output import say
 
-COLUMNS = ("number", "folder", "path", "backend", "engine", "required_version", "note")
+COLUMNS = ("number", "folder", "path", "backend", "engine", "required_version", "workspaces", "note")
+TAKEN = "There is a module at this path already."
+ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
 CODE = ("*.tf", "*.tf.json", "*.tofu", "Pulumi.yaml", "terragrunt.hcl")
 
 
@@ -32,13 +35,17 @@ class Proposal:
         """The proposal as a line of the table."""
         return {
             "number": self.number, "folder": self.root.folder or ".", "path": self.path, "backend": self.root.backend or None,
-            "engine": self.root.engine, "required_version": self.root.required_version or None, "note": self.note or None,
+            "engine": self.root.engine, "required_version": self.root.required_version or None,
+            "workspaces": ", ".join(self.root.workspaces) or None, "note": self.note or None,
         }  # fmt: skip
 
 
+Create = Callable[[list[Proposal]], list[dict[str, Any]]]
+
+
 def has_code(folder: Path) -> bool:
-    """Whether a folder holds code, and not the files that `modules export` writes."""
-    return any(next(folder.rglob(pattern), None) for pattern in CODE)
+    """Whether a folder or an archive holds code, and not the files that `modules export` writes."""
+    return folder.name.endswith(ARCHIVES) or any(next(folder.rglob(pattern), None) for pattern in CODE)
 
 
 def propose(repository: Repository, group: str | None, engine: str | None, taken: set[str]) -> list[Proposal]:
@@ -98,4 +105,4 @@ def say_next(chosen: list[Proposal]) -> None:
 
 
 def _note(repository: Repository, root: Root, is_taken: bool) -> str:
-    return "There is a module at this path already." if is_taken else repository.problem(root)
+    return TAKEN if is_taken else repository.problem(root)

@@ -1,4 +1,7 @@
-"""Root modules of a repository: folders that an engine is run in, with what is known about each."""
+"""Root modules of a repository: folders that an engine is run in, with what is known about each.
+
+The same text is in worker/engines and cli/modules, as that of the blocks.
+"""
 
 import os
 import re
@@ -10,6 +13,7 @@ from cli.modules.hcl_blocks import code_files, parse, read_facts
 
 LEFT_OUT = frozenset({"node_modules", "__pycache__", "venv"})
 PULUMI_FILES = ("Pulumi.yaml", "Pulumi.yml")
+PULUMI_BACKEND = re.compile(r"^backend:\s*\n(?:[ \t]+.*\n)*?[ \t]+url:[ \t]*[\"']?([^\s\"']+)", re.MULTILINE)
 TERRAGRUNT_FILES = ("terragrunt.hcl", "terragrunt.stack.hcl", "root.hcl")
 TERRAGRUNT = "Terragrunt is not supported yet. Import the folders of plain code that its units call, with their inputs."
 # Files in which people write down the engine that they use.
@@ -27,6 +31,7 @@ class Root:
     backend: str = ""
     required_version: str = ""
     sources: tuple[str, ...] = ()
+    workspaces: tuple[str, ...] = ()
     problem: str = ""
 
     @property
@@ -43,6 +48,12 @@ def find_roots(top: Path, engine: str | None = None) -> list[Root]:
     found = [root for folder in folders if (root := _read(top, folder, engine))]
     called = {_joined(each.folder, source) for each in found for source in _near(each.sources)}
     return [each for each in found if each.backend or each.problem or each.folder not in called]
+
+
+def only_folder(top: Path) -> Path:
+    """The folder that everything is in: archives of repositories often have one around them."""
+    inside = list(top.iterdir())
+    return inside[0] if len(inside) == 1 and inside[0].is_dir() else top
 
 
 def propose_paths(roots: Iterable[Root], group: str, name: str) -> dict[str, str]:
@@ -88,13 +99,15 @@ def _read(top: Path, folder: str, engine: str | None) -> Root | None:
             for block in parse(unit.name, unit.read_text(errors="replace"))
         )
         return Root(folder, "terragrunt", sources=sources, problem=TERRAGRUNT)
-    if any((place / name).is_file() for name in PULUMI_FILES):
-        return Root(folder, "pulumi", backend="pulumi")
+    if project := next((place / name for name in PULUMI_FILES if (place / name).is_file()), None):
+        url = PULUMI_BACKEND.search(project.read_text(encoding="utf-8", errors="replace"))
+        stacks = sorted(each.name.split(".")[1] for each in place.glob("Pulumi.*.y*ml"))
+        return Root(folder, "pulumi", url[1] if url else "pulumi", workspaces=tuple(stacks))
     if not code_files(place, is_tofu=True):
         return None
     chosen = engine or _engine_of(top, place)
     facts = read_facts(place, is_tofu=chosen == "tofu")
-    return Root(folder, chosen, facts.backend, facts.required_version, facts.sources)
+    return Root(folder, chosen, facts.backend, facts.required_version, facts.sources, facts.workspaces)
 
 
 def _engine_of(top: Path, place: Path) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 STATE_FILE = "terraform.tfstate"
+WORKSPACES_FOLDER = "terraform.tfstate.d"
 _TOKEN = re.compile(
     r"""(?P<skip>[^\S\n]+|\#[^\n]*|//[^\n]*|/\*.*?(?:\*/|\Z))
     |<<-?(?P<heredoc>[\w-]+)[^\n]*\n.*?(?:^[ \t]*(?P=heredoc)[ \t]*$|\Z)
@@ -42,6 +43,7 @@ class Facts:
     has_provider: bool = False
     has_encryption: bool = False
     sources: tuple[str, ...] = ()
+    workspaces: tuple[str, ...] = ()
 
 
 def read_facts(folder: Path, *, is_tofu: bool, leave_out: Iterable[str] = ()) -> Facts:
@@ -57,6 +59,7 @@ def read_facts(folder: Path, *, is_tofu: bool, leave_out: Iterable[str] = ()) ->
         has_provider=any(block.kind == "provider" for block in blocks),
         has_encryption=any(inner.kind == "encryption" for each in settings for inner in each.blocks),
         sources=tuple(block.texts.get("source", "") for block in blocks if block.kind == "module"),
+        workspaces=_workspaces(folder, settings),
     )
 
 
@@ -75,6 +78,17 @@ def _backend(folder: Path, found: list[tuple[str, Block]]) -> tuple[str, str]:
             if inner.kind in ("backend", "cloud"):
                 return "".join(inner.labels[:1]) or inner.kind, name
     return ("local", STATE_FILE) if (folder / STATE_FILE).is_file() else ("", "")
+
+
+def _workspaces(folder: Path, settings: list[Block]) -> tuple[str, ...]:
+    """The workspaces that the backend names, a prefix with a star, and those that are kept beside the code."""
+    homes = [inner for each in settings for inner in each.blocks if inner.kind in ("backend", "cloud")]
+    texts = [part.texts for home in homes for part in home.blocks if part.kind == "workspaces"]
+    named = {each["name"] for each in texts if "name" in each} | {
+        f"{each['prefix']}*" for each in texts if "prefix" in each
+    }
+    beside = folder / WORKSPACES_FOLDER
+    return tuple(sorted(named | ({each.name for each in beside.iterdir()} if beside.is_dir() else set())))
 
 
 def _text_of(file: Path) -> str:

@@ -1,7 +1,9 @@
 """Code that modules are made of: a repository at an address, or a folder on this disk."""
 
 import re
+import shutil
 import subprocess
+import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from cli.errors import CommandError, Missing
-from cli.modules.discovery import Root, slug
+from cli.modules.discovery import Root, only_folder, slug
 
 GIT_URL = re.compile(r"[a-z][a-z0-9+.-]*://|[\w.-]+@[\w.-]+:")
 # A module has 1 MiB for code and inputs together.
@@ -64,11 +66,14 @@ class Repository:
 
 @contextmanager
 def open_repository(place: str, ref: str | None) -> Iterator[Repository]:
-    """The code at an address, fetched for as long as it is read, or in a folder of this disk."""
-    if not GIT_URL.match(place):
+    """The code at an address or in an archive, unpacked for as long as it is read, or in a folder of this disk."""
+    if not GIT_URL.match(place) and not Path(place).is_file():
         yield _on_disk(Path(place), ref)
         return
     with tempfile.TemporaryDirectory(prefix="runyard-import-") as folder:
+        if Path(place).is_file():
+            yield _unpacked(Path(place), Path(folder))
+            return
         branch = ["--branch", ref] if ref else []
         _git("clone", "--quiet", "--depth", "1", *branch, "--", place, folder)
         yield Repository(Path(folder), name_of(place), without_password(place), ref or "")
@@ -96,6 +101,18 @@ def _on_disk(place: Path, ref: str | None) -> Repository:
     prefix = _asked(top, "rev-parse", "--show-prefix").rstrip("/")
     branch = _asked(top, "symbolic-ref", "--short", "HEAD")
     return Repository(top, name_of(url), without_password(url), ref or branch, prefix)
+
+
+def _unpacked(archive: Path, folder: Path) -> Repository:
+    """The code in an archive: its modules carry their files."""
+    try:
+        if archive.suffix == ".zip":
+            shutil.unpack_archive(archive, folder)
+        else:
+            shutil.unpack_archive(archive, folder, filter="data")
+    except (shutil.ReadError, tarfile.TarError, ValueError, OSError, EOFError) as error:
+        raise CommandError(f"{archive} cannot be unpacked: {error}", "Name a .tar, .tar.gz or .zip file.") from error
+    return Repository(only_folder(folder), slug(re.sub(r"\.(tar(\.\w+)?|tgz|zip)$", "", archive.name)))
 
 
 def _asked(folder: Path, *arguments: str) -> str:

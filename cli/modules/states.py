@@ -1,11 +1,32 @@
 """A state in words: what was brought in, and the resources that it has."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from cli.jobs.plan import plan_counts
 
 MASKED = "(sensitive)"
+Words = Callable[[Mapping[str, Any]], str]
+
+
+def change_words(change: Mapping[str, Any]) -> str:
+    """What a change of a state does."""
+    named = ", ".join(change["addresses"])
+    match change["action"]:
+        case "move":
+            return f"move {named} to {change['to']}" + (" of the other module" if "module" in change else "")
+        case "import":
+            return f"import {change['id']} as {named}"
+        case _:
+            return f"remove {named}, which stays in the world"
+
+
+def changed_words(job: Mapping[str, Any]) -> str:
+    """How a change of a state ended."""
+    change = (job.get("result") or {}).get("state_change")
+    if not change:
+        return f"{job['module_path']}: the state is as it was."
+    return f"{job['module_path']}: done: {change_words(change)}. Plan the module to see what its code would change now."
 
 
 def brought_words(job: Mapping[str, Any]) -> str:

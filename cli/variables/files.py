@@ -9,7 +9,7 @@ from cli.output import say
 from cli.variables.tfvars import read_tfvars
 
 Variable = dict[str, Any]
-FIELDS = ("kind", "name", "value", "is_hcl", "is_enforced")
+FIELDS = ("kind", "name", "value", "is_hcl", "is_enforced", "is_reference")
 
 
 def read_variables(file: Path) -> list[Variable]:

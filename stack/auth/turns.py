@@ -1,7 +1,7 @@
 """Costly work in a few threads, in turns: each owner is served once before any is served again."""
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -14,24 +14,31 @@ T = TypeVar("T")
 
 
 class Turns:
-    """A queue per owner, so that a flood of one delays its own work alone."""
+    """A queue per owner, so that a flood of one delays its own work alone.
+
+    An owner never has every thread, and rests after each turn for as long as that took: half of one processor is the most
+    that a flood costs.
+    """
 
     def __init__(self, threads: int = 2, most_of_one: int = MOST_OF_ONE) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="turns")
         self._free = threads
+        self._share = max(threads - 1, 1)
         self._most_of_one = most_of_one
+        self._running = Counter[str]()
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
 
     async def run(self, owner: str, work: Callable[[], T]) -> T:
         """Run `work` in a thread when it is the owner's turn; refuse an owner of which too much waits."""
-        if self._free == 0:
-            await self._wait(owner)
+        if self._free and self._running[owner] < self._share:
+            self._begin(owner)
         else:
-            self._free -= 1
+            await self._wait(owner)
+        began_at = asyncio.get_running_loop().time()
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, work)
         finally:
-            self._pass_on()
+            self._end(owner, began_at)
 
     def close(self) -> None:
         """Stop the threads."""
@@ -48,17 +55,39 @@ class Turns:
         except asyncio.CancelledError:
             # The turn may have come in the same moment.
             if turn.done() and not turn.cancelled():
-                self._pass_on()
+                self._end(owner, asyncio.get_running_loop().time())
             raise
 
-    def _pass_on(self) -> None:
-        """Give the free thread to the owner that has waited longest for its turn."""
-        while self._waiting:
-            owner, own = self._waiting.popitem(last=False)
+    def _begin(self, owner: str) -> None:
+        self._free -= 1
+        self._running[owner] += 1
+
+    def _end(self, owner: str, began_at: float) -> None:
+        """Free the thread at once, and the owner when it has rested; one of which nothing waits has no need to."""
+        self._free += 1
+        loop = asyncio.get_running_loop()
+        if owner in self._waiting:
+            loop.call_later(loop.time() - began_at, self._release, owner)
+            self._serve_waiting()
+        else:
+            self._release(owner)
+
+    def _release(self, owner: str) -> None:
+        self._running[owner] -= 1
+        # Counters keep zeros.
+        self._running += Counter()
+        self._serve_waiting()
+
+    def _serve_waiting(self) -> None:
+        """Give each free thread to the owner that has waited longest for its turn."""
+        while self._free and (owner := self._next_owner()) is not None:
+            own = self._waiting.pop(owner)
             turn = own.popleft()
             if own:
                 self._waiting[owner] = own
             if not turn.done():
+                self._begin(owner)
                 turn.set_result(None)
-                return
-        self._free += 1
+
+    def _next_owner(self) -> str | None:
+        return next((owner for owner in self._waiting if self._running[owner] < self._share), None)

@@ -453,7 +453,35 @@ begin
 end;
 $$;
 
--- How far somebody has proved who they are. Auth signs a token for a password alone, too, and marks it; whether
+create table private.delegations (
+  id uuid primary key default gen_random_uuid(),
+  user_id uuid not null,
+  xid xid8 not null default pg_current_xact_id()
+);
+alter table private.delegations enable row level security;
+comment on table private.delegations is
+  'Members for whom the database itself acts, such as for a command in a comment; each within one transaction.';
+comment on column private.delegations.user_id is 'The member.';
+comment on column private.delegations.xid is 'The transaction; no other one accepts it.';
+
+-- Acts as this member until the end of the transaction, or as the caller again. What they may do is checked as ever.
+create function private.act_as(p_user uuid) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_id pg_catalog.uuid;
+begin
+  if p_user is null then
+    delete from private.delegations where xid = pg_current_xact_id();
+    perform set_config('request.jwt.claims', '{"role": "service_role"}', true);
+    return;
+  end if;
+  insert into private.delegations (user_id) values (p_user) returning id into v_id;
+  perform set_config('request.jwt.claims', jsonb_build_object('role', 'authenticated', 'sub', p_user, 'delegation',
+    v_id)::pg_catalog.text, true);
+end;
+$$;
+
+-- How far somebody has proved who they are. Auth signs a token for a password alone, too, and says so in it; whether
 -- that is enough is decided here, once, and asked where the database learns who is calling: by every policy
 -- (my_org_ids) and at the beginning of every act (need, need_person). Runners never come this way.
 -- Whether the caller has proved who they are as far as their account asks for it: somebody with two-step sign-in has
@@ -469,6 +497,10 @@ begin
     return exists (select from private.personal_tokens as t
       where t.id = (v_claims ->> 'personal_token')::pg_catalog.uuid
         and t.user_id = (v_claims ->> 'sub')::pg_catalog.uuid and t.expires_at > now());
+  end if;
+  if coalesce(v_claims ? 'delegation', false) then
+    return exists (select from private.delegations as d where d.id = (v_claims ->> 'delegation')::pg_catalog.uuid
+      and d.user_id = (v_claims ->> 'sub')::pg_catalog.uuid and d.xid = pg_current_xact_id_if_assigned());
   end if;
   if not private.has_auth_session(v_claims) then
     return false;
@@ -2222,6 +2254,8 @@ create table public.module_locks (
   reason text not null check (length(trim(reason)) between 1 and 500),
   user_id uuid not null,
   user_label text not null,
+  connection_id uuid,
+  pull_request integer,
   created_at timestamptz not null default now()
 );
 create index module_locks_org_id_idx on public.module_locks (org_id);
@@ -2232,14 +2266,21 @@ create policy "Members see their organisation's module locks" on public.module_l
 comment on table public.module_locks is 'Modules that a member has locked: nothing is applied or destroyed meanwhile.';
 comment on column public.module_locks.reason is 'Why, shown with each refusal.';
 comment on column public.module_locks.user_label is 'The member''s name at that time.';
+comment on column public.module_locks.connection_id is 'The repository of the pull request.';
+comment on column public.module_locks.pull_request is
+  'The pull request that is applied before its merge; its own plans may be applied. Null: nothing may.';
 
--- Refuses to change what a member has locked.
-create function private.refuse_locked_modules(p_modules uuid[]) returns void
+-- Refuses to change what a member has locked; a lock for a pull request lets its own plans through.
+create function private.refuse_locked_modules(p_modules uuid[], p_plan bigint default null) returns void
 language plpgsql stable set search_path = '' as $$
 declare
   v_lock public.module_locks;
 begin
-  select * into v_lock from public.module_locks as l where l.module_id = any (p_modules) order by l.created_at limit 1;
+  select * into v_lock from public.module_locks as l where l.module_id = any (p_modules) and not exists (
+    select from public.provision_jobs as j where j.id = p_plan
+      and j.payload #>> '{options,git,connection_id}' = l.connection_id::pg_catalog.text
+      and j.payload #>> '{options,git,pull_request}' = l.pull_request::pg_catalog.text)
+  order by l.created_at limit 1;
   if v_lock.module_id is not null then
     perform private.fail('RY409', format('%s has locked the module: %s', v_lock.user_label, v_lock.reason),
       'Ask them, or unlock it on the module''s page. A plan may be made meanwhile.');
@@ -2497,7 +2538,8 @@ begin
   perform private.fail('RY409', format('Job %s is queued and would change the module.', j.number),
     'Cancel it first, or lock the module when it is done.')
   from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id
-  where q.state_key = p_module and q.stage in ('WAITING', 'BACKOFF', 'READY') and j.type in ('APPLY', 'DESTROY');
+  where q.state_key = p_module and q.stage in ('WAITING', 'BACKOFF', 'READY')
+    and j.type in ('APPLY', 'DESTROY', 'STATE');
 end;
 $$;
 
@@ -2566,10 +2608,11 @@ comment on type public.worker_status is
 
 create type public.job_type as enum ('PLAN', 'APPLY', 'DESTROY', 'OUTPUT', 'DRIFT', 'DEPLOY_WORKER', 'UPDATE_WORKER',
   'REMOVE_WORKER',
-  'VERIFY_IDENTITY', 'RESOLVE');
+  'VERIFY_IDENTITY', 'RESOLVE', 'STATE');
 comment on type public.job_type is
   'What a job does. The first five act on a module, the next three on a cloud-hosted runner; VERIFY_IDENTITY tries a '
-  'cloud identity, RESOLVE reads the branches of a connected repository.';
+  'cloud identity, RESOLVE reads the branches of a connected repository, STATE moves, removes or imports resources of a '
+  'module''s state.';
 
 create table public.workers (
   id uuid primary key default gen_random_uuid(),
@@ -3540,8 +3583,9 @@ create table public.provision_jobs (
   slimmed_at timestamptz,
   updated_at timestamptz not null default now(),
   constraint provision_jobs_module_fkey foreign key (org_id, module_id) references public.modules (org_id, id),
+  -- A reading for move-in is about a repository that nobody has connected.
   constraint provision_jobs_one_target check (num_nonnulls(module_id, target_worker_id, target_identity_id,
-    target_connection_id) = 1)
+    target_connection_id) = case when payload ? 'survey' then 0 else 1 end)
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
   -- Counts by status come from an index alone only where vacuum has been.
   autovacuum_vacuum_insert_scale_factor = 0.02);
@@ -4619,30 +4663,16 @@ begin
 end;
 $$;
 
-create function private.worker_state_put(
-  p_job bigint, p_attempt integer, p_body text, p_lock_id text default null
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+-- Stores what an attempt wrote, if it follows the stored state. The same text twice is stored once.
+create function private.succeed_state(p_module uuid, p_body text, p_job bigint, p_attempt integer) returns jsonb
+language plpgsql set search_path = '' as $$
 declare
-  v_module pg_catalog.uuid := private.owned_module(p_job, p_attempt);
   v_old private.states;
-  v_lock private.state_locks;
   v_new pg_catalog.record;
   v_sha pg_catalog.text := encode(sha256(convert_to(p_body, 'UTF8')), 'hex');
 begin
-  if private.is_inspection(p_job) then
-    perform private.fail('RY409', 'This job only looks; it writes no state.',
-      'Run it with -lock=false and -refresh-only.');
-  end if;
-  perform private.refuse_own_backend(v_module);
-  select * into v_lock from private.state_locks where module_id = v_module for update;
-  if v_lock.module_id is not null and (v_lock.job_id, v_lock.attempt) <> (p_job, p_attempt)
-    or v_lock.lock_id <> p_lock_id then
-    perform private.fail('RY423', 'The state is locked by another job.',
-      'Wait for it, or force-unlock the state with its lock id.', v_lock.info::pg_catalog.text);
-  end if;
   select f.serial, f.lineage into v_new from private.state_fields(p_body) as f;
-  select * into v_old from private.states where module_id = v_module for update;
+  select * into v_old from private.states where module_id = p_module for update;
   if v_old.sha256 = v_sha then
     return jsonb_build_object('serial', v_old.serial, 'is_unchanged', true);
   end if;
@@ -4656,8 +4686,31 @@ begin
       'Read the state again.');
   end if;
   perform private.check_serial(v_new.serial, v_old.serial);
-  perform private.write_state(v_module, v_new.serial, v_new.lineage, p_body, p_job, p_attempt);
+  perform private.write_state(p_module, v_new.serial, v_new.lineage, p_body, p_job, p_attempt);
   return jsonb_build_object('serial', v_new.serial, 'is_unchanged', false);
+end;
+$$;
+
+create function private.worker_state_put(
+  p_job bigint, p_attempt integer, p_body text, p_lock_id text default null
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_module pg_catalog.uuid := private.owned_module(p_job, p_attempt);
+  v_lock private.state_locks;
+begin
+  if private.is_inspection(p_job) then
+    perform private.fail('RY409', 'This job only looks; it writes no state.',
+      'Run it with -lock=false and -refresh-only.');
+  end if;
+  perform private.refuse_own_backend(v_module);
+  select * into v_lock from private.state_locks where module_id = v_module for update;
+  if v_lock.module_id is not null and (v_lock.job_id, v_lock.attempt) <> (p_job, p_attempt)
+    or v_lock.lock_id <> p_lock_id then
+    perform private.fail('RY423', 'The state is locked by another job.',
+      'Wait for it, or force-unlock the state with its lock id.', v_lock.info::pg_catalog.text);
+  end if;
+  return private.succeed_state(v_module, p_body, p_job, p_attempt);
 end;
 $$;
 comment on function private.worker_state_put is
@@ -5153,6 +5206,7 @@ create table public.module_dependencies (
   producer_id uuid not null references public.modules (id) on delete cascade,
   org_id uuid not null references public.organizations (id) on delete cascade,
   cascades text not null default 'off' check (cascades in ('off', 'on_change', 'always')),
+  is_promotion boolean not null default false,
   created_by_label text not null,
   created_at timestamptz not null default now(),
   primary key (consumer_id, producer_id),
@@ -5169,6 +5223,8 @@ comment on column public.module_dependencies.consumer_id is 'The module that dep
 comment on column public.module_dependencies.producer_id is 'The module that goes first, unless both are destroyed.';
 comment on column public.module_dependencies.cascades is
   'Whether an apply of the producer plans the consumer: off, on_change (a bound output changed) or always.';
+comment on column public.module_dependencies.is_promotion is
+  'Whether the consumer is applied only with the commit that the producer was last applied with.';
 comment on column public.module_dependencies.created_by_label is 'The member''s name at that time.';
 
 create table public.module_bindings (
@@ -5369,7 +5425,7 @@ begin
   -- Locked, then read: an input that somebody gives a value meanwhile must be seen.
   perform from public.modules where id = p_consumer for no key update;
   v_consumer := private.my_module(p_consumer, v_verb);
-  perform private.refuse_unknown_keys(p_options, array['bindings', 'cascades']);
+  perform private.refuse_unknown_keys(p_options, array['bindings', 'cascades', 'is_promotion']);
   if v_consumer.org_id <> v_producer.org_id then
     perform private.fail('RY404', 'There is no such module.', 'Both must belong to one organisation.');
   end if;
@@ -5379,11 +5435,14 @@ begin
   if coalesce(p_options ->> 'cascades', 'off') not in ('off', 'on_change', 'always') then
     perform private.fail('RY422', 'A dependency cascades off, on_change or always.', 'Send one of these.');
   end if;
+  perform private.check_promotion_edge(v_consumer, v_producer, p_options -> 'is_promotion');
   perform private.check_bindings(v_consumer, v_producer, v_bindings);
-  insert into public.module_dependencies as d (consumer_id, producer_id, org_id, cascades, created_by_label)
+  insert into public.module_dependencies as d (consumer_id, producer_id, org_id, cascades, is_promotion,
+    created_by_label)
   values (p_consumer, p_producer, v_consumer.org_id, coalesce(p_options ->> 'cascades', 'off'),
-    private.caller_label(v_consumer.org_id))
-  on conflict (consumer_id, producer_id) do update set cascades = coalesce(p_options ->> 'cascades', d.cascades);
+    coalesce(p_options -> 'is_promotion' = 'true', false), private.caller_label(v_consumer.org_id))
+  on conflict (consumer_id, producer_id) do update set cascades = coalesce(p_options ->> 'cascades', d.cascades),
+    is_promotion = coalesce((p_options ->> 'is_promotion')::boolean, d.is_promotion);
   if v_bindings = '{}' then
     return;
   end if;
@@ -5427,7 +5486,8 @@ end;
 $$;
 comment on function private.set_dependency is
   'Makes a module depend on another, or changes how: {bindings: {input: output, or null to remove}, cascades: off, '
-  'on_change or always}. Refuses a cycle. Operators; admins for bindings.';
+  'on_change or always, is_promotion: true to apply only the commit that was applied there}. Refuses a cycle. '
+  'Operators; admins for bindings.';
 grant execute on function private.set_dependency to authenticated;
 
 create function private.remove_dependency(p_consumer uuid, p_producer uuid) returns jsonb
@@ -5483,7 +5543,7 @@ begin
   delete from public.module_dependencies as d where d.consumer_id in (select private.modules_below(p_org, p_path));
   get diagnostics v_removed = row_count;
   for v_edge in select e from jsonb_array_elements(p_dependencies) as e loop
-    perform private.refuse_unknown_keys(v_edge, array['consumer', 'producer', 'bindings', 'cascades']);
+    perform private.refuse_unknown_keys(v_edge, array['consumer', 'producer', 'bindings', 'cascades', 'is_promotion']);
     if p_path <> '' and v_edge ->> 'consumer' <> p_path and not starts_with(v_edge ->> 'consumer', p_path || '/') then
       perform private.fail('RY422', format('"%s" is not below "%s".', v_edge ->> 'consumer', p_path),
         'Import the dependencies of each group by themselves, or those of all modules.');
@@ -5500,7 +5560,7 @@ end;
 $$;
 comment on function private.replace_dependencies is
   'Replaces the dependencies of all modules at or below a path ("" is all) by a list of {consumer, producer, bindings, '
-  'cascades} with paths; all or nothing. Operators; admins for bindings.';
+  'cascades, is_promotion} with paths; all or nothing. Operators; admins for bindings.';
 grant execute on function private.replace_dependencies to authenticated;
 
 -- Refuses to remove a module that others depend on, and names them.
@@ -5576,7 +5636,7 @@ begin
         from shown as s join placed as p on p.id = s.id), '[]'),
       'dependencies', coalesce((
         select jsonb_agg(jsonb_build_object('consumer_id', e.consumer_id, 'producer_id', e.producer_id, 'consumer',
-          c.path, 'producer', p.path, 'cascades', e.cascades, 'bindings', (
+          c.path, 'producer', p.path, 'cascades', e.cascades, 'is_promotion', e.is_promotion, 'bindings', (
             select coalesce(jsonb_object_agg(b.input, b.output), '{}') from public.module_bindings as b
             where b.consumer_id = e.consumer_id and b.producer_id = e.producer_id)) order by c.path, p.path)
         from edge as e join public.modules as c on c.id = e.consumer_id
@@ -5592,12 +5652,14 @@ grant execute on function private.list_dependencies to authenticated;
 
 -- Why a bound value cannot be given, or null.
 create function private.binding_problem(
-  p_producer public.modules, p_state jsonb, p_output text, p_value jsonb
+  p_producer public.modules, p_state jsonb, p_output text, p_value jsonb, p_planned boolean
 ) returns text
 language sql immutable set search_path = '' as $$
   select case
     when p_producer.deleted_at is not null then 'was removed'
     when p_producer.backend = 'own' then 'keeps its own backend, so Runyard has no outputs of it'
+    when p_planned and p_value is null then format('has no output "%s" in its plan', p_output)
+    when p_planned then null
     when p_state is null then 'has no state yet: it was never applied'
     when p_state ? 'encrypted_data' then 'has a state that its engine encrypted'
     when p_value is null then format('has no output "%s" in its state', p_output)
@@ -5605,23 +5667,44 @@ language sql immutable set search_path = '' as $$
       then format('encrypted its output "%s" with Pulumi''s own key', p_output) end
 $$;
 
+-- The value of an output in a plan that changes it; null where the plan removes it.
+create function private.planned_value(p_plan bigint, p_output text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return (select convert_from(a.body, 'UTF8')::pg_catalog.jsonb -> p_output from private.artifacts as a
+    where a.job_id = p_plan and a.name = 'outputs.json' order by a.attempt desc limit 1);
+end;
+$$;
+
 create function private.worker_bound_values(p_job bigint, p_attempt integer) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_module pg_catalog.uuid := private.owned_module(p_job, p_attempt);
   v_path pg_catalog.text := (select m.path from public.modules as m where m.id = v_module);
+  v_is_preview boolean := (select j.payload #> '{options,preview}' = 'true' from public.provision_jobs as j
+    where j.id = p_job);
   v_bound pg_catalog.record;
   v_values pg_catalog.jsonb := '{}';
   v_secret pg_catalog.jsonb := '[]';
   v_digests pg_catalog.jsonb := '{}';
 begin
+  perform private.fail('RY422',
+    format('"%s" has inputs that are outputs of other modules, and a fork gets none.', v_path),
+    'Plan it from a branch of the repository.')
+  from public.provision_jobs as j where j.id = p_job and j.payload #> '{options,git,is_fork}' = 'true'
+    and exists (select from public.module_bindings as b where b.consumer_id = v_module);
   for v_bound in
-    select b.input, b.output, p.path, o.value, o.is_secret, private.binding_problem(p, s.body, b.output,
-      o.value) as problem
+    select b.input, b.output, p.path, v.value, o.is_secret, private.binding_problem(p, s.body, b.output,
+      v.value, n.job_id is not null) as problem
     from public.module_bindings as b join public.modules as p on p.id = b.producer_id
     left join lateral (select t.body::pg_catalog.jsonb as body from private.states as t
       where t.module_id = b.producer_id) as s on true
     left join lateral private.read_outputs(s.body) as o on o.name = b.output
+    left join lateral (select n.job_id from private.set_members as m join private.open_bindings as n
+      on n.set_id = m.set_id and n.consumer_id = m.module_id and n.input = b.input
+      where v_is_preview and m.job_id = p_job) as n on true
+    cross join lateral (select case when n.job_id is null then o.value
+      else private.planned_value(n.job_id, b.output) end as value) as v
     where b.consumer_id = v_module order by b.input
   loop
     if v_bound.problem is not null then
@@ -5639,7 +5722,8 @@ begin
 end;
 $$;
 comment on function private.worker_bound_values is
-  'The values of the job''s bound inputs, from the current states of their producers, and which of them are sensitive. '
+  'The values of the job''s bound inputs, from the current states of their producers (a preview: from their plans, '
+  'where these change them), and which of them are sensitive. '
   'Refused, with the names of both modules, where one is missing.';
 grant execute on function private.worker_bound_values to worker, executor;
 
@@ -6511,7 +6595,7 @@ language sql stable set search_path = '' as $$
     l.status,
     case
       when l.fresh > 0 and w.is_draining then coalesce(w.drain_reason, 'Drain requested')
-      when l.fresh > 0 and l.willing = 0 then 'Requested by the runner itself'
+      when l.fresh > 0 and l.willing = 0 then 'The runner is shutting down'
       when l.fresh > 0 then case when w.is_disabled then 'Disabled: gets no new jobs' else
         coalesce(private.degraded_words(w.id), 'Ready') end
       when w.is_scaled_to_zero then 'Scaled to zero: starts when a job needs it'
@@ -6623,7 +6707,7 @@ end;
 $$;
 
 -- Whether a heartbeat says what is not known yet, or is the first one: nearly none does.
-create function private.has_news(
+create function private.has_changed(
   p_runner private.runner, p_known private.instance_before, p_status public.worker_status, p_version text, p_facts
   jsonb
 ) returns boolean
@@ -6774,7 +6858,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_runner private.runner := private.this_runner();
   v_known private.instance_before;
-  v_has_news boolean;
+  v_has_changed boolean;
   v_compared pg_catalog.jsonb := '{"cancel": [], "lost": []}';
 begin
   if p_status is null or p_status not in ('ONLINE', 'DRAINING') then
@@ -6785,8 +6869,8 @@ begin
   into v_known
   from public.worker_instances as i left join private.heartbeats as h on h.instance_id = i.id
   where i.id = v_runner.instance_id;
-  v_has_news := private.has_news(v_runner, v_known, p_status::public.worker_status, p_version, p_facts);
-  if v_has_news then
+  v_has_changed := private.has_changed(v_runner, v_known, p_status::public.worker_status, p_version, p_facts);
+  if v_has_changed then
     perform private.check_facts(coalesce(p_facts, '{}'), v_runner.instance_id);
     v_runner := private.hold_runner(v_runner);
   end if;
@@ -6794,7 +6878,7 @@ begin
     -- The session ended meanwhile; this_runner() raises.
     perform private.this_runner();
   end if;
-  if v_has_news then
+  if v_has_changed then
     perform private.note_instance(v_runner, p_status::public.worker_status, left(p_version, 50), p_facts);
   end if;
   if v_known.used > 0 or coalesce(p_running, '[]') <> '[]' then
@@ -7319,7 +7403,8 @@ select
   j.payload,
   -- A look at a state whose last job needs attention must be able to run while that job holds the state.
   case when j.payload #>> '{options,inspects}' is not null then md5('inspect:' || j.module_id)::uuid
-    else coalesce(j.module_id, j.target_worker_id, j.target_identity_id, j.target_connection_id)
+    else coalesce(j.module_id, j.target_worker_id, j.target_identity_id, j.target_connection_id,
+      md5('survey:' || j.id)::uuid)
   end as state_key
 from public.provision_jobs as j;
 comment on view private.job_states is 'What its state''s queue and its lane need to know about a job.';
@@ -7582,7 +7667,8 @@ grant execute on function private.set_shared_worker to service_role;
 -- the numbers of the rows that it was given, so an apply has what its plan had, and no payload, event or audit row
 -- contains a value. One function ranks them for the job, the page and the command alike.
 -- A secret is sealed before it comes here: a libsodium sealed box to the organisation's public key, whose other half
--- only runners have, as a file. A job with sealed variables needs a runner with the key's label.
+-- only runners have, as a file. A job with sealed variables needs a runner with the key's label. A reference is the
+-- address of a value in a vault that the runner reads; its job needs the key, too, since saved plans contain inputs.
 
 create table public.sealing_keys (
   id text primary key check (id ~ '^[0-9a-f]{16}$'),
@@ -7619,6 +7705,7 @@ create table public.variables (
   value jsonb check (octet_length(value::text) <= case kind when 'env' then 65536 else 1048576 end),
   is_hcl boolean not null default false,
   is_enforced boolean not null default false,
+  is_reference boolean not null default false,
   key_id text references public.sealing_keys (id) on delete cascade,
   version integer not null default 1,
   created_by uuid,
@@ -7628,7 +7715,10 @@ create table public.variables (
   unique (org_id, path, kind, name, version),
   constraint variables_text_check check (
     kind = 'input' and not is_hcl and key_id is null or jsonb_typeof(value) = 'string'),
-  constraint variables_sealed_check check (key_id is null or value #>> '{}' ~ '^[A-Za-z0-9+/]{64,}={0,2}$'),
+  constraint variables_sealed_check check (
+    key_id is null or is_reference or value #>> '{}' ~ '^[A-Za-z0-9+/]{64,}={0,2}$'),
+  constraint variables_reference_check check (
+    not is_reference or key_id is not null and value #>> '{}' ~ '^(vault|aws-sm|file)://[^[:space:][:cntrl:]]+$'),
   constraint variables_hcl_check check (kind = 'input' or not is_hcl),
   constraint variables_run_check check (path is not null or ended_at is not null and not is_enforced)
 );
@@ -7648,7 +7738,10 @@ comment on column public.variables.value is
   'JSON; a text for env, file and HCL. Emptied 30 days after the version ended, when plans expire, too.';
 comment on column public.variables.is_hcl is 'Whether the value of an input is an HCL expression.';
 comment on column public.variables.is_enforced is 'Whether it wins over the variables of paths below and of runs.';
-comment on column public.variables.key_id is 'The key that the value is sealed to; null: the value is plain.';
+comment on column public.variables.is_reference is
+  'Whether the value is the address of a secret that the runner reads: vault://, aws-sm:// or file://.';
+comment on column public.variables.key_id is
+  'The key that the value is sealed to, or that seals the plans of a reference; null: the value is plain.';
 comment on column public.variables.version is 'Counts the values that a key has had at this path.';
 comment on column public.variables.created_by_label is 'The member''s name at that time.';
 comment on column public.variables.ended_at is 'When another value replaced it, or somebody removed it.';
@@ -7662,6 +7755,17 @@ create table private.job_variables (
 alter table private.job_variables enable row level security;
 comment on table private.job_variables is 'The versions of variables that each job was given when it was enqueued.';
 comment on column private.job_variables.variables is 'Numbers of rows of public.variables.';
+
+create table private.variable_uses (
+  variable_id bigint primary key references public.variables (id) on delete cascade,
+  job_id bigint not null,
+  used_at timestamptz not null default now()
+);
+alter table private.variable_uses enable row level security;
+comment on table private.variable_uses is 'The last job that fetched each version of a variable, to the minute.';
+comment on column private.variable_uses.variable_id is 'The row of public.variables, one version.';
+comment on column private.variable_uses.used_at is 'When the runner fetched its value.';
+comment on column private.variable_uses.job_id is 'A job; its row may be past its retention period.';
 
 -- ## setting
 
@@ -7699,6 +7803,10 @@ begin
     perform private.fail('RY409', 'The value is sealed to a key that is not the organisation''s current one.',
       'Seal it again: runyard variables seal.');
   end if;
+  if p_variable.is_reference and (p_variable.key_id is null or p_variable.is_hcl) then
+    perform private.fail('RY409', 'A reference needs the organisation''s sealing key, and is no HCL expression.',
+      'Saved plans contain inputs and are sealed with the key: runyard variables create-key makes one.');
+  end if;
   if p_variable.kind = 'file' and p_variable.name ~ '(^|/)(\.terraform|[^/]*runyard[^/]*\.auto\.tfvars[^/]*)(/|$)' then
     perform private.fail('RY422', format('The runner writes "%s" itself.', p_variable.name),
       'Choose another name for the file.');
@@ -7722,16 +7830,20 @@ begin
   if p_new.path = '' or p_new.is_enforced or v_old.is_enforced and v_old.ended_at is null then
     perform private.need('variable.enforce', p_new.org_id, p_new.path);
   end if;
-  if v_old.ended_at is null and (v_old.value, v_old.is_hcl, v_old.is_enforced)
-    = (p_new.value, p_new.is_hcl, p_new.is_enforced) and v_old.key_id is not distinct from p_new.key_id then
+  -- Jobs get tokens for what these name.
+  if p_new.kind = 'env' and p_new.name ~ '^TFC_(AWS|GCP|AZURE|VAULT)_' then
+    perform private.need('identity.manage', p_new.org_id, p_new.path);
+  end if;
+  if v_old.ended_at is null and (v_old.value, v_old.is_hcl, v_old.is_enforced, v_old.is_reference)
+    = (p_new.value, p_new.is_hcl, p_new.is_enforced, p_new.is_reference) and v_old.key_id is not distinct from p_new.key_id then
     return v_old;
   end if;
   update public.variables set ended_at = now() where id = v_old.id and ended_at is null;
   insert into public.variables (
-    org_id, path, kind, name, value, is_hcl, is_enforced, key_id, version, created_by, created_by_label
+    org_id, path, kind, name, value, is_hcl, is_enforced, is_reference, key_id, version, created_by, created_by_label
   ) values (
-    p_new.org_id, p_new.path, p_new.kind, p_new.name, p_new.value, p_new.is_hcl, p_new.is_enforced, p_new.key_id,
-    coalesce(v_old.version, 0) + 1, private.caller_id(), private.caller_label(p_new.org_id)
+    p_new.org_id, p_new.path, p_new.kind, p_new.name, p_new.value, p_new.is_hcl, p_new.is_enforced, p_new.is_reference,
+    p_new.key_id, coalesce(v_old.version, 0) + 1, private.caller_id(), private.caller_label(p_new.org_id)
   ) returning * into v_variable;
   return v_variable;
 exception
@@ -7788,12 +7900,13 @@ begin
 end;
 $$;
 
--- A variable as members see it; nobody needs a sealed value.
+-- A variable as members see it; nobody needs a sealed value, and an address is no secret.
 create function private.shown_variable(p_variable public.variables) returns jsonb
 language sql stable set search_path = '' as $$
   select to_jsonb(p_variable) - array['org_id', 'created_by', 'ended_at']
-    || jsonb_build_object('value', v.value, 'warning', private.secret_warning(p_variable.name, v.value))
-  from (select case when p_variable.key_id is null then p_variable.value end as value) as v
+    || jsonb_build_object('value', case when p_variable.key_id is null or p_variable.is_reference then p_variable.value
+      end, 'warning', case when p_variable.key_id is null then private.secret_warning(p_variable.name, p_variable.value)
+      end)
 $$;
 
 create function private.set_variables(p_org uuid, p_path text, p_variables jsonb) returns jsonb
@@ -7815,13 +7928,17 @@ begin
   perform private.lock_variables(p_org, p_path);
   for v_given in select g from jsonb_array_elements(p_variables) as g loop
     perform private.refuse_unknown_keys(v_given, array['kind', 'name', 'value', 'is_hcl', 'is_enforced',
-      'key_id']);
+      'is_reference', 'key_id']);
     v_one := jsonb_populate_record(null::public.variables, v_given);
     v_one.org_id := p_org;
     v_one.path := p_path;
     v_one.value := v_given -> 'value';
     v_one.is_hcl := coalesce(v_one.is_hcl, false);
     v_one.is_enforced := coalesce(v_one.is_enforced, false);
+    v_one.is_reference := coalesce(v_one.is_reference, false);
+    if v_one.is_reference then
+      v_one.key_id := (select k.id from public.sealing_keys as k where k.org_id = p_org and k.retired_at is null);
+    end if;
     v_one := private.put_variable(v_one);
     if v_one.created_at = now() then
       v_changed := v_changed || v_one.name;
@@ -7838,7 +7955,8 @@ end;
 $$;
 comment on function private.set_variables is
   'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced, '
-  'key_id}]; with key_id, the value is sealed to that key. A variable that has this value already keeps its version. '
+  'key_id, is_reference}]; with key_id, the value is sealed to that key; a reference is the address of a value that the '
+  'runner reads (vault://, aws-sm://, file://). A variable that has this value already keeps its version. '
   'Each row of the answer has a warning where the value may be a secret. Operators; admins for the organisation and '
   'for enforced ones.';
 grant execute on function private.set_variables to authenticated;
@@ -7889,6 +8007,7 @@ begin
   v_one.kind := p_kind;
   v_one.is_hcl := false;
   v_one.is_enforced := false;
+  v_one.is_reference := false;
   for v_one.name, v_one.value in select g.key, g.value from jsonb_each(p_values) as g loop
     if (private.put_variable(v_one)).created_at = now() then
       v_changed := v_changed || v_one.name;
@@ -7945,13 +8064,75 @@ language sql stable set search_path = '' as $$
   ) as v
 $$;
 
+-- The last job that used any version of a variable; null where none did.
+create function private.last_use(p_org uuid, p_path text, p_kind text, p_name text) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('job', u.job_id, 'number', j.number, 'used_at', u.used_at)
+  from public.variables as v join private.variable_uses as u on u.variable_id = v.id
+  left join public.provision_jobs as j on j.id = u.job_id
+  where v.org_id = p_org and v.path = p_path and v.kind = p_kind and v.name = p_name
+  order by u.used_at desc limit 1
+$$;
+
+create function private.list_unused_variables(p_org uuid, p_days integer default 30) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_since pg_catalog.timestamptz := now() - make_interval(days => least(greatest(coalesce(p_days, 30), 0), 400));
+begin
+  perform private.need('module.read', p_org);
+  return coalesce((
+    select jsonb_agg(private.shown_variable(v) || jsonb_build_object('last_use', l.use) order by v.path, v.kind, v.name)
+    from public.variables as v
+    cross join lateral (select private.last_use(p_org, v.path, v.kind, v.name) as use) as l
+    where v.org_id = p_org and v.path is not null and v.ended_at is null and v.created_at <= v_since
+      and coalesce((l.use ->> 'used_at')::pg_catalog.timestamptz, '-infinity') <= v_since), '[]');
+end;
+$$;
+comment on function private.list_unused_variables is
+  'The variables that no job has used for a number of days, and that are as old. Members.';
+grant execute on function private.list_unused_variables to authenticated;
+
+create function private.list_variable_users(p_variable bigint) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_variable public.variables;
+  v_least public.member_role := private.least_role('job.run');
+begin
+  select * into v_variable from public.variables where id = p_variable and path is not null and ended_at is null
+    and org_id in (select private.my_org_ids());
+  if v_variable.id is null then
+    perform private.fail('RY404', 'There is no such variable.', 'It may have been changed or removed meanwhile.');
+  end if;
+  perform private.need('module.read', v_variable.org_id, v_variable.path);
+  return jsonb_build_object(
+    'modules', array(
+      select m.path from public.modules as m
+      where m.org_id = v_variable.org_id and m.deleted_at is null and v_variable.path = any (private.path_prefixes(
+        m.path)) and exists (select from private.ranked_variables(m.org_id, m.path, '{}') as r
+          where r.id = p_variable and r.place = 1)
+      order by m.path),
+    'members', coalesce((
+      select jsonb_agg(jsonb_build_object('email', m.email, 'role', m.role) order by m.email)
+      from public.memberships as m where m.org_id = v_variable.org_id and m.role <= v_least), '[]'),
+    'accounts', array(select a.name from public.service_accounts as a where a.org_id = v_variable.org_id
+      and a.role <= v_least and not a.is_disabled order by a.name),
+    'runners', array(select w.name from public.workers as w where w.org_id = v_variable.org_id and w.removed_at is null
+      and 'sealing-key=' || v_variable.key_id = any (w.labels) order by w.name));
+end;
+$$;
+comment on function private.list_variable_users is
+  'Which modules'' next jobs get a variable, and who can start them; of a sealed one also the runners that open it. '
+  'Members.';
+grant execute on function private.list_variable_users to authenticated;
+
 create function private.preview_variables(p_org uuid, p_path text) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
   perform private.need('module.read', p_org, p_path);
   perform private.need_target(p_org, p_path);
   return coalesce((
-    select jsonb_agg(given.shown || jsonb_build_object('hides', given.hides) order by given.kind, given.name)
+    select jsonb_agg(given.shown || jsonb_build_object('hides', given.hides, 'last_use', private.last_use(p_org,
+      given.shown ->> 'path', given.kind, given.name)) order by given.kind, given.name)
     from (
       select v.kind, v.name, (jsonb_agg(private.shown_variable(v) order by r.place)) -> 0 as shown,
         coalesce(jsonb_agg(private.shown_variable(v) order by r.place) filter (where r.place > 1), '[]') as hides
@@ -7961,8 +8142,8 @@ begin
 end;
 $$;
 comment on function private.preview_variables is
-  'The variables that the next job of a module or group would have: value, path and version of each, and those that it '
-  'hides. Members.';
+  'The variables that the next job of a module or group would have: value, path and version of each, the last job that '
+  'used it, and those that it hides. Members.';
 grant execute on function private.preview_variables to authenticated;
 
 -- ## what a job is given
@@ -7998,7 +8179,10 @@ begin
   cross join lateral (select * from public.provision_jobs as j where j.id = p.id offset 0) as j
   cross join lateral (
     select case when coalesce(j.retry_of, j.plan_job_id) is null
-        then array(select r.id from private.ranked_variables(p_org, j.module_path, p_run) as r where r.place = 1)
+        -- The code of a fork reads no secret.
+        then array(select r.id from private.ranked_variables(p_org, j.module_path, p_run) as r where r.place = 1
+          and (j.payload #> '{options,git,is_fork}' is distinct from 'true' or not exists (
+            select from public.variables as v where v.id = r.id and v.key_id is not null)))
       else (select o.variables from private.job_variables as o where o.job_id = coalesce(j.retry_of, j.plan_job_id))
       end as variables
   ) as f
@@ -8024,8 +8208,8 @@ begin
   perform private.need('job.read', v_job.org_id, v_job.module_path);
   return coalesce((
     select jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'path', v.path, 'version', v.version,
-      'is_enforced', v.is_enforced, 'is_sealed', v.key_id is not null,
-      'is_current', v.ended_at is null) order by v.kind, v.name)
+      'is_enforced', v.is_enforced, 'is_sealed', v.key_id is not null and not v.is_reference, 'is_reference',
+      v.is_reference, 'is_current', v.ended_at is null) order by v.kind, v.name)
     from private.job_variables as g join public.variables as v on v.id = any (g.variables)
     where g.job_id = p_job), '[]');
 end;
@@ -8035,17 +8219,30 @@ comment on function private.list_job_variables is
   'request. Members.';
 grant execute on function private.list_job_variables to authenticated;
 
+-- Notes the job that uses versions of variables. Rarely more than once a minute for each, so that many jobs that start
+-- with the same variables do not wait for each other; in the order of their numbers, so that none waits for ever.
+create function private.note_variable_uses(p_job bigint) returns void
+language sql set search_path = '' as $$
+  insert into private.variable_uses as u (variable_id, job_id)
+  select v.id, p_job from private.job_variables as g join public.variables as v on v.id = any (g.variables)
+  left join private.variable_uses as k on k.variable_id = v.id
+  where g.job_id = p_job and v.path is not null and (k.used_at is null or k.used_at < now() - interval '1 minute')
+  order by v.id
+  on conflict (variable_id) do update set job_id = excluded.job_id, used_at = excluded.used_at
+$$;
+
 create function private.worker_variables(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
+language plpgsql security definer set search_path = '' as $$
 begin
   perform private.fenced_job(private.this_runner(), p_job, p_attempt);
   perform private.fail('RY409', format('Version %s of the variable "%s" has expired.', v.version, v.name),
     'Values are kept for 30 days after they were replaced. Request a new job.')
   from private.job_variables as g join public.variables as v on v.id = any (g.variables)
   where g.job_id = p_job and v.value is null;
+  perform private.note_variable_uses(p_job);
   return jsonb_build_object('variables', coalesce((
     select jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'value', v.value, 'is_hcl', v.is_hcl, 'path',
-      v.path, 'is_enforced', v.is_enforced, 'key_id', v.key_id) order by v.kind, v.name)
+      v.path, 'is_enforced', v.is_enforced, 'is_reference', v.is_reference, 'key_id', v.key_id) order by v.kind, v.name)
     from private.job_variables as g join public.variables as v on v.id = any (g.variables)
     where g.job_id = p_job), '[]'));
 end;
@@ -8053,6 +8250,170 @@ $$;
 comment on function private.worker_variables is
   'The variables of a running job with their values: for the attempt that holds the lease alone.';
 grant execute on function private.worker_variables to worker, executor;
+
+-- ==================== schemas/state_changes.sql
+
+-- State changes: jobs of the type STATE move, remove and import resources of a state, and change no infrastructure. The
+-- engine does it on a runner, as a person would with `state mv`. One module's state is written through the runner's
+-- backend, as by every apply. A move between two modules is written in one call, so both states change or neither.
+
+-- The module that resources are moved to, if that is another one.
+create function private.other_module(p_change jsonb) returns uuid
+language sql immutable set search_path = '' as $$
+  select case when p_change ->> 'module' ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+    then (p_change ->> 'module')::pg_catalog.uuid end
+$$;
+
+-- Whether a text can be one argument of an engine: neither an option nor more than one line.
+create function private.is_argument(p_text text) returns boolean
+language sql immutable set search_path = '' as $$
+  select coalesce(length(p_text) between 1 and 1000 and p_text !~ '^-' and p_text !~ '[[:cntrl:]]', false)
+$$;
+
+-- Refuses a change that no engine could carry out.
+create function private.check_state_action(p_change jsonb) returns void
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_action pg_catalog.text := p_change ->> 'action';
+  v_addresses pg_catalog.text[];
+begin
+  if jsonb_typeof(p_change) = 'object' and jsonb_typeof(p_change -> 'addresses') = 'array' then
+    perform private.refuse_unknown_keys(p_change, array['action', 'addresses', 'to', 'id', 'module']);
+    v_addresses := array(select jsonb_array_elements_text(p_change -> 'addresses'));
+  end if;
+  if v_addresses is null or v_action is null or v_action not in ('move', 'remove', 'import')
+    or cardinality(v_addresses) not between 1 and (case when v_action = 'remove' then 100 else 1 end)
+    or not (select bool_and(private.is_argument(a)) from unnest(v_addresses) as a)
+    or p_change ? 'to' <> (v_action = 'move') or p_change ? 'to' and not private.is_argument(p_change ->> 'to')
+    or p_change ? 'id' <> (v_action = 'import') or p_change ? 'id' and not private.is_argument(p_change ->> 'id')
+    or p_change ? 'module' and (v_action <> 'move' or private.other_module(p_change) is null) then
+    perform private.fail('RY422', 'The change of the state cannot be read.',
+      'Write {"action": "move", "addresses": ["a.b"], "to": "c.d"}, with "module" for another module; {"action": '
+      '"remove", "addresses": […]} of at most 100; or {"action": "import", "addresses": ["a.b"], "id": "…"}.');
+  end if;
+end;
+$$;
+
+-- Refuses a change of states that the caller may not write, that are not kept here, or that a job is using.
+create function private.check_state_change(p_modules uuid[], p_change jsonb) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_other pg_catalog.uuid := private.other_module(p_change);
+  v_first public.modules := private.my_module(p_modules[1], 'state.write');
+  v_module public.modules;
+begin
+  if cardinality(p_modules) > 1 or v_other = v_first.id then
+    perform private.fail('RY422', 'One job changes the state of one module, or of two different ones.',
+      'Name one module; a second one only to move resources there.');
+  end if;
+  for v_module in select m.* from unnest(array_remove(p_modules || v_other, null)) as p (id)
+    cross join lateral private.my_module(p.id, 'state.write') as m
+  loop
+    perform private.refuse_own_backend(v_module.id);
+    if v_module.engine = 'pulumi' or v_module.org_id <> v_first.org_id then
+      perform private.fail('RY422', format('The state of "%s" is changed with Pulumi itself.', v_module.path),
+        'Pull it, run "pulumi state" on it, and push it.');
+    end if;
+    if exists (select from private.state_locks as l where l.module_id = v_module.id)
+      or private.has_writer(v_module.id) then
+      perform private.fail('RY423', format('A job is using the state of "%s".', v_module.path),
+        'Wait until it is done, then change the state.');
+    end if;
+  end loop;
+  if p_change ->> 'action' <> 'import' and private.state_serial(v_first.id) = 0 then
+    perform private.fail('RY409', format('Runyard has no state of "%s".', v_first.path), 'Bring it in, or apply first.');
+  end if;
+end;
+$$;
+
+-- Refuses a STATE job without a change, another job with one, and options that it has no use for.
+create function private.check_state_job(p_type public.job_type, p_modules uuid[], p_options jsonb) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if p_type <> 'STATE' or not coalesce(p_options, '{}') ? 'state_change'
+    or p_options ?| array['destroy', 'refresh_only', 'targets', 'replace', 'upload_id', 'auto_apply', 'confirm',
+      'plan_job_id', 'bring_state'] then
+    perform private.fail('RY422', 'A STATE job has a state_change, and no option of plans and applies.',
+      'Enqueue a STATE with state_change.');
+  end if;
+  perform private.check_state_action(p_options -> 'state_change');
+  perform private.check_state_change(p_modules, p_options -> 'state_change');
+  perform private.refuse_locked_modules(array_remove(array[private.other_module(p_options -> 'state_change')], null));
+end;
+$$;
+
+-- What a change of a state does, in one line of at most 500 characters.
+create function private.state_change_words(p_change jsonb) returns text
+language sql stable set search_path = '' as $$
+  select left(case p_change ->> 'action'
+    when 'move' then format('Move %s to %s', p_change #>> '{addresses,0}', p_change ->> 'to')
+      || coalesce((select format(' of %s', m.path) from public.modules as m
+        where m.id = private.other_module(p_change)), '')
+    when 'import' then format('Import %s as %s', p_change ->> 'id', p_change #>> '{addresses,0}')
+    else format('Remove %s from the state', (select string_agg(a, ', ')
+      from jsonb_array_elements_text(p_change -> 'addresses') as a)) end, 500)
+$$;
+
+-- The module that the calling attempt moves resources to. Locks both states, always in the same order.
+create function private.owned_destination(p_job bigint, p_attempt integer) returns uuid
+language plpgsql set search_path = '' as $$
+declare
+  v_job public.provision_jobs;
+  v_other pg_catalog.uuid;
+begin
+  select * into v_job from public.provision_jobs where id = p_job;
+  v_other := private.other_module(v_job.payload #> '{options,state_change}');
+  if v_other is not null then
+    perform private.lock_module_states(v_job.org_id, array[v_job.module_id, v_other]);
+  end if;
+  perform private.owned_job(private.this_runner(), p_job, p_attempt);
+  if v_other is null or v_job.type <> 'STATE' or not exists (select from public.modules as m
+    where m.id = v_other and m.org_id = v_job.org_id and m.deleted_at is null) then
+    perform private.fail('RY404', 'The module that the resources move to does not exist.', 'It may have been removed.');
+  end if;
+  return v_other;
+end;
+$$;
+
+create function private.worker_destination_state(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_other pg_catalog.uuid := private.owned_destination(p_job, p_attempt);
+  v_state private.states;
+begin
+  select * into v_state from private.states where module_id = v_other;
+  return jsonb_build_object('exists', v_state.module_id is not null, 'serial', v_state.serial, 'lineage',
+    v_state.lineage, 'body', v_state.body);
+end;
+$$;
+comment on function private.worker_destination_state is
+  'The state of the module that a STATE job moves resources to.';
+grant execute on function private.worker_destination_state to worker, executor;
+
+create function private.worker_move_states(p_job bigint, p_attempt integer, p_from text, p_to text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_other pg_catalog.uuid := private.owned_destination(p_job, p_attempt);
+  v_module pg_catalog.uuid := (select j.module_id from public.provision_jobs as j where j.id = p_job);
+  v_from pg_catalog.jsonb;
+  v_to pg_catalog.jsonb;
+begin
+  perform private.refuse_own_backend(m) from unnest(array[v_module, v_other]) as m;
+  v_from := private.succeed_state(v_module, p_from, p_job, p_attempt);
+  v_to := private.succeed_state(v_other, p_to, p_job, p_attempt);
+  -- After the writes: a call that is repeated, because its answer was lost, has been carried out already.
+  if (v_from ->> 'is_unchanged' = 'false' or v_to ->> 'is_unchanged' = 'false') and (private.has_writer(v_other)
+    or exists (select from private.state_locks as l where l.module_id in (v_module, v_other))) then
+    perform private.fail('RY423', 'A job is using one of the two states.', 'Wait until it is done, then move again.');
+  end if;
+  perform private.wake_org(m.org_id, 'modules', m.id::pg_catalog.text) from public.modules as m where m.id = v_other;
+  return jsonb_build_object('from', v_from, 'to', v_to);
+end;
+$$;
+comment on function private.worker_move_states is
+  'Writes the states of both modules that a STATE job moves resources between: both or neither. Refused while another '
+  'job uses one of them, and when one has changed since it was read.';
+grant execute on function private.worker_move_states to worker, executor;
 
 -- ==================== schemas/enqueue.sql
 
@@ -8273,15 +8634,16 @@ begin
       'Plan first, then apply that plan. A destroy needs a destroy plan; a check of a held job is none.');
   end if;
   perform private.check_upload_apply(p_plan);
-  perform private.fail('RY409', format('Job %s planned a pull request, and is never applied.',
-    private.job_number(p_plan)),
-    'Merge the pull request: the merged commit is planned, and that plan can be applied.')
-  from public.provision_jobs as j where j.id = p_plan and j.payload #>> '{options,git,pull_request}' is not null;
+  perform private.fail('RY409', format('Job %s is a preview: it has values that were not applied, and is never '
+    'applied.', private.job_number(p_plan)), 'Apply the modules that it depends on. Then plan this one.')
+  from public.provision_jobs as j where j.id = p_plan and j.payload #> '{options,preview}' is not null;
+  perform private.refuse_unmerged(p_plan);
   if exists (select from public.provision_jobs as j where j.plan_job_id = p_plan
     and j.status not in ('FAILED', 'CANCELLED')) then
     perform private.fail('RY409', format('Plan %s is already being applied, or was.', private.job_number(p_plan)),
       'Make a new plan.');
   end if;
+  perform private.check_promotion(p_plan);
   perform private.check_state_is_planned(p_plan);
 end;
 $$;
@@ -8311,7 +8673,8 @@ language plpgsql stable set search_path = '' as $$
 begin
   perform private.refuse_unknown_keys(p_options, array['plan_job_id', 'priority', 'labels', 'pinned_worker_id',
     'pinned_instance_name', 'max_attempts', 'idempotency_key', 'approvals_required', 'auto_apply', 'confirm',
-    'refresh_only', 'destroy', 'targets', 'replace', 'reason', 'upload_id', 'variables', 'bring_state']);
+    'refresh_only', 'destroy', 'targets', 'replace', 'reason', 'upload_id', 'variables', 'bring_state',
+    'state_change']);
   perform private.check_option_types(p_options);
   perform private.check_reason(p_options ->> 'reason');
   if coalesce((p_options ->> 'priority')::integer, 100) not between 0 and 1000
@@ -8403,7 +8766,7 @@ declare
   v_by pg_catalog.uuid := case when p_options ? 'created_by' then p_options ->> 'created_by'
     else private.jwt() ->> 'sub' end;
   v_labels pg_catalog.text[] := case when p_options ? 'labels' then private.text_list(p_options -> 'labels') end;
-  v_approvals integer := case when p_type in ('APPLY', 'DESTROY') then coalesce(p_options ->> 'approvals_required',
+  v_approvals integer := case when p_type in ('APPLY', 'DESTROY', 'STATE') then coalesce(p_options ->> 'approvals_required',
     '0') end;
   v_label pg_catalog.text := coalesce(p_options ->> 'created_by_label', private.caller_label(p_org));
   v_sent pg_catalog.jsonb := case when p_options ? 'upload_id'
@@ -8420,6 +8783,9 @@ declare
   v_jobs bigint[];
   v_pins pg_catalog.uuid[];
 begin
+  if p_type = 'APPLY' and v_counter is not null then
+    perform private.refuse_unpromoted(p_modules);
+  end if;
   with made as (
     insert into public.provision_jobs as j (
       org_id, number, type, status, module_id, module_path, group_path, payload, pinned_worker_id,
@@ -8447,7 +8813,8 @@ begin
     cross join lateral (select * from public.modules as m where m.id = p.id offset 0) as m
     cross join lateral (select m.id, m.name, m.path, m.group_path, m.engine::pg_catalog.text as engine,
       m.engine_version, m.backend, coalesce(v_sent ->> 'source_kind', m.source_kind::pg_catalog.text) as source_kind,
-      coalesce(v_sent -> 'source', m.source) || v_pin as source, m.extra_files, m.hooks,
+      coalesce(v_sent -> 'source', m.source || case when m.source_kind = 'git' and p_type in ('PLAN', 'APPLY')
+        then private.promoted_source(m.id) else '{}' end) || v_pin as source, m.extra_files, m.hooks,
       private.bound_inputs(m.id) as bindings) as frozen
     cross join lateral (select frozen as module, v_groups -> m.group_path as "group", v_options as options) as payload
     -- A request may ask for more approvals than the module does, never for fewer.
@@ -8508,13 +8875,18 @@ declare
 begin
   -- Before anything is checked: a module or a runner that is removed meanwhile, a lock that somebody puts on and a plan
   -- that somebody else applies must be seen, also by a job that waits for approval first.
-  perform private.lock_module_states(p_org, p_modules);
+  perform private.lock_module_states(p_org, p_modules || private.other_module(p_options -> 'state_change'));
   perform private.check_job_options(p_org, p_type, p_modules[1], p_options);
   if p_options -> 'bring_state' = 'true' then
     perform private.check_bring_state(p_type, p_modules, p_options);
   end if;
-  if p_type in ('APPLY', 'DESTROY') then
-    perform private.refuse_locked_modules(p_modules);
+  if p_type = 'STATE' or p_options ? 'state_change' then
+    perform private.check_state_job(p_type, p_modules, p_options);
+    -- Reviewers read it first, on every page and in every list.
+    p_options := jsonb_build_object('reason', private.state_change_words(p_options -> 'state_change')) || p_options;
+  end if;
+  if p_type in ('APPLY', 'DESTROY', 'STATE') then
+    perform private.refuse_locked_modules(p_modules, (p_options ->> 'plan_job_id')::bigint);
   end if;
   v_jobs := private.add_module_jobs(p_org, p_type, p_modules, p_keys, p_options);
   if p_options ? 'upload_id' then
@@ -8972,7 +9344,9 @@ language sql immutable set search_path = '' as $$
     and not coalesce(p_plan.payload #> '{options,refresh_only}' = 'true', false)
     and p_plan.payload #>> '{options,inspects}' is null
     and p_plan.payload #>> '{options,git,pull_request}' is null
-    -- A state that has just come in is looked at before anything is applied, also where the module has auto-apply.
+    -- A preview has values that nobody has applied.
+    and p_plan.payload #> '{options,preview}' is null
+    -- A state that has just come in is looked at before anything is applied, also where the module applies by itself.
     and not coalesce(p_plan.payload #> '{options,bring_state}' = 'true', false)
     and p_plan.payload #>> '{module,source_kind}' is distinct from 'upload'
 $$;
@@ -8994,7 +9368,8 @@ begin
   v_is_auto := coalesce(nullif(p_plan.payload #> '{options,auto_apply}', 'null') = 'true',
     v_module.auto_apply and not v_is_destroy);
   -- What a person has locked waits for a person.
-  v_is_held := not v_is_auto or exists (select from public.module_locks as l where l.module_id = v_module.id);
+  v_is_held := not v_is_auto or exists (select from public.module_locks as l where l.module_id = v_module.id)
+    or private.plan_promotion_problem(p_plan) is not null;
   if v_module.id is null or not private.is_applied_next(p_plan)
     or not (v_is_auto or coalesce(p_plan.payload #> '{options,confirm}' = 'true', false)) then
     return;
@@ -9009,8 +9384,8 @@ begin
   v_job.needs_confirmation := v_is_held;
   v_job.approval_deadline_at := case when v_module.approvals_required > 0 or v_is_held
     then now() + make_interval(secs => v_module.approval_timeout_seconds) end;
-  perform private.add_job(v_job, format('Plan %s has changes%s.', p_plan.number,
-    case when not v_is_held then ', and its module has auto-apply' else '' end));
+  perform private.count_reviews(private.add_job(v_job, format('Plan %s has changes%s.', p_plan.number,
+    case when not v_is_held then ', and its module applies by itself' else '' end)), p_plan);
 end;
 $$;
 
@@ -9033,10 +9408,10 @@ declare
   v_has_changes boolean := p_job.plan_summary -> 'has_changes' = 'true';
   v_looks boolean := p_job.type = 'DRIFT' or p_job.type = 'PLAN' and v_options -> 'refresh_only' = 'true';
 begin
-  -- A look beside a held state, at a pull request, at some resources alone or at what a destroy would do says nothing
-  -- about the module.
-  if v_options ? 'inspects' or v_options #> '{git,pull_request}' is not null or v_options -> 'destroy' = 'true'
-    or jsonb_typeof(p_job.plan_summary) is distinct from 'object' then
+  -- A look beside a held state, at a pull request, at some resources alone, with previewed values or at what a destroy
+  -- would do says nothing about the module.
+  if v_options ?| array['inspects', 'preview'] or v_options #> '{git,pull_request}' is not null
+    or v_options -> 'destroy' = 'true' or jsonb_typeof(p_job.plan_summary) is distinct from 'object' then
     return;
   end if;
   if v_looks and v_has_changes then
@@ -9052,14 +9427,14 @@ end;
 $$;
 
 -- Ends what still waits for somebody and can no longer be applied, because this job has changed the state.
-create function private.drop_outdated_applies(p_job public.provision_jobs) returns void
+create function private.drop_outdated_applies(p_job public.provision_jobs, p_module uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
   perform private.end_job(j.id, 'CANCELLED', 'outdated', 'system', null, 'system',
     format('The state has moved on since plan %s.', p.number))
   from public.provision_jobs as j join public.provision_jobs as p on p.id = j.plan_job_id
-  where j.org_id = p_job.org_id and j.status = 'AWAITING_APPROVAL' and j.module_id = p_job.module_id
-    and j.id <> p_job.id and p.planned_serial <> private.state_serial(p_job.module_id);
+  where j.org_id = p_job.org_id and j.status = 'AWAITING_APPROVAL' and j.module_id = p_module
+    and j.id <> p_job.id and p.planned_serial <> private.state_serial(p_module);
 end;
 $$;
 
@@ -9075,14 +9450,20 @@ begin
     perform private.note_drift(v_job);
   end if;
   if v_job.type = 'PLAN' and v_job.status = 'SUCCEEDED' then
+    perform private.note_plan_digest(v_job);
     perform private.follow_plan(v_job);
   elsif v_job.type in ('APPLY', 'DESTROY') then
-    perform private.drop_outdated_applies(v_job);
+    perform private.drop_outdated_applies(v_job, v_job.module_id);
     perform private.note_applied(v_job);
     if v_job.status = 'SUCCEEDED' then
       perform private.note_applied_inputs(v_job);
+      perform private.promote(v_job);
+      perform private.follow_apply(v_job);
       perform private.cascade(v_job);
     end if;
+  elsif v_job.type = 'STATE' then
+    perform private.drop_outdated_applies(v_job, m)
+    from unnest(array[v_job.module_id, private.other_module(v_job.payload #> '{options,state_change}')]) as m;
   elsif v_job.type = 'RESOLVE' then
     perform private.after_resolve(v_job);
   elsif v_job.module_id is null then
@@ -9856,6 +10237,9 @@ begin
   end if;
   perform private.need_pinned_runner(v_old.pinned_worker_id);
   perform private.check_retry_target(v_old);
+  if v_old.type = 'STATE' then
+    perform private.check_state_change(array[v_old.module_id], v_old.payload #> '{options,state_change}');
+  end if;
   if v_old.plan_job_id is not null then
     perform private.check_saved_plan(v_old.org_id, v_old.type, v_old.module_id, v_old.plan_job_id);
   end if;
@@ -9866,8 +10250,8 @@ begin
   v_new.created_by := private.caller_id();
   v_new.created_by_label := private.caller_label(v_old.org_id);
   -- What the module asks for now counts, unless the job asked for more.
-  if v_old.type in ('APPLY', 'DESTROY') then
-    perform private.refuse_locked_modules(array[v_old.module_id]);
+  if v_old.type in ('APPLY', 'DESTROY', 'STATE') then
+    perform private.refuse_locked_modules(array[v_old.module_id], v_old.plan_job_id);
     v_new.approvals_required := greatest(v_old.approvals_required, v_module.approvals_required);
   end if;
   v_new.approval_deadline_at := case when v_new.approvals_required > 0
@@ -9935,7 +10319,7 @@ create function private.retry_held(p_job public.provision_jobs, p_live private.l
 language plpgsql set search_path = '' as $$
 begin
   perform private.need_pinned_runner(p_job.pinned_worker_id);
-  perform private.refuse_locked_modules(array[p_job.module_id]);
+  perform private.refuse_locked_modules(array[p_job.module_id], p_job.plan_job_id);
   perform private.fail('RY409', format('Its module asks for %s approvals now; the job has %s.', m.approvals_required,
     p_job.approvals_received), 'Mark it as failed and retry it: the new job waits for them.')
   from public.modules as m where m.id = p_job.module_id and m.approvals_required > p_job.approvals_required;
@@ -10067,14 +10451,19 @@ begin
   if p_decision is null or p_decision not in ('approve', 'reject') then
     perform private.fail('RY422', 'A decision is "approve" or "reject".');
   end if;
+  if v_job.type = 'PLAN' and v_job.payload #>> '{options,git,pull_request}' is not null then
+    perform private.review_pull_plan(v_job, p_decision, v_comment);
+    return to_jsonb(v_job);
+  end if;
   if v_job.status <> 'AWAITING_APPROVAL' then
     perform private.fail('RY409', format('The job is %s; it does not wait for approval.', v_job.status),
       'Look at it again.');
   end if;
   if p_decision = 'approve' then
     perform private.check_own_approval(v_job, p_override_reason);
+    perform private.check_promotion(v_job.plan_job_id);
     perform private.check_state_is_planned(v_job.plan_job_id);
-    perform private.refuse_locked_modules(array[v_job.module_id]);
+    perform private.refuse_locked_modules(array[v_job.module_id], v_job.plan_job_id);
   end if;
   insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, is_override, plan_sha256)
   values (v_job.org_id, p_job, private.caller_id(), v_label, p_decision, v_comment, v_is_override, v_job.plan_sha256);
@@ -10098,8 +10487,9 @@ end;
 $$;
 comment on function private.approve_job is
   'Approves (or confirms) or rejects a job that waits for somebody, once per member; who asked for it does not '
-  'approve it, unless an owner is alone and gives a reason, but may confirm its plan where no approval is needed. '
-  'Refused when the state has moved on since the plan. The last approval needed queues it. Operators.';
+  'approve it, unless an owner is alone and says why, but may confirm its plan where no approval is asked for. '
+  'Refused when the state has moved on since the plan. The last approval needed queues it. The plan of a pull request '
+  'is reviewed so; the review counts after the merge, where the change is the same. Operators.';
 grant execute on function private.approve_job to authenticated;
 
 -- ## what is reviewed
@@ -10199,6 +10589,7 @@ create table public.job_identities (
   kind text not null check (kind in ('aws', 'gcp', 'azure', 'vault', 'kubernetes', 'custom')),
   audience text not null check (length(audience) between 1 and 500 and audience = trim(audience)),
   settings jsonb not null default '{}' check (octet_length(settings::text) <= 8192),
+  is_for_pull_requests boolean not null default false,
   created_by uuid,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
@@ -10219,7 +10610,26 @@ comment on column public.job_identities.name is 'Its kind; a custom one has a na
 comment on column public.job_identities.kind is 'aws, gcp, azure, vault, kubernetes, or custom for any other audience.';
 comment on column public.job_identities.audience is 'The aud claim of its tokens.';
 comment on column public.job_identities.settings is 'Fields of its kind, such as plan_role and apply_role.';
+comment on column public.job_identities.is_for_pull_requests is
+  'Whether plans of pull requests get a token, too: nobody has reviewed their code yet.';
 create trigger touch before update on public.job_identities for each row execute function private.touch_updated_at();
+
+create table public.identity_subjects (
+  org_id uuid primary key references public.organizations (id) on delete cascade,
+  template text not null,
+  updated_at timestamptz not null default now(),
+  -- A subject that names neither organisation, module nor phase would let any job into a cloud that trusts it.
+  constraint identity_subjects_template_check check (length(template) <= 500 and template ~ '^[[:graph:]]+$'
+    and template ~ '\{organization(_id)?\}' and template ~ '\{(module|module_id|workspace)\}'
+    and template ~ '\{(phase|operation)\}' and regexp_replace(template,
+      '\{(organization|organization_id|group|module|module_id|workspace|phase|operation|trust)\}', '', 'g') !~ '[{}*?]')
+);
+alter table public.identity_subjects enable row level security;
+grant select on public.identity_subjects to authenticated, service_role;
+create policy "Members see how their organisation's subjects are made" on public.identity_subjects
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.identity_subjects is 'How the sub claim of an organisation''s tokens is made, if not as usual.';
+comment on column public.identity_subjects.template is 'Text with names of claims in braces, such as {module}.';
 
 -- ## attaching
 
@@ -10258,13 +10668,14 @@ declare
 begin
   perform private.need('identity.manage', p_org, p_path);
   perform private.need_target(p_org, p_path);
-  perform private.refuse_unknown_keys(p_spec, array['kind', 'name', 'audience', 'settings']);
+  perform private.refuse_unknown_keys(p_spec, array['kind', 'name', 'audience', 'settings', 'is_for_pull_requests']);
   perform private.check_identity_settings(v_kind, v_settings);
-  insert into public.job_identities as i (org_id, path, name, kind, audience, settings, created_by)
+  insert into public.job_identities as i (org_id, path, name, kind, audience, settings, is_for_pull_requests, created_by)
   values (p_org, p_path, coalesce(p_spec ->> 'name', v_kind), v_kind,
-    coalesce(p_spec ->> 'audience', private.usual_audience(v_kind, v_settings)), v_settings, private.caller_id())
+    coalesce(p_spec ->> 'audience', private.usual_audience(v_kind, v_settings)), v_settings,
+    coalesce(p_spec -> 'is_for_pull_requests' = 'true', false), private.caller_id())
   on conflict (org_id, path, name) do update set kind = excluded.kind, audience = excluded.audience,
-    settings = excluded.settings
+    settings = excluded.settings, is_for_pull_requests = excluded.is_for_pull_requests
   returning * into v_identity;
   perform private.audit(p_org, 'job_identity.attached', 'job_identity', v_identity.id::pg_catalog.text,
     concat_ws(' ', v_identity.name, nullif(p_path, '')), p_spec);
@@ -10278,8 +10689,8 @@ exception
 end;
 $$;
 comment on function private.attach_identity is
-  'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, settings}. '
-  'Admins.';
+  'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, settings, '
+  'is_for_pull_requests}. Admins.';
 grant execute on function private.attach_identity to authenticated;
 
 create function private.detach_identity(p_job_identity uuid) returns jsonb
@@ -10303,6 +10714,30 @@ comment on function private.detach_identity is
   'Detaches an identity. Jobs that run get no further token for it. Admins.';
 grant execute on function private.detach_identity to authenticated;
 
+create function private.set_identity_subject(p_org uuid, p_template text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.need('identity.manage', p_org);
+  if p_template is null then
+    delete from public.identity_subjects where org_id = p_org;
+  else
+    insert into public.identity_subjects (org_id, template) values (p_org, p_template)
+    on conflict (org_id) do update set template = excluded.template, updated_at = now();
+  end if;
+  perform private.audit(p_org, 'job_identity.subject_set', 'organization', p_org::pg_catalog.text,
+    coalesce(p_template, 'usual'));
+  return jsonb_build_object('template', private.subject_template(p_org));
+exception
+  when check_violation then
+    perform private.fail('RY422', 'That is no subject of a token.',
+      'It has {organization} or {organization_id}, {module} or {workspace}, and {phase} or {operation}; {group}, '
+      '{module_id} and {trust} are allowed, spaces and wildcards are not.');
+end;
+$$;
+comment on function private.set_identity_subject is
+  'Sets how the sub claim of the organisation''s tokens is made; null is the usual way. Admins.';
+grant execute on function private.set_identity_subject to authenticated;
+
 -- Detaches the identities of a removed group or module: a later one with the same path must not inherit them.
 create function private.detach_from_removed() returns trigger
 language plpgsql security definer set search_path = '' as $$
@@ -10319,43 +10754,125 @@ create trigger detach_identities after update of deleted_at on public.modules
 
 -- ## what a job is given
 
--- The identities of a module: of each name the nearest at or above its path.
-create function private.effective_identities(p_org uuid, p_path text) returns setof public.job_identities
+-- A setting of HCP's dynamic credentials: the variable of one phase, else the one for both.
+create function private.tfc_setting(p_env jsonb, p_provider text, p_phase text, p_name text) returns text
+language sql immutable set search_path = '' as $$
+  select coalesce(p_env ->> format('TFC_%s_%s_%s', p_provider, p_phase, p_name),
+    p_env ->> format('TFC_%s_RUN_%s', p_provider, p_name))
+$$;
+
+-- The identities that variables of HCP Terraform's dynamic credentials ask for, so that a workspace moves without a
+-- change. Only admins set such variables.
+create function private.variable_identities(p_org uuid, p_variables bigint[]) returns setof public.job_identities
+language plpgsql stable set search_path = '' as $$
+declare
+  v_env pg_catalog.jsonb;
+  v_one pg_catalog.record;
+begin
+  select jsonb_object_agg(v.name, v.value #>> '{}') into v_env from public.variables as v
+  where v.id = any (p_variables) and v.kind = 'env' and v.key_id is null and v.name ~ '^(TFC|ARM)_|^AWS_REGION$';
+  for v_one in select k.kind, jsonb_strip_nulls(k.settings) as settings from (values
+    ('aws', jsonb_build_object('plan_role', private.tfc_setting(v_env, 'AWS', 'PLAN', 'ROLE_ARN'), 'apply_role',
+      private.tfc_setting(v_env, 'AWS', 'APPLY', 'ROLE_ARN'), 'region', v_env ->> 'AWS_REGION')),
+    ('gcp', jsonb_build_object('provider', v_env ->> 'TFC_GCP_WORKLOAD_PROVIDER_NAME', 'plan_account',
+      private.tfc_setting(v_env, 'GCP', 'PLAN', 'SERVICE_ACCOUNT_EMAIL'), 'apply_account',
+      private.tfc_setting(v_env, 'GCP', 'APPLY', 'SERVICE_ACCOUNT_EMAIL'))),
+    ('azure', jsonb_build_object('plan_client_id', private.tfc_setting(v_env, 'AZURE', 'PLAN', 'CLIENT_ID'),
+      'apply_client_id', private.tfc_setting(v_env, 'AZURE', 'APPLY', 'CLIENT_ID'), 'tenant_id',
+      v_env ->> 'ARM_TENANT_ID', 'subscription_id', v_env ->> 'ARM_SUBSCRIPTION_ID')),
+    ('vault', jsonb_build_object('address', v_env ->> 'TFC_VAULT_ADDR', 'plan_role', private.tfc_setting(v_env, 'VAULT',
+      'PLAN', 'ROLE'), 'apply_role', private.tfc_setting(v_env, 'VAULT', 'APPLY', 'ROLE'), 'namespace',
+      v_env ->> 'TFC_VAULT_NAMESPACE', 'mount', v_env ->> 'TFC_VAULT_AUTH_PATH'))
+  ) as k (kind, settings) where v_env ->> format('TFC_%s_PROVIDER_AUTH', upper(k.kind)) = 'true' loop
+    if not private.is_identity_complete(v_one.kind, v_one.settings) then
+      perform private.fail('RY422', format('TFC_%s_PROVIDER_AUTH is set, but not all that belongs to it.',
+        upper(v_one.kind)), 'docs/identity.md lists the variables; or attach an identity: runyard identities attach.');
+    end if;
+    return next jsonb_populate_record(null::public.job_identities, jsonb_build_object('org_id', p_org, 'path', '',
+      'name', v_one.kind, 'kind', v_one.kind, 'settings', v_one.settings, 'is_for_pull_requests', false, 'audience',
+      coalesce(v_env ->> format('TFC_%s_WORKLOAD_IDENTITY_AUDIENCE', upper(v_one.kind)),
+        private.usual_audience(v_one.kind, v_one.settings))));
+  end loop;
+end;
+$$;
+
+-- The identities of a module: of each name the nearest at or above its path, else that of its variables.
+create function private.effective_identities(
+  p_org uuid, p_path text, p_variables bigint[]
+) returns setof public.job_identities
 language sql stable set search_path = '' as $$
-  select distinct on (i.name) i.* from public.job_identities as i
-  where i.org_id = p_org and i.path = any (private.path_prefixes(p_path))
-  order by i.name, length(i.path) desc
+  with attached as (
+    select distinct on (i.name) i.* from public.job_identities as i
+    where i.org_id = p_org and i.path = any (private.path_prefixes(p_path))
+    order by i.name, length(i.path) desc)
+  select * from attached
+  union all
+  select v.* from private.variable_identities(p_org, p_variables) as v where v.name not in (select a.name from attached
+    as a)
 $$;
 
 -- The phase that a type of job has in its tokens. Null for jobs without a module.
 create function private.identity_phase(p_type public.job_type) returns text
 language sql immutable set search_path = '' as $$
   select case when p_type in ('APPLY', 'DESTROY') then 'apply'
-    when p_type in ('PLAN', 'DRIFT', 'OUTPUT') then 'plan' end
+    when p_type in ('PLAN', 'DRIFT', 'OUTPUT', 'STATE') then 'plan' end
+$$;
+
+-- How the sub claims of an organisation are made.
+create function private.subject_template(p_org uuid) returns text
+language sql stable set search_path = '' as $$
+  select coalesce((select s.template from public.identity_subjects as s where s.org_id = p_org),
+    'organization:{organization}:module:{module}:phase:{phase}')
+$$;
+
+-- Puts claims into the template; values have no braces.
+create function private.subject_of(p_template text, p_claims jsonb) returns text
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_name pg_catalog.text;
+begin
+  foreach v_name in array array['organization', 'organization_id', 'group', 'module', 'module_id', 'phase', 'operation',
+    'trust'] loop
+    p_template := replace(p_template, '{' || v_name || '}', coalesce(p_claims ->> ('runyard_' || v_name), ''));
+  end loop;
+  return replace(p_template, '{workspace}', p_claims ->> 'terraform_workspace_name');
+end;
+$$;
+
+-- Where the code of a job comes from.
+create function private.identity_trust(p_payload jsonb) returns text
+language sql immutable set search_path = '' as $$
+  select case when p_payload #> '{options,git,is_fork}' = 'true' then 'fork'
+    when p_payload #> '{options,git,pull_request}' is not null then 'pull_request'
+    else case p_payload #>> '{module,source_kind}' when 'git' then 'branch' when 'upload' then 'upload'
+      else 'settings' end end
 $$;
 
 -- The claims of a job without those of the audience and the clock. It repeats them under HCP Terraform's names, so that
 -- trust policies written for those fit; workspaces have no slashes in their names.
 create function private.identity_claims(p_job public.provision_jobs) returns jsonb
 language sql stable set search_path = '' as $$
-  select jsonb_strip_nulls(jsonb_build_object(
-    'sub', format('organization:%s:module:%s:phase:%s', o.slug, p_job.module_path, f.phase),
+  select c.claims || jsonb_build_object('sub', private.subject_of(private.subject_template(p_job.org_id), c.claims))
+  from public.organizations as o cross join lateral (
+    select private.identity_phase(p_job.type) as phase, replace(p_job.module_path, '/', '.') as workspace,
+      private.identity_trust(p_job.payload) as trust
+  ) as f cross join lateral (select jsonb_strip_nulls(jsonb_build_object(
     'runyard_organization', o.slug, 'runyard_organization_id', o.id, 'runyard_group', p_job.group_path,
     'runyard_module', p_job.module_path, 'runyard_module_id', p_job.module_id, 'runyard_phase', f.phase,
     'runyard_operation', lower(p_job.type::pg_catalog.text), 'runyard_trust', f.trust,
-    'runyard_ref', case f.trust when 'branch' then p_job.payload #>> '{module,source,ref}' end,
+    'runyard_ref', case f.trust when 'branch' then p_job.payload #>> '{module,source,ref}'
+      when 'pull_request' then 'pull/' || (p_job.payload #>> '{options,git,pull_request}') end,
+    'runyard_commit', coalesce(p_job.payload #>> '{options,git,commit}', p_job.payload #>> '{options,git,head_commit}',
+      p_job.payload #>> '{module,source,commit}'),
     'runyard_job', p_job.id, 'runyard_attempt', p_job.attempt, 'runyard_plan_job', p_job.plan_job_id,
+    'runyard_plan', (select 'sha256:' || a.sha256 from private.artifacts as a where a.job_id = p_job.plan_job_id
+      and a.name = 'plan.tfplan' order by a.attempt desc limit 1),
     'runyard_runner', p_job.worker_name, 'runyard_approvals', p_job.approvals_received,
     'terraform_organization_id', o.id, 'terraform_organization_name', o.slug,
     'terraform_project_name', p_job.group_path, 'terraform_workspace_id', p_job.module_id,
     'terraform_workspace_name', f.workspace, 'terraform_full_workspace',
     format('organization:%s:project:%s:workspace:%s', o.slug, p_job.group_path, f.workspace),
-    'terraform_run_id', 'run-' || p_job.id, 'terraform_run_phase', f.phase))
-  from public.organizations as o cross join lateral (
-    select private.identity_phase(p_job.type) as phase, replace(p_job.module_path, '/', '.') as workspace,
-      case p_job.payload #>> '{module,source_kind}' when 'git' then 'branch' when 'upload' then 'upload'
-        else 'settings' end as trust
-  ) as f
+    'terraform_run_id', 'run-' || p_job.id, 'terraform_run_phase', f.phase)) as claims) as c
   where o.id = p_job.org_id
 $$;
 
@@ -10387,9 +10904,11 @@ begin
     'claims', private.identity_claims(v_job), 'identities', coalesce((
       select jsonb_agg(jsonb_build_object('name', i.name, 'kind', i.kind, 'audience', i.audience,
         'settings', i.settings) order by i.name)
-      from private.effective_identities(v_job.org_id, v_job.module_path) as i
+      from private.effective_identities(v_job.org_id, v_job.module_path, (
+        select g.variables from private.job_variables as g where g.job_id = p_job)) as i
       -- The code of a pull request is reviewed by nobody yet, and a reading of a repository acts on no module.
-      where v_job.module_id is not null and v_job.payload #> '{options,git,pull_request}' is null), '[]'));
+      where v_job.module_id is not null and private.identity_trust(v_job.payload) <> 'fork' and (i.is_for_pull_requests
+        or private.identity_trust(v_job.payload) <> 'pull_request' or private.is_applied_unmerged(v_job))), '[]'));
 end;
 $$;
 comment on function private.worker_identities is
@@ -10416,7 +10935,8 @@ begin
   return jsonb_build_object('phase', private.identity_phase(p_type), 'claims', private.identity_claims(v_job) - array[
     'terraform_run_id'], 'identities', coalesce((
       select jsonb_agg(to_jsonb(i) order by i.name)
-      from private.effective_identities(v_module.org_id, v_module.path) as i), '[]'));
+      from private.effective_identities(v_module.org_id, v_module.path, array(select r.id
+        from private.ranked_variables(v_module.org_id, v_module.path, '{}') as r where r.place = 1)) as i), '[]'));
 end;
 $$;
 comment on function private.preview_identities is
@@ -11282,7 +11802,7 @@ declare
   -- A task of its own for each update and for each step of the scale; and no rights to act on other runners.
   v_settings pg_catalog.jsonb :=
     '{"allow_multiple_instances": true, "accepted_job_types": ["PLAN", "APPLY", "DESTROY", "OUTPUT", "DRIFT",
-      "RESOLVE"]}';
+      "RESOLVE", "STATE"]}';
 begin
   perform private.need('runner.manage', p_org);
   v_settings := v_settings || private.runner_settings(p_options,
@@ -11774,6 +12294,9 @@ grant execute on function private.worker_scaling_decided to worker;
 -- end of a job places what waited for it, in the same transaction; a failure leaves out what depends on it. Whoever
 -- changes members of an ordered set has the set's lock, which comes after routing and states: behind it, states are
 -- locked only if they can be had at once, and the sweep places what could not be placed.
+--
+-- Plans of a set see what the plans before them would change: private.open_bindings is the rule. A plan that uses a
+-- value that is only planned is a preview and is never applied; one whose value is not known yet waits for an apply.
 
 create table public.job_sets (
   id uuid primary key default gen_random_uuid(),
@@ -11788,6 +12311,7 @@ create table public.job_sets (
   started_by uuid,
   created_by_label text not null,
   created_at timestamptz not null default now(),
+  starts_at timestamptz,
   cancelled_at timestamptz,
   cancelled_by_label text,
   finished_at timestamptz
@@ -11810,6 +12334,7 @@ comment on column public.job_sets.cause_job_id is 'The apply whose outputs its m
 comment on column public.job_sets.idempotency_key is 'The caller''s own key: asking again with it returns this set.';
 comment on column public.job_sets.started_by is 'The member who ran a schedule now; a requester beside its owner.';
 comment on column public.job_sets.created_by_label is 'Their name at that time, or the schedule in words.';
+comment on column public.job_sets.starts_at is 'When its first job is placed, where that is later than its start.';
 comment on column public.job_sets.finished_at is 'When none of its jobs was left to run.';
 create trigger wake after insert or update on public.job_sets for each row execute function private.wake_for_row();
 
@@ -11820,6 +12345,8 @@ create table private.set_members (
   job_id bigint,
   left_out text,
   because_of uuid,
+  is_waiting_for_apply boolean not null default false,
+  plan_job_id bigint,
   primary key (set_id, module_id)
 );
 create index set_members_job_id_idx on private.set_members (job_id) where job_id is not null;
@@ -11830,6 +12357,9 @@ comment on column private.set_members.job_id is 'Its newest job; null while it w
 comment on column private.set_members.left_out is 'Why it gets no job; "cancelled" where the rest of the set was.';
 comment on column private.set_members.because_of is
   'The module of the set that failed or was left out, where that is why; placed after all when that one succeeds.';
+comment on column private.set_members.is_waiting_for_apply is
+  'Whether because_of was planned well, and what it plans is known only after its apply; placed after that apply.';
+comment on column private.set_members.plan_job_id is 'The plan that was reviewed, which its job applies.';
 
 create table private.set_edges (
   set_id uuid not null references public.job_sets (id) on delete cascade,
@@ -11843,6 +12373,52 @@ comment on table private.set_edges is 'The order in a set: the dependencies of i
 comment on column private.set_edges.after_id is 'The module that waits for the other.';
 comment on column private.set_edges.before_id is 'The module that goes first.';
 
+create view private.planned_outputs as
+select
+  m.set_id,
+  m.module_id,
+  j.id as job_id,
+  o.value ->> 'name' as name,
+  coalesce(o.value -> 'is_known' = 'true', false) as is_known,
+  case when o.value ->> 'action' = 'delete' then 'is removed'
+    when o.value -> 'is_sensitive' = 'true' then 'changes and is sensitive' else 'is known after apply' end as words
+from private.set_members as m
+inner join public.provision_jobs as j on j.id = m.job_id and j.type = 'PLAN' and j.status = 'SUCCEEDED'
+cross join lateral jsonb_array_elements(case jsonb_typeof(j.plan_summary -> 'outputs') when 'array'
+  then j.plan_summary -> 'outputs' else '[]' end) as o
+where not exists (
+  select from public.provision_jobs as a
+  where a.module_id = m.module_id and a.type = 'APPLY' and a.status = 'SUCCEEDED' and a.finished_at >= j.finished_at
+);
+comment on view private.planned_outputs is
+  'Outputs that plans of sets change, of modules that were not applied since.';
+comment on column private.planned_outputs.is_known is 'Whether the plan has the value and may show it.';
+comment on column private.planned_outputs.words is 'Why it may not, or has none.';
+
+create view private.open_bindings as
+select
+  e.set_id,
+  b.consumer_id,
+  b.producer_id,
+  b.input,
+  b.output,
+  o.job_id,
+  o.is_known,
+  o.words
+from private.set_edges as e
+inner join public.module_bindings as b on b.consumer_id = e.after_id and b.producer_id = e.before_id
+inner join private.planned_outputs as o on o.set_id = e.set_id and o.module_id = e.before_id and o.name = b.output;
+comment on view private.open_bindings is
+  'Bound inputs of members of sets whose value the plan of another member changes: known, it makes a preview; unknown, '
+  'the member waits for the apply.';
+comment on column private.open_bindings.consumer_id is 'The module that has the input.';
+comment on column private.open_bindings.producer_id is 'The module that has the output.';
+comment on column private.open_bindings.input is 'The consumer''s variable.';
+comment on column private.open_bindings.output is 'The producer''s output.';
+comment on column private.open_bindings.job_id is 'The plan that changes the output.';
+comment on column private.open_bindings.is_known is 'Whether the plan has the value and may show it.';
+comment on column private.open_bindings.words is 'Why it may not, or has none.';
+
 create view private.placeable_members as
 select
   m.set_id,
@@ -11853,9 +12429,13 @@ where m.job_id is null and m.left_out is null and not exists (
   inner join private.set_members as b on b.set_id = e.set_id and b.module_id = e.before_id
   left join public.provision_jobs as j on j.id = b.job_id
   where e.set_id = m.set_id and e.after_id = m.module_id and j.status is distinct from 'SUCCEEDED'
+) and not exists (
+  select from private.open_bindings as o
+  where o.set_id = m.set_id and o.consumer_id = m.module_id and not o.is_known
 );
 comment on view private.placeable_members is
-  'Members of sets that may be placed: everything in the set that they depend on has succeeded.';
+  'Members of sets that may be placed: everything in the set that they depend on has succeeded, and no input waits for '
+  'an apply.';
 
 -- ## order
 
@@ -11897,8 +12477,18 @@ begin
 end;
 $$;
 
--- Leaves out what depends on a member that failed, was cancelled or was left out, and nothing else: what was left out
--- because of one that is retried waits again. The caller has the set's lock.
+-- Which members of a set wait for the apply of which others, in words.
+create function private.waits_for_apply(p_set uuid) returns table (consumer_id uuid, producer_id uuid, words text)
+language sql stable set search_path = '' as $$
+  select o.consumer_id, o.producer_id, format('Waits for %s: %s.', p.path, string_agg(format('`%s` %s', o.output,
+    o.words), ', ' order by o.output))
+  from (select distinct o.consumer_id, o.producer_id, o.output, o.words from private.open_bindings as o
+    where o.set_id = p_set and not o.is_known) as o
+  join public.modules as p on p.id = o.producer_id group by o.consumer_id, o.producer_id, p.path
+$$;
+
+-- Leaves out what depends on a member that failed, was cancelled or was left out, or that waits for an apply, and
+-- nothing else: what was left out because of one that is retried waits again. The caller has the set's lock.
 create function private.settle_set(p_set uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
@@ -11909,22 +12499,24 @@ begin
     left join public.modules as o on o.id = m.module_id
     where m.set_id = p_set and (j.status in ('FAILED', 'CANCELLED')
       or m.job_id is null and m.left_out is not null and m.because_of is null)
-  ), below (module_id, root) as (
-    select e.after_id, f.module_id from ended as f
+  ), below (module_id, root, words, is_waiting) as (
+    select e.after_id, f.module_id, f.words, false from ended as f
     join private.set_edges as e on e.set_id = p_set and e.before_id = f.module_id
     union
-    select e.after_id, b.root from below as b
+    select w.consumer_id, w.producer_id, w.words, true from private.waits_for_apply(p_set) as w
+    union
+    select e.after_id, b.root, b.words, b.is_waiting from below as b
     join private.set_edges as e on e.set_id = p_set and e.before_id = b.module_id
   ), verdict as (
-    select m.module_id, f.module_id as root, f.words from private.set_members as m
-    left join (select distinct on (b.module_id) b.module_id as id, b.root from below as b
-      order by b.module_id, b.root) as b on b.id = m.module_id
-    left join ended as f on f.module_id = b.root
+    select m.module_id, b.root, b.words, coalesce(b.is_waiting, false) as is_waiting from private.set_members as m
+    left join (select distinct on (b.module_id) b.module_id as id, b.root, b.words, b.is_waiting from below as b
+      order by b.module_id, b.is_waiting, b.root) as b on b.id = m.module_id
     where m.set_id = p_set and m.job_id is null and (m.left_out is null or m.because_of is not null)
   )
-  update private.set_members as m set left_out = v.words, because_of = v.root from verdict as v
+  update private.set_members as m set left_out = v.words, because_of = v.root, is_waiting_for_apply = v.is_waiting
+  from verdict as v
   where m.set_id = p_set and m.module_id = v.module_id
-    and (m.left_out, m.because_of) is distinct from (v.words, v.root);
+    and (m.left_out, m.because_of, m.is_waiting_for_apply) is distinct from (v.words, v.root, v.is_waiting);
 end;
 $$;
 
@@ -11944,6 +12536,10 @@ begin
   if p_job.status = 'SUCCEEDED' then
     -- Two that end together: the second one sees the first one's end behind this lock.
     perform private.lock_set(v_set.id);
+    if exists (select from private.planned_outputs as o where o.set_id = v_set.id
+      and o.module_id = p_job.module_id and not o.is_known) then
+      perform private.settle_set(v_set.id);
+    end if;
     perform private.place_members(v_set, 200, false, v_set.id);
   elsif private.try_lock_set(v_set.id) then
     -- One transaction may end jobs of several sets, so it waits for none of them: the sweep settles the others.
@@ -11973,23 +12569,48 @@ create trigger follow_retry after insert on public.provision_jobs for each row w
 
 -- ## placing jobs
 
--- Enqueues a job for each of these members, all of sets that ask for the same. The caller holds their states' locks.
-create function private.add_set_jobs(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
+-- Enqueues a job for each of these members with the same options. The caller holds their states' locks.
+create function private.add_alike_jobs(
+  p_like public.job_sets, p_options jsonb, p_sets uuid[], p_modules uuid[]
+) returns void
 language plpgsql set search_path = '' as $$
 declare
-  v_jobs bigint[];
-begin
-  if p_like.type in ('APPLY', 'DESTROY') then
-    perform private.refuse_locked_modules(p_modules);
-  end if;
-  v_jobs := private.add_module_jobs(p_like.org_id, p_like.type, p_modules, null, p_like.options || jsonb_build_object(
-    'created_by', p_like.created_by, 'created_by_label', p_like.created_by_label)
+  v_jobs bigint[] := private.add_module_jobs(p_like.org_id, p_like.type, p_modules, null, p_options
+    || jsonb_build_object('created_by', p_like.created_by, 'created_by_label', p_like.created_by_label)
     || case when p_like.schedule_id is null then '{}' else '{"is_by_schedule": true}' end::pg_catalog.jsonb);
+begin
   perform private.place_jobs(p_like.org_id, v_jobs, coalesce(p_like.options ->> 'reason',
     case when p_like.schedule_id is not null then 'By schedule' end));
   update private.set_members as m set job_id = p.job_id
   from unnest(p_sets, p_modules, v_jobs) as p (set_id, module_id, job_id)
   where m.set_id = p.set_id and m.module_id = p.module_id;
+end;
+$$;
+
+-- Enqueues a job for each of these members, all of sets that ask for the same. The caller holds their states' locks.
+create function private.add_set_jobs(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_part pg_catalog.record;
+begin
+  if p_like.type in ('APPLY', 'DESTROY') then
+    perform private.refuse_locked_modules(p_modules);
+  end if;
+  for v_part in
+    select m.plan_job_id, p.is_preview, array_agg(m.set_id order by m.module_id) as sets,
+      array_agg(m.module_id order by m.module_id) as modules
+    from unnest(p_sets, p_modules) as w (set_id, module_id)
+    join private.set_members as m on m.set_id = w.set_id and m.module_id = w.module_id
+    cross join lateral (select p_like.type = 'PLAN' and exists (select from private.open_bindings as o
+      where o.set_id = m.set_id and o.consumer_id = m.module_id) as is_preview) as p
+    group by m.plan_job_id, p.is_preview
+  loop
+    if v_part.plan_job_id is not null then
+      perform private.check_saved_plan(p_like.org_id, p_like.type, v_part.modules[1], v_part.plan_job_id);
+    end if;
+    perform private.add_alike_jobs(p_like, p_like.options || jsonb_strip_nulls(jsonb_build_object('plan_job_id',
+      v_part.plan_job_id, 'preview', nullif(v_part.is_preview, false))), v_part.sets, v_part.modules);
+  end loop;
 end;
 $$;
 
@@ -12051,6 +12672,7 @@ begin
   for v_member in select distinct on (m.module_id) m.set_id, m.module_id
     from public.job_sets as s join private.placeable_members as m on m.set_id = s.id
     where s.finished_at is null and s.cancelled_at is null and (p_set is null or s.id = p_set)
+      and coalesce(s.starts_at <= now(), true)
       and (s.org_id, s.type, s.options, s.created_by_label) = (p_like.org_id, p_like.type, p_like.options,
         p_like.created_by_label)
       and s.created_by is not distinct from p_like.created_by and (s.schedule_id is null) = (p_like.schedule_id is null)
@@ -12088,7 +12710,8 @@ begin
     'succeeded', count(*) filter (where j.status = 'SUCCEEDED'),
     'failed', count(*) filter (where j.status in ('FAILED', 'NEEDS_ATTENTION')
       or m.left_out <> 'cancelled' and m.because_of is null),
-    'left_out', count(*) filter (where m.because_of is not null),
+    'left_out', count(*) filter (where m.because_of is not null and not m.is_waiting_for_apply),
+    'waiting_for_apply', count(*) filter (where m.is_waiting_for_apply),
     'cancelled', count(*) filter (where j.status = 'CANCELLED' or m.left_out = 'cancelled'),
     'with_changes', count(*) filter (where j.status = 'SUCCEEDED' and j.plan_summary -> 'has_changes' = 'true'),
     'failures', coalesce(jsonb_agg(jsonb_build_object('job_id', j.id, 'job_number', j.number, 'module_path',
@@ -12167,6 +12790,18 @@ language sql stable set search_path = '' as $$
       and (j.id is null or j.status in ('QUEUED', 'AWAITING_APPROVAL', 'CLAIMED', 'PROCESSING')))
 $$;
 
+-- Refuses a set where one of the same kind runs that a person has started.
+create function private.refuse_second_set(p_org uuid, p_type public.job_type, p_path text) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if exists (select from public.job_sets as s where s.org_id = p_org and s.path = p_path and s.type = p_type
+    and s.schedule_id is null and s.cause_job_id is null and not s.options ? 'git' and s.finished_at is null
+    and private.is_set_open(s.id)) then
+    perform private.fail('RY409', 'Such a set is running here.', 'Wait for it, or cancel the rest of it.');
+  end if;
+end;
+$$;
+
 create function private.start_set(
   p_org uuid, p_type public.job_type, p_path text, p_options jsonb default '{}'
 ) returns jsonb
@@ -12190,11 +12825,7 @@ begin
   if v_set.id is not null then
     return private.set_json(v_set);
   end if;
-  if exists (select from public.job_sets as s where s.org_id = p_org and s.path = p_path and s.type = p_type
-    and s.schedule_id is null and s.cause_job_id is null and not s.options ? 'git' and s.finished_at is null
-    and private.is_set_open(s.id)) then
-    perform private.fail('RY409', 'Such a set is running here.', 'Wait for it, or cancel the rest of it.');
-  end if;
+  perform private.refuse_second_set(p_org, p_type, p_path);
   insert into public.job_sets (org_id, type, path, options, idempotency_key, created_by, created_by_label)
   values (p_org, p_type, p_path, jsonb_build_object('priority', 150) || coalesce(p_options, '{}') - 'idempotency_key',
     v_key,
@@ -12412,7 +13043,7 @@ begin
   -- by their priority as well. In any order, so that each has its turn.
   for v_set in select o.* from (
     select distinct on (s.org_id, s.type, s.options, s.created_by, s.created_by_label) s.* from public.job_sets as s
-    where s.finished_at is null and s.cancelled_at is null
+    where s.finished_at is null and s.cancelled_at is null and coalesce(s.starts_at <= now(), true)
       and exists (select from private.placeable_members as m where m.set_id = s.id)
     order by s.org_id, s.type, s.options, s.created_by, s.created_by_label, s.created_at) as o order by random()
   loop
@@ -12432,11 +13063,189 @@ begin
 end;
 $$;
 
+-- ==================== schemas/set_reviews.sql
+
+-- Reviews: all plans of a set on one page, in the steps of their order. A member applies all of them or some: the saved
+-- plans become one ordered set of applies, each of exactly the plan that was reviewed. Jobs of a set that wait for
+-- approval are approved in the same act. An apply of a plan continues the set of plans: its previews and what waited
+-- for it are planned for real.
+
+-- The members of a set with their step, their plan or other job, the apply of that plan, and what may be decided:
+-- approve (a job waits for somebody) or apply (a saved plan can be applied).
+create function private.review_rows(p_set public.job_sets) returns table (
+  module_id uuid, module_path text, step integer, job_id bigint, job_number bigint, status public.job_status,
+  summary jsonb, is_preview boolean, message text, awaited_id bigint, apply_number bigint,
+  apply_status public.job_status, decision text)
+language sql stable set search_path = '' as $$
+  with recursive place (id, step) as (
+    select m.module_id, 1 from private.set_members as m where m.set_id = p_set.id
+    union
+    select e.after_id, p.step + 1 from place as p join private.set_edges as e on e.set_id = p_set.id
+      and e.before_id = p.id
+  ), step as materialized (
+    select p.id, max(p.step) as step from place as p group by p.id
+  )
+  select m.module_id, coalesce(j.module_path, o.path), s.step, j.id, j.number, j.status, coalesce(j.plan_summary,
+      (select p.plan_summary from public.provision_jobs as p where p.id = j.plan_job_id)),
+    coalesce(j.payload #> '{options,preview}' = 'true', false), coalesce(m.left_out, j.error ->> 'message', w.problem),
+    coalesce(a.id, j.id), a.number, a.status,
+    case when w.problem is not null then null when coalesce(a.status, j.status) = 'AWAITING_APPROVAL' then 'approve'
+      when p_set.type = 'PLAN' and j.status = 'SUCCEEDED' and private.is_applied_next(j)
+        and coalesce(a.status, 'FAILED') in ('FAILED', 'CANCELLED')
+        and j.planned_serial = private.state_serial(m.module_id) then 'apply' end
+  from private.set_members as m
+  join step as s on s.id = m.module_id
+  left join public.provision_jobs as j on j.id = m.job_id
+  left join public.modules as o on o.id = m.module_id
+  left join lateral (select a.id, a.number, a.status from public.provision_jobs as a where a.plan_job_id = j.id
+    order by a.id desc limit 1) as a on p_set.type = 'PLAN'
+  left join lateral (select private.plan_promotion_problem(j) as problem) as w
+    on j.type = 'PLAN' and private.is_applied_next(j)
+  where m.set_id = p_set.id
+$$;
+
+create function private.set_review(p_org uuid, p_set uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_set public.job_sets := private.my_set(p_set, 'job.read');
+begin
+  if v_set.org_id <> p_org then
+    perform private.fail('RY404', 'There is no such set.');
+  end if;
+  return private.set_json(v_set) || jsonb_build_object('rows', (
+    select coalesce(jsonb_agg(jsonb_build_object('module_id', r.module_id, 'module_path', r.module_path, 'step', r.step,
+      'job_number', r.job_number, 'status', r.status, 'is_preview', r.is_preview, 'message', left(r.message, 500),
+      'counts', (select jsonb_object_agg(n, private.plan_count(r.summary, array[n]))
+        from unnest('{create,update,replace,delete}'::pg_catalog.text[]) as n),
+      'has_changes', r.summary -> 'has_changes' = 'true', 'apply_number', r.apply_number,
+      'apply_status', r.apply_status, 'decision', r.decision) order by r.step, r.module_path), '[]')
+    from private.review_rows(v_set) as r));
+end;
+$$;
+comment on function private.set_review is
+  'All jobs of a set by the steps of their order: what each plan changes, whether it is a preview, what each module '
+  'waits for, the apply of the plan, and what may be decided: approve or apply. Members.';
+grant execute on function private.set_review to authenticated;
+
+-- Approves a job of a set; where it cannot be approved, returns why, and costs the others nothing.
+create function private.try_approve(p_job bigint) returns text
+language plpgsql set search_path = '' as $$
+begin
+  perform private.approve_job(p_job, 'approve');
+  return null;
+exception
+  when others then
+    if sqlstate not like 'RY%' then
+      raise;
+    end if;
+    return sqlerrm;
+end;
+$$;
+
+-- Starts an ordered set that applies these reviewed plans of another set.
+create function private.apply_plans(p_plans public.job_sets, p_modules uuid[], p_jobs bigint[]) returns public.job_sets
+language plpgsql set search_path = '' as $$
+declare
+  v_set public.job_sets;
+begin
+  perform private.refuse_second_set(p_plans.org_id, 'APPLY', p_plans.path);
+  insert into public.job_sets (org_id, type, path, options, created_by, created_by_label)
+  values (p_plans.org_id, 'APPLY', p_plans.path, jsonb_build_object('priority', 150, 'reason',
+    'Reviewed with its set.'), private.caller_id(), private.caller_label(p_plans.org_id)) returning * into v_set;
+  perform private.add_members(v_set, p_modules);
+  update private.set_members as m set plan_job_id = p.job_id
+  from unnest(p_modules, p_jobs) as p (module_id, job_id) where m.set_id = v_set.id and m.module_id = p.module_id;
+  perform private.place_members(v_set, 2000, true, v_set.id);
+  perform private.audit(v_set.org_id, 'set.started', 'set', v_set.id::pg_catalog.text, 'APPLY '
+    || coalesce(nullif(v_set.path, ''), 'all modules'), jsonb_build_object('modules', cardinality(p_modules), 'plans',
+      p_plans.id));
+  return v_set;
+end;
+$$;
+
+create function private.confirm_set(p_set uuid, p_modules uuid[] default null) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_set public.job_sets := private.my_set(p_set, 'job.run');
+  v_row pg_catalog.record;
+  v_refusal pg_catalog.text;
+  v_refusals pg_catalog.jsonb := '[]';
+  v_approved integer := 0;
+  v_modules pg_catalog.uuid[] := '{}';
+  v_plans bigint[] := '{}';
+  v_applies public.job_sets;
+begin
+  perform pg_advisory_xact_lock(private.lock_key('set', v_set.org_id::pg_catalog.text));
+  -- States before rows, as for a decision about one job.
+  perform private.lock_module_states(v_set.org_id, array(select r.module_id from private.review_rows(v_set) as r
+    where r.decision is not null and (p_modules is null or r.module_id = any (p_modules))));
+  for v_row in select r.* from private.review_rows(v_set) as r
+    where r.decision is not null and (p_modules is null or r.module_id = any (p_modules)) order by r.step, r.module_id
+  loop
+    if v_row.decision = 'apply' then
+      v_modules := v_modules || v_row.module_id;
+      v_plans := v_plans || v_row.job_id;
+      continue;
+    end if;
+    v_refusal := private.try_approve(v_row.awaited_id);
+    v_approved := v_approved + (v_refusal is null)::integer;
+    v_refusals := v_refusals || case when v_refusal is null then '[]' else jsonb_build_array(jsonb_build_object(
+      'module_path', v_row.module_path, 'message', v_refusal)) end;
+  end loop;
+  if v_modules <> '{}' then
+    v_applies := private.apply_plans(v_set, v_modules, v_plans);
+  elsif v_approved = 0 then
+    perform private.fail('RY409', coalesce(v_refusals #>> '{0,message}', 'No chosen plan of this set can be applied.'),
+      'Look at the review again: a plan without changes, a preview and an applied plan cannot be applied.');
+  end if;
+  return jsonb_build_object('approved', v_approved, 'applying', cardinality(v_modules), 'refused', v_refusals,
+    'set_id', v_applies.id);
+end;
+$$;
+comment on function private.confirm_set is
+  'Decides about jobs of a set, all or those of some modules: approves what waits for it, and applies saved plans as '
+  'one ordered set, each exactly as it was reviewed. Operators.';
+grant execute on function private.confirm_set to authenticated;
+
+-- Continues the set of a plan that was just applied: previews that used the plan, and what waited for the apply, are
+-- planned for real. The caller has the lock of the job's state.
+create function private.follow_apply(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_set public.job_sets;
+  v_preview public.provision_jobs;
+begin
+  select s.* into v_set from private.set_members as m join public.job_sets as s on s.id = m.set_id
+  where m.job_id = p_job.plan_job_id and s.cancelled_at is null and s.options #> '{git,pull_request}' is null
+    and exists (select from private.set_edges as e where e.set_id = m.set_id and e.before_id = m.module_id);
+  if v_set.id is null then
+    return;
+  end if;
+  perform private.lock_set(v_set.id);
+  for v_preview in
+    select j.* from private.set_edges as e
+    join private.set_members as c on c.set_id = e.set_id and c.module_id = e.after_id
+    join public.provision_jobs as j on j.id = c.job_id and j.payload #> '{options,preview}' = 'true'
+    where e.set_id = v_set.id and e.before_id = p_job.module_id order by j.module_id
+  loop
+    update private.set_members set job_id = null where set_id = v_set.id and module_id = v_preview.module_id;
+    if v_preview.status = 'QUEUED' then
+      perform private.try_cancel(v_preview, 'system', 'system', 'The module is planned with what was applied.');
+    end if;
+  end loop;
+  perform private.settle_set(v_set.id);
+  update public.job_sets as s set finished_at = null where s.id = v_set.id and s.finished_at is not null
+    and exists (select from private.placeable_members as m where m.set_id = s.id);
+  perform private.place_members(v_set, 200, false, v_set.id);
+end;
+$$;
+
 -- ==================== schemas/cascades.sql
 
 -- Cascades: an apply of a module may plan those that depend on it, where the dependency asks for it. One apply makes
 -- one set that names it as its cause; what a consumer's own apply changes is the next one's cause. A plan is applied
--- where the consumer applies by itself, and waits for its confirmation elsewhere.
+-- where the consumer applies by itself, and waits for its confirmation elsewhere. Its jobs are placed seconds later:
+-- a consumer of several modules that are applied together is planned once. A later apply does not prolong the wait.
 
 -- The modules that an apply plans now. A consumer that was never applied, or was destroyed, has no changed input. What
 -- the apply's own set places later, and what waits already to be planned by another cascade, is left out: a bound value
@@ -12453,7 +13262,9 @@ language sql stable set search_path = '' as $$
       and not exists (
         select from private.set_members as own
         join private.set_members as later on later.set_id = own.set_id and later.module_id = d.consumer_id
-        where own.job_id = p_job.id and later.job_id is null and later.left_out is null)
+        left join public.provision_jobs as j on j.id = later.job_id
+        where own.job_id in (p_job.id, p_job.plan_job_id) and later.left_out is null
+          and (later.job_id is null or own.job_id = p_job.plan_job_id and j.status = 'QUEUED'))
       and not exists (
         select from public.job_sets as s
         join private.set_members as t on t.set_id = s.id and t.module_id = d.consumer_id and t.left_out is null
@@ -12485,11 +13296,10 @@ begin
       '%s modules depend on its outputs, and one apply plans 500 at most. Plan their group.', cardinality(v_modules)));
     return;
   end if;
-  insert into public.job_sets (org_id, type, path, options, cause_job_id, created_by_label)
+  insert into public.job_sets (org_id, type, path, options, cause_job_id, starts_at, created_by_label)
   values (p_job.org_id, 'PLAN', p_job.module_path, jsonb_build_object('priority', 150, 'confirm', true, 'reason',
-    v_words), p_job.id, format('cascade of #%s', p_job.number)) returning * into v_set;
+    v_words), p_job.id, now() + interval '5 s', format('cascade of #%s', p_job.number)) returning * into v_set;
   perform private.add_members(v_set, v_modules);
-  perform private.place_members(v_set, 200, false, v_set.id);
 end;
 $$;
 
@@ -12522,6 +13332,7 @@ create table public.git_connections (
   repository text not null check (length(repository) between 1 and 1000),
   base_url text check (base_url ~ '^https?://[^\s]+$' and length(base_url) <= 500),
   has_token boolean not null default false,
+  allows_forks boolean not null default false,
   poll_seconds integer not null default 300 check (poll_seconds = 0 or poll_seconds between 60 and 86400),
   next_poll_at timestamptz,
   last_delivery_at timestamptz,
@@ -12551,6 +13362,8 @@ comment on column public.git_connections.url is 'The repository as the member wh
 comment on column public.git_connections.repository is 'Host and path: the same for every spelling of the URL.';
 comment on column public.git_connections.base_url is 'Where the provider''s API is; null: at the host of the URL.';
 comment on column public.git_connections.has_token is 'Whether an API token is kept for reports.';
+comment on column public.git_connections.allows_forks is
+  'Whether members may request plans of single commits of forks; nothing is ever applied from them.';
 comment on column public.git_connections.next_poll_at is 'When it is read next without an event.';
 comment on column public.git_connections.last_delivery_at is 'When an event last came.';
 comment on column public.git_connections.poll_seconds is 'How often it is read without an event; 0 is never.';
@@ -12599,7 +13412,8 @@ create table public.git_deliveries (
   pull_request integer check (pull_request > 0),
   sender text check (length(sender) <= 200),
   body_sha256 text check (body_sha256 ~ '^[0-9a-f]{64}$'),
-  verdict text not null default 'PENDING' check (verdict in ('PENDING', 'PLANNED', 'NOTHING', 'IGNORED', 'FAILED')),
+  verdict text not null default 'PENDING' check (verdict in ('PENDING', 'PLANNED', 'NOTHING', 'IGNORED', 'FAILED',
+    'DONE', 'REFUSED')),
   reason text check (length(reason) <= 2000),
   modules jsonb not null default '[]',
   job_id bigint,
@@ -12631,7 +13445,7 @@ comment on column public.git_deliveries.decided_at is 'When its verdict was reac
 comment on column public.git_deliveries.sender is 'Who caused it, as the provider says.';
 comment on column public.git_deliveries.verdict is
   'PENDING: a runner reads the repository first · PLANNED · NOTHING: nothing to plan · IGNORED: no such event is '
-  'used · FAILED: the repository could not be read.';
+  'used · FAILED: the repository could not be read · DONE, REFUSED: a command in a comment.';
 comment on column public.git_deliveries.modules is 'For each module of the repository {path, verdict, reason}.';
 comment on column public.git_deliveries.job_id is 'The RESOLVE job that decides it.';
 comment on column public.git_deliveries.set_ids is 'The sets of jobs that it led to.';
@@ -12644,7 +13458,7 @@ create table public.module_git (
   is_on boolean not null default true,
   branch text check (branch ~ '^[A-Za-z0-9_.][A-Za-z0-9_./@+-]{0,199}$'),
   paths text[] not null default '{}' check (cardinality(paths) <= 50),
-  apply text not null default 'after_merge' check (apply in ('after_merge', 'never')),
+  apply text not null default 'after_merge' check (apply in ('after_merge', 'before_merge', 'never')),
   seen_branch text,
   seen_commit text,
   seen_fingerprint text,
@@ -12654,6 +13468,7 @@ create table public.module_git (
   applied_commit text,
   applied_fingerprint text,
   applied_at timestamptz,
+  commits_ahead integer check (commits_ahead >= 0),
   updated_at timestamptz not null default now()
 );
 create index module_git_org_id_idx on public.module_git (org_id);
@@ -12666,8 +13481,8 @@ comment on column public.module_git.is_on is 'Whether pushes plan it.';
 comment on column public.module_git.branch is 'The branch; null: the ref of its source, or the default branch.';
 comment on column public.module_git.paths is 'More paths of the repository whose changes plan it.';
 comment on column public.module_git.apply is
-  'after_merge: a plan of its branch waits to be confirmed, or is applied where the module says so · never: plans '
-  'only.';
+  'after_merge: a plan of its branch waits to be confirmed, or is applied where the module says so · before_merge: '
+  'also plans of pull requests are applied, on request · never: plans only.';
 comment on column public.module_git.seen_branch is 'The branch that was read last.';
 comment on column public.module_git.seen_commit is 'The newest commit of the branch that was decided about.';
 comment on column public.module_git.seen_fingerprint is 'Digest of its watched folders at that commit.';
@@ -12678,9 +13493,15 @@ comment on column public.module_git.seen_at is 'When that content was first seen
 comment on column public.module_git.applied_at is 'When that apply or destroy ended.';
 comment on column public.module_git.watched is 'The folders that counted then: its own, and its local modules''.';
 comment on column public.module_git.applied_commit is 'The commit of the last apply; null after a destroy.';
+comment on column public.module_git.commits_ahead is
+  'How many commits its branch had since that one when it was last read, 100 at most; null: not known.';
 create trigger touch before update on public.module_git for each row execute function private.touch_updated_at();
 create trigger wake after insert or update on public.module_git
   for each row execute function private.wake_for_row();
+
+-- squawk-ignore require-concurrent-index-creation
+create index modules_repository_idx on public.modules (org_id, private.repository_key(source ->> 'url'))
+  where source_kind = 'git' and deleted_at is null;
 
 -- The modules whose source is this repository, in a fixed order.
 create function private.modules_of_connection(p_connection public.git_connections) returns setof public.modules
@@ -12738,7 +13559,8 @@ language sql stable set search_path = '' as $$
     private.pull_work(p_connection), 'modules', coalesce(jsonb_agg(jsonb_build_object(
     'id', m.id, 'branch', coalesce(g.branch, m.source ->> 'ref'),
     'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths), '[]'),
-    'applied_commit', case when g.applied_fingerprint is null then g.applied_commit end) order by m.path)
+    'applied_commit', case when g.applied_fingerprint is null then g.applied_commit end, 'count_from',
+    g.applied_commit) order by m.path)
     filter (where coalesce(g.is_on, true)), '[]'))
   from private.modules_of_connection(p_connection) as m left join public.module_git as g on g.module_id = m.id
 $$;
@@ -12823,8 +13645,7 @@ begin
   values (p_connection.org_id, 'PLAN', '', jsonb_build_object('priority', 120, 'git', p_git || jsonb_build_object(
     'connection_id', p_connection.id, 'repository', p_connection.repository)) || p_options,
     p_label) returning * into v_set;
-  insert into private.set_members (set_id, module_id, org_id)
-  select v_set.id, m, p_connection.org_id from unnest(p_modules) as m;
+  perform private.add_members(v_set, p_modules);
   perform private.try_place(v_set, 2000);
   return v_set.id;
 end;
@@ -12866,7 +13687,7 @@ begin
   loop
     v_set := private.plan_commit(p_connection, v_group.modules, jsonb_build_object('commit', v_group.commit, 'branch',
       v_group.branch) || coalesce(p_found #> array['commits', v_group.commit], '{}'),
-      jsonb_build_object('confirm', v_group.apply = 'after_merge', 'reason', format('%s@%s', v_group.branch,
+      jsonb_build_object('confirm', v_group.apply <> 'never', 'reason', format('%s@%s', v_group.branch,
         left(v_group.commit, 7)) || coalesce(': ' || left(p_found #>> array['commits', v_group.commit, 'subject'], 300),
         '')), format('git (%s@%s)', v_group.branch, left(v_group.commit, 7)));
     v_sets := jsonb_set(v_sets, array[v_group.branch],
@@ -12883,9 +13704,10 @@ create function private.note_seen(
 ) returns void
 language sql set search_path = '' as $$
   insert into public.module_git as g (module_id, org_id, seen_branch, seen_commit, seen_fingerprint, seen_at,
-    applied_fingerprint, watched)
+    applied_fingerprint, watched, commits_ahead)
   select f.module_id, p_connection.org_id, f.branch, f.commit, f.fingerprint, now(),
-    e.value ->> 'applied_fingerprint', private.text_list(e.value -> 'watched')
+    e.value ->> 'applied_fingerprint', private.text_list(e.value -> 'watched'),
+    case when e.value ->> 'ahead' ~ '^[0-9]{1,4}$' then (e.value ->> 'ahead')::integer end
   from unnest(p_findings) as f join jsonb_array_elements(p_found -> 'modules') as e
     on e.value ->> 'id' = f.module_id::pg_catalog.text
   where f.fingerprint is not null
@@ -12893,10 +13715,11 @@ language sql set search_path = '' as $$
       then g.seen_commit else excluded.seen_commit end, seen_fingerprint = excluded.seen_fingerprint,
     seen_set_id = case when g.seen_fingerprint = excluded.seen_fingerprint then g.seen_set_id end,
     seen_branch = excluded.seen_branch, seen_at = now(), watched = excluded.watched,
+    commits_ahead = excluded.commits_ahead,
     applied_fingerprint = coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
   -- Each row that is written wakes the pages that show it, and a poll finds most as they were.
-  where (g.seen_branch, g.seen_fingerprint, g.watched) is distinct from (excluded.seen_branch,
-      excluded.seen_fingerprint, excluded.watched)
+  where (g.seen_branch, g.seen_fingerprint, g.watched, g.commits_ahead) is distinct from (excluded.seen_branch,
+      excluded.seen_fingerprint, excluded.watched, excluded.commits_ahead)
     or g.applied_fingerprint is distinct from coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
 $$;
 
@@ -12999,8 +13822,10 @@ begin
   if p_job.status = 'SUCCEEDED' and p_job.payload #>> '{module,source_kind}' = 'git' then
     insert into public.module_git as g (module_id, org_id, applied_commit, applied_at)
     values (p_job.module_id, p_job.org_id, v_commit, now())
-    on conflict (module_id) do update set applied_commit = v_commit, applied_at = now(), applied_fingerprint =
-      case when g.seen_commit = v_commit then g.seen_fingerprint end;
+    on conflict (module_id) do update set applied_commit = v_commit, applied_at = now(), commits_ahead = null,
+      applied_fingerprint =
+      case when p_job.payload #> '{options,git,pull_request}' is not null then private.merged_fingerprint(p_job)
+        when g.seen_commit = v_commit then g.seen_fingerprint end;
   end if;
 end;
 $$;
@@ -13034,6 +13859,8 @@ language sql immutable set search_path = '' as $$
       when p_delivery #> '{pull,is_fork}' = 'true' then 'It comes from a fork, so nothing is run for it.'
       when p_delivery #> '{pull,is_open}' <> 'true' then 'The pull request is closed.'
       when p_delivery #> '{pull,is_draft}' = 'true' then 'It is a draft.' end
+    when p_delivery ->> 'event' = 'comment' then case when p_delivery -> 'comment' is null
+      then 'Only new comments on pull requests that begin with /runyard are commands.' end
     when p_delivery ->> 'event' is distinct from 'push'
       then format('Events of the kind "%s" start nothing.', left(p_delivery ->> 'event', 100))
     when p_delivery ->> 'ref' not like 'refs/heads/%' then 'Only pushes to branches plan modules.'
@@ -13057,7 +13884,8 @@ begin
     after_commit, pull_request, sender, body_sha256, verdict, reason, decided_at)
   values (v_connection.org_id, p_connection, p_delivery ->> 'delivery_id', left(p_delivery ->> 'event', 100),
     left(p_delivery ->> 'action', 100), p_delivery ->> 'ref', p_delivery ->> 'before', p_delivery ->> 'after',
-    (p_delivery #>> '{pull,number}')::integer, left(p_delivery ->> 'sender', 200), p_delivery ->> 'body_sha256',
+    coalesce(p_delivery #>> '{pull,number}', p_delivery #>> '{comment,number}')::integer,
+    left(p_delivery ->> 'sender', 200), p_delivery ->> 'body_sha256',
     case when v_reason is null then 'PENDING' else 'IGNORED' end, v_reason, case when v_reason is not null then now()
       end)
   on conflict (connection_id, delivery_id) do nothing returning * into v_row;
@@ -13067,10 +13895,12 @@ begin
     return jsonb_build_object('is_new', false, 'verdict', v_row.verdict, 'reason', v_row.reason);
   end if;
   update public.git_connections set last_delivery_at = now() where id = p_connection;
-  if p_delivery -> 'pull' is not null and p_delivery #> '{pull,is_fork}' = 'false' then
+  if p_delivery -> 'pull' is not null and (p_delivery #> '{pull,is_fork}' = 'false' or v_connection.allows_forks) then
     perform private.note_pull_request(v_connection, p_delivery);
   end if;
-  if v_reason is null then
+  if v_reason is null and v_row.event = 'comment' then
+    v_row := private.run_command(v_connection, v_row, p_delivery -> 'comment');
+  elsif v_reason is null then
     update public.git_deliveries as d set job_id = r.job, verdict = case when r.job is null then 'NOTHING'
       else 'PENDING' end, reason = case when r.job is null then 'No module uses this repository.' end
     from (select private.request_resolve(v_connection, coalesce('Pull request ' || v_row.pull_request,
@@ -13099,6 +13929,7 @@ begin
     and c.next_poll_at <= now() order by c.next_poll_at limit 200 for update skip locked loop
     update public.git_connections set next_poll_at = now() + make_interval(secs => poll_seconds)
     where id = v_connection.id;
+    perform private.request_pulls(v_connection);
     begin
       -- While one waits for a runner, another poll adds nothing; and the sweep waits for nobody.
       if private.try_lock_state(v_connection.org_id, v_connection.id)
@@ -13113,6 +13944,115 @@ begin
 end;
 $$;
 
+-- ==================== schemas/promotions.sql
+
+-- Promotion between environments: production depends on staging, and is applied only with the commit that staging was
+-- last applied with. It is a condition of the dependency, checked wherever a plan is about to be applied. Where nobody
+-- names a commit, production is planned at the promoted one; a push is planned at its own commit, and its apply waits
+-- until that commit was applied in staging.
+
+-- Refuses a promotion between modules that do not come from one repository.
+create function private.check_promotion_edge(p_consumer public.modules, p_producer public.modules, p_wanted jsonb)
+returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if jsonb_typeof(coalesce(p_wanted, 'false')) not in ('boolean', 'null') then
+    perform private.fail('RY422', 'is_promotion is true or false.');
+  end if;
+  if p_wanted = 'true' and (p_consumer.source_kind <> 'git' or p_producer.source_kind <> 'git'
+    or private.repository_key(p_consumer.source ->> 'url') <> private.repository_key(p_producer.source ->> 'url')) then
+    perform private.fail('RY409', format('"%s" and "%s" do not come from one git repository.', p_consumer.path,
+      p_producer.path), 'A commit is promoted between modules of the same repository.');
+  end if;
+end;
+$$;
+
+-- Why a module may not be applied with a commit, or null.
+create function private.promotion_problem(p_module uuid, p_commit text) returns text
+language plpgsql stable set search_path = '' as $$
+begin
+  return (select format('Waits for %s: %s.', p.path, case when g.applied_commit is null then 'nothing was applied there'
+      when p_commit is null then 'the commit of this one is not known'
+      else format('commit %s was not applied there, which has %s', left(p_commit, 7), left(g.applied_commit, 7)) end)
+    from public.module_dependencies as d join public.modules as p on p.id = d.producer_id
+    left join public.module_git as g on g.module_id = d.producer_id
+    where d.consumer_id = p_module and d.is_promotion and (g.applied_commit = p_commit) is not true
+    order by p.path limit 1);
+end;
+$$;
+
+-- The commit at which a module is planned and applied where nobody names another one; {} for one without a promotion.
+create function private.promoted_source(p_module uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return (select case when count(distinct g.applied_commit) = 1 then jsonb_build_object('commit',
+      min(g.applied_commit)) else '{}' end
+    from public.module_dependencies as d join public.module_git as g on g.module_id = d.producer_id
+    where d.consumer_id = p_module and d.is_promotion);
+end;
+$$;
+
+-- Why a plan may not be applied: its commit was not applied where it should have been. Null for one that may, and for
+-- a plan that destroys.
+create function private.plan_promotion_problem(p_plan public.provision_jobs) returns text
+language plpgsql stable set search_path = '' as $$
+begin
+  return case when p_plan.payload #> '{options,destroy}' is distinct from 'true' then private.promotion_problem(
+    p_plan.module_id, coalesce(p_plan.result ->> 'commit', p_plan.payload #>> '{module,source,commit}')) end;
+end;
+$$;
+
+-- Refuses to apply a plan of a commit that was not applied where it should have been.
+create function private.check_promotion(p_plan bigint) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_problem pg_catalog.text := (select private.plan_promotion_problem(j) from public.provision_jobs as j
+    where j.id = p_plan);
+begin
+  if v_problem is not null then
+    perform private.fail('RY409', v_problem, 'Apply that module with the same commit first.');
+  end if;
+end;
+$$;
+
+-- Refuses applies without a plan of modules whose commit was not applied where it should have been.
+create function private.refuse_unpromoted(p_modules uuid[]) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  perform private.fail('RY409', p.problem, 'Apply that module first.')
+  from unnest(p_modules) as m (id)
+  cross join lateral (select private.promotion_problem(m.id, private.promoted_source(m.id) ->> 'commit') as problem)
+    as p
+  where p.problem is not null limit 1;
+end;
+$$;
+
+-- Queues applies that only waited for a commit to be applied in this job's module, of modules that apply by themselves.
+create function private.promote(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_next public.provision_jobs;
+begin
+  for v_next in
+    select j.* from public.module_dependencies as d
+    join public.modules as m on m.id = d.consumer_id and m.auto_apply and m.deleted_at is null
+    join public.provision_jobs as j on j.module_id = m.id and j.org_id = m.org_id and j.status = 'AWAITING_APPROVAL'
+      and j.type = 'APPLY' and j.approvals_required = 0
+    join public.provision_jobs as p on p.id = j.plan_job_id and p.planned_serial = private.state_serial(m.id)
+    where d.producer_id = p_job.module_id and d.is_promotion and private.plan_promotion_problem(p) is null
+      and not exists (select from public.module_locks as l where l.module_id = m.id) order by j.module_id
+  loop
+    continue when not private.try_lock_state(v_next.org_id, v_next.module_id);
+    update public.provision_jobs set status = 'QUEUED', queued_at = now()
+    where id = v_next.id and status = 'AWAITING_APPROVAL' returning * into v_next;
+    continue when not found;
+    perform private.record_job_event(v_next, 'confirmed', 'AWAITING_APPROVAL', 'QUEUED', 'system', null, 'promotion',
+      format('Its commit was applied by job %s of %s.', p_job.number, p_job.module_path));
+    perform private.queue_jobs(v_next.org_id, array[v_next.id]);
+  end loop;
+end;
+$$;
+
 -- ==================== schemas/repositories.sql
 
 -- Repositories: what people do with the connections of git.sql and with the way single modules follow them, and what
@@ -13124,7 +14064,8 @@ language sql stable set search_path = '' as $$
   select jsonb_build_object('id', m.id, 'path', m.path, 'is_on', coalesce(g.is_on, true), 'branch', coalesce(g.branch,
     m.source ->> 'ref'), 'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths), '[]'),
     'apply', coalesce(g.apply, 'after_merge'), 'watched', coalesce(to_jsonb(g.watched), '[]'), 'seen_commit',
-    g.seen_commit, 'seen_at', g.seen_at, 'applied_commit', g.applied_commit, 'applied_at', g.applied_at)
+    g.seen_commit, 'seen_at', g.seen_at, 'applied_commit', g.applied_commit, 'applied_at', g.applied_at,
+    'commits_ahead', g.commits_ahead)
   from (select (p_module).*) as m left join public.module_git as g on g.module_id = m.id
 $$;
 
@@ -13164,21 +14105,22 @@ declare
   v_new public.git_connections;
 begin
   perform private.refuse_unknown_keys(p_spec, array['provider', 'url', 'base_url', 'webhook_secret', 'token',
-    'poll_seconds']);
+    'poll_seconds', 'allows_forks']);
   v_new := jsonb_populate_record(p_connection, coalesce(p_spec, '{}') - array['webhook_secret', 'token']);
   perform private.check_source('git', jsonb_build_object('url', v_new.url));
   insert into public.git_connections as c (id, org_id, provider, url, repository, base_url, has_token, poll_seconds,
-    next_poll_at, created_by, created_by_label)
+    allows_forks, next_poll_at, created_by, created_by_label)
   values (coalesce(p_connection.id, gen_random_uuid()), v_new.org_id, v_new.provider, trim(v_new.url),
     private.repository_key(v_new.url), v_new.base_url, case when p_spec ? 'token'
       then p_spec ->> 'token' is not null
       -- A token is for the place that it was written for.
       else coalesce(p_connection.has_token, false) and (p_connection.provider, p_connection.url, p_connection.base_url)
-        is not distinct from (v_new.provider, v_new.url, v_new.base_url) end, v_new.poll_seconds, now(),
+        is not distinct from (v_new.provider, v_new.url, v_new.base_url) end, v_new.poll_seconds,
+    coalesce(v_new.allows_forks, false), now(),
     private.caller_id(), private.caller_label(v_new.org_id))
   on conflict (id) do update set provider = excluded.provider, url = excluded.url, repository = excluded.repository,
     base_url = excluded.base_url, has_token = excluded.has_token, poll_seconds = excluded.poll_seconds,
-    next_poll_at = now() returning * into v_new;
+    allows_forks = excluded.allows_forks, next_poll_at = now() returning * into v_new;
   insert into private.git_secrets as s (connection_id, webhook_secret, token) values (v_new.id, coalesce(
     p_spec ->> 'webhook_secret', (select o.webhook_secret from private.git_secrets as o
       where o.connection_id = v_new.id)), p_spec ->> 'token')
@@ -13212,8 +14154,8 @@ begin
 end;
 $$;
 comment on function private.connect_repository is
-  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds}; secret and token come sealed '
-  'by the function notify. Admins.';
+  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds, allows_forks}; secret and '
+  'token come sealed by the function notify. Admins.';
 grant execute on function private.connect_repository to authenticated;
 
 create function private.update_git_connection(p_connection uuid, p_spec jsonb) returns jsonb
@@ -13276,6 +14218,14 @@ comment on function private.list_git_connections is
   'Repositories with their state and their modules: branch, watched paths, the commits seen and applied. Members.';
 grant execute on function private.list_git_connections to authenticated;
 
+-- A delivery as pages and commands show it: with the numbers of the job that decided it, and of those that it led to.
+create function private.delivery_json(p_delivery public.git_deliveries) returns jsonb
+language sql stable set search_path = '' as $$
+  select to_jsonb(p_delivery) || jsonb_build_object('job_number', private.job_number(p_delivery.job_id), 'jobs', array(
+    select private.job_number(m.job_id) from private.set_members as m
+    where m.set_id = any (p_delivery.set_ids) and m.job_id is not null order by 1 limit 100))
+$$;
+
 create function private.list_git_deliveries(
   p_org uuid, p_connection uuid default null, p_before bigint default null, p_limit integer default 50
 ) returns jsonb
@@ -13285,8 +14235,8 @@ begin
   if coalesce(p_limit, 0) not between 1 and 200 then
     perform private.fail('RY422', 'A page has 1 to 200 deliveries of a repository.', 'Send a limit in that range.');
   end if;
-  return (select coalesce(jsonb_agg(to_jsonb(d) || jsonb_build_object('repository', c.repository) order by d.id desc),
-    '[]') from (
+  return (select coalesce(jsonb_agg(private.delivery_json(d) || jsonb_build_object('repository', c.repository)
+    order by d.id desc), '[]') from (
       select * from public.git_deliveries as d where d.org_id = p_org and (p_connection is null
         or d.connection_id = p_connection) and d.id < coalesce(p_before, 9223372036854775807)
       order by d.id desc limit p_limit) as d
@@ -13294,7 +14244,8 @@ begin
 end;
 $$;
 comment on function private.list_git_deliveries is
-  'Events of repositories, newest first, what they led to, and why for each module. Members.';
+  'Events of repositories, newest first, what they led to, with the numbers of those jobs, and why for each module. '
+  'Members.';
 grant execute on function private.list_git_deliveries to authenticated;
 
 create function private.set_module_git(p_module uuid, p_spec jsonb) returns jsonb
@@ -13324,7 +14275,7 @@ exception
   when check_violation or not_null_violation or invalid_text_representation or invalid_parameter_value
     or array_subscript_error then
     perform private.fail('RY422', 'A setting is not valid.',
-      'is_on is true or false, branch a name, paths a list of at most 50, apply after_merge or never.');
+      'is_on is true or false, branch a name, paths a list of at most 50, apply after_merge, before_merge or never.');
 end;
 $$;
 comment on function private.set_module_git is
@@ -13336,7 +14287,8 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_module public.modules := private.my_module(p_module, 'git.read');
 begin
-  return (select private.module_git_json(v_module) || jsonb_build_object('repository', c.repository, 'error', c.error)
+  return (select private.module_git_json(v_module) || jsonb_build_object('repository', c.repository, 'error', c.error,
+    'connection_id', c.id)
     from public.git_connections as c where c.org_id = v_module.org_id and c.removed_at is null
       and v_module.source_kind = 'git' and c.repository = private.repository_key(v_module.source ->> 'url'));
 end;
@@ -13346,12 +14298,174 @@ comment on function private.module_repository is
   'repository is not connected. Members.';
 grant execute on function private.module_repository to authenticated;
 
+-- ==================== schemas/move_in.sql
+
+-- Moving in: what exists comes here. A runner reads a repository that nobody has connected yet, or an archive, and
+-- reports its root modules; a member chooses, and the chosen ones become modules. Their states come in by plans with
+-- the option bring_state, as for every other module.
+
+-- The source of a reading, checked: an address with a ref, or an archive with its SHA-256; and a group for its modules.
+create function private.survey_source(p_source jsonb) returns jsonb
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_url pg_catalog.text := nullif(trim(p_source ->> 'url'), '');
+  v_name pg_catalog.text := substring(lower(coalesce(p_source ->> 'name', v_url)) from '([^/:]+?)(?:\.git)?/*$');
+begin
+  perform private.refuse_unknown_keys(p_source, array['url', 'ref', 'group', 'name', 'archive', 'sha256']);
+  if (v_url is null) = (p_source ->> 'archive' is null) or coalesce(p_source ->> 'group', '') = ''
+    or length(p_source ->> 'ref') > 200 then
+    perform private.fail('RY422', 'A reading needs a group, and either a repository''s URL or an archive.',
+      'Write {"group": "platform", "url": "https://…", "ref": "main"}.');
+  end if;
+  if v_url is not null then
+    perform private.check_source('git', jsonb_build_object('url', v_url));
+  end if;
+  return jsonb_strip_nulls(jsonb_build_object('url', v_url, 'ref', nullif(trim(p_source ->> 'ref'), ''), 'group',
+    trim(both '/' from p_source ->> 'group'), 'name', left(coalesce(nullif(trim(both '-_' from regexp_replace(
+      regexp_replace(v_name, '\.(tar(\.[a-z0-9]+)?|tgz|zip)$', ''), '[^a-z0-9_-]+', '-', 'g')), ''), 'main'), 63),
+    'sha256', lower(p_source ->> 'sha256')));
+end;
+$$;
+
+create function private.request_survey(p_org uuid, p_source jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_source pg_catalog.jsonb;
+  v_body pg_catalog.bytea;
+  v_job public.provision_jobs;
+begin
+  perform private.need('module.write', p_org, p_source ->> 'group');
+  v_source := private.survey_source(p_source);
+  v_job.org_id := p_org;
+  v_job.type := 'RESOLVE';
+  v_job.module_path := v_source ->> 'group';
+  v_job.group_path := v_source ->> 'group';
+  -- Somebody looks at the page and waits for it.
+  v_job.priority := 90;
+  v_job.approvals_required := 0;
+  v_job.created_by := private.caller_id();
+  v_job.created_by_label := private.caller_label(p_org);
+  v_job.payload := jsonb_build_object('survey', v_source, 'git', jsonb_build_object('repository',
+    coalesce(private.repository_key(v_source ->> 'url'), v_source ->> 'name')));
+  v_job := private.add_job(v_job, 'To list its root modules.');
+  if p_source ? 'archive' then
+    v_body := decode(p_source ->> 'archive', 'base64');
+    if encode(sha256(v_body), 'hex') is distinct from v_source ->> 'sha256' or octet_length(v_body) > 26214400 then
+      perform private.fail('RY422', 'The archive is not what its SHA-256 says, or larger than 25 MiB.', 'Send it again.');
+    end if;
+    insert into private.artifacts (job_id, attempt, name, body, sha256)
+    values (v_job.id, 0, 'source', v_body, v_source ->> 'sha256');
+  end if;
+  perform private.audit(p_org, 'job.enqueued', 'job', v_job.number::pg_catalog.text, 'RESOLVE ' || (v_source ->> 'name'));
+  return jsonb_build_object('id', v_job.id, 'number', v_job.number);
+exception
+  when invalid_parameter_value then
+    perform private.fail('RY422', 'The archive is not base64.', 'Send it again.');
+end;
+$$;
+comment on function private.request_survey is
+  'Lets a runner list the root modules of a repository {group, url, ref} or of an archive {group, name, archive '
+  '(base64), sha256}; they are in the result of the job. Operators.';
+grant execute on function private.request_survey to authenticated;
+
+-- A finished reading that the caller may use.
+create function private.my_survey(p_job bigint) returns public.provision_jobs
+language plpgsql stable set search_path = '' as $$
+declare
+  v_job public.provision_jobs := private.my_job(p_job, 'job.run');
+begin
+  if v_job.status <> 'SUCCEEDED' or not v_job.payload ? 'survey' or v_job.result is null then
+    perform private.fail('RY409', format('Job %s has not listed root modules.', v_job.number), 'Read the source again.');
+  end if;
+  return v_job;
+end;
+$$;
+
+create function private.survey(p_org uuid, p_number bigint) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_job public.provision_jobs;
+begin
+  perform private.need('module.read', p_org);
+  select * into v_job from public.provision_jobs as j where j.org_id = p_org and j.number = p_number
+    and j.payload ? 'survey';
+  if v_job.id is null then
+    perform private.fail('RY404', format('Job %s lists no root modules.', p_number), 'Read the source again.');
+  end if;
+  return jsonb_build_object('id', v_job.id, 'number', v_job.number, 'status', v_job.status, 'error', v_job.error,
+    'runner', v_job.worker_name, 'source', v_job.payload -> 'survey', 'commit', v_job.result -> 'commit', 'roots', (
+      select coalesce(jsonb_agg(r.root || jsonb_build_object('module_id', m.id, 'plan', p.plan) order by r.place), '[]')
+      from jsonb_array_elements(v_job.result -> 'roots') with ordinality as r (root, place)
+      left join public.modules as m on m.org_id = p_org and m.path = r.root ->> 'path' and m.deleted_at is null
+      left join lateral (
+        select jsonb_build_object('number', j.number, 'status', j.status, 'error', j.error, 'brought',
+          j.result -> 'brought_state', 'summary', j.plan_summary - 'resources' - 'outputs') as plan
+        from public.provision_jobs as j where j.module_id = m.id and j.type = 'PLAN' order by j.id desc limit 1
+      ) as p on true));
+end;
+$$;
+comment on function private.survey is
+  'A reading by its number: its status, and its root modules with the paths that they would get, the modules that are '
+  'at these paths, and the last plan of each with the state that it brought in. Members.';
+grant execute on function private.survey to authenticated;
+
+-- What becomes of a root: the specification of its module. An archive's files are kept in the module.
+create function private.root_spec(p_job public.provision_jobs, p_root jsonb) returns jsonb
+language plpgsql stable set search_path = '' as $$
+declare
+  v_survey pg_catalog.jsonb := p_job.payload -> 'survey';
+  v_files pg_catalog.jsonb;
+begin
+  if not v_survey ? 'url' then
+    select convert_from(a.body, 'UTF8')::pg_catalog.jsonb -> (p_root ->> 'folder') into v_files
+    from private.artifacts as a where a.job_id = p_job.id and a.name = 'files.json' order by a.attempt desc limit 1;
+  end if;
+  return jsonb_build_object('engine', p_root -> 'engine', 'engine_version',
+      case when length(p_root ->> 'required_version') between 1 and 50 then p_root -> 'required_version' end)
+    || case when v_files is not null
+      then jsonb_build_object('source_kind', 'inline', 'source', jsonb_build_object('files', v_files))
+      else jsonb_build_object('source_kind', 'git', 'source', jsonb_strip_nulls(jsonb_build_object('url',
+        v_survey -> 'url', 'ref', v_survey -> 'ref', 'subfolder', nullif(p_root ->> 'folder', '')))) end;
+end;
+$$;
+
+create function private.bring_modules(p_job bigint, p_folders jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_job public.provision_jobs := private.my_survey(p_job);
+  v_root pg_catalog.jsonb;
+  v_parts pg_catalog.text[];
+  v_done pg_catalog.jsonb := '[]';
+begin
+  for v_root in select r.root from jsonb_array_elements(v_job.result -> 'roots') with ordinality as r (root, place)
+    where p_folders ? (r.root ->> 'folder') order by r.place
+  loop
+    if coalesce(v_root ->> 'problem', '') <> '' then
+      perform private.fail('RY422', format('"%s" cannot come: %s', v_root ->> 'folder', v_root ->> 'problem'));
+    end if;
+    v_parts := regexp_match(v_root ->> 'path', '^(.*)/([^/]+)$');
+    v_done := v_done || (private.create_module(v_job.org_id, v_parts[1], v_parts[2], private.root_spec(v_job, v_root))
+      || jsonb_build_object('backend', v_root -> 'backend'));
+  end loop;
+  if jsonb_typeof(p_folders) is distinct from 'array' or jsonb_array_length(v_done) <> jsonb_array_length(p_folders) then
+    perform private.fail('RY422', 'A folder that was named is no root module of this reading.', 'Read it again.');
+  end if;
+  return (select jsonb_agg(jsonb_build_object('id', d -> 'id', 'path', d -> 'path', 'engine', d -> 'engine', 'backend',
+    d -> 'backend')) from jsonb_array_elements(v_done) as d);
+end;
+$$;
+comment on function private.bring_modules is
+  'Creates a module for each of these folders (a list) of a reading, all or none, where the reading proposes it. '
+  'Their states come in by enqueue_jobs with bring_state. Operators.';
+grant execute on function private.bring_modules to authenticated;
+
 -- ==================== schemas/pull_requests.sql
 
 -- Pull requests: what a module would be if the request were merged now. The runner that reads the repository merges
 -- head and base itself, and a module whose folders differ from the base is planned from that merge. Such a plan is
--- never applied, gets no identity, and ends when a newer one of the same pull request takes its place. Nothing is run
--- for forks: a plan runs code.
+-- not applied, unless its module is applied before the merge, gets no identity, and ends when a newer one of the same
+-- pull request takes its place. Nothing is run for forks, because a plan runs code: where the repository allows it, a
+-- member requests the plan of one commit, which gets no secrets and no outputs of other modules, and is never applied.
 
 create table public.pull_requests (
   connection_id uuid not null references public.git_connections (id) on delete cascade,
@@ -13361,6 +14475,9 @@ create table public.pull_requests (
   sender text check (length(sender) <= 200),
   base text not null check (length(base) between 1 and 200),
   head_commit text not null check (head_commit ~ '^[0-9a-f]{40,64}$'),
+  head_branch text check (length(head_branch) <= 200),
+  is_fork boolean not null default false,
+  allowed_commit text,
   is_open boolean not null default true,
   problem text check (length(problem) <= 1000),
   planned jsonb not null default '{}',
@@ -13374,7 +14491,10 @@ alter table public.pull_requests enable row level security;
 grant select on public.pull_requests to authenticated, service_role;
 create policy "Members see pull requests of their repositories" on public.pull_requests
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
-comment on table public.pull_requests is 'Pull requests that were announced and are no forks.';
+comment on table public.pull_requests is 'Pull requests that were announced; forks only where they are allowed.';
+comment on column public.pull_requests.head_branch is 'The branch that it comes from.';
+comment on column public.pull_requests.is_fork is 'Whether that branch is in another repository.';
+comment on column public.pull_requests.allowed_commit is 'The commit of a fork that a member requested a plan of.';
 comment on column public.pull_requests.connection_id is 'The repository.';
 comment on column public.pull_requests.number is 'Its number at the provider.';
 comment on column public.pull_requests.sender is 'Who last changed it, as the provider says.';
@@ -13399,18 +14519,22 @@ declare
   v_is_open boolean := v_pull -> 'is_open' = 'true' and v_pull -> 'is_draft' <> 'true';
 begin
   insert into public.pull_requests as r (connection_id, number, org_id, title, sender, base, head_commit, is_open,
-    merge_commit)
+    merge_commit, head_branch, is_fork)
   values (p_connection.id, v_number, p_connection.org_id, left(coalesce(v_pull ->> 'title', ''), 500),
     left(p_delivery ->> 'sender', 200), v_pull ->> 'base', v_pull ->> 'head_commit', v_is_open,
-    v_pull ->> 'merge_commit')
+    v_pull ->> 'merge_commit', v_pull ->> 'head_branch', v_pull -> 'is_fork' = 'true')
   on conflict (connection_id, number) do update set title = excluded.title, sender = excluded.sender,
     base = excluded.base, head_commit = excluded.head_commit, is_open = excluded.is_open,
-    merge_commit = excluded.merge_commit,
+    merge_commit = coalesce(excluded.merge_commit, r.merge_commit), head_branch = excluded.head_branch,
+    is_fork = excluded.is_fork,
     planned = case when excluded.is_open then r.planned else '{}' end;
   if not v_is_open then
     perform private.supersede_plans(p_connection.org_id, array(select m.id
       from private.modules_of_connection(p_connection) as m), v_number::pg_catalog.text,
       'The pull request was closed.');
+  end if;
+  if v_pull -> 'is_open' <> 'true' then
+    perform private.end_pull(p_connection, v_number);
   end if;
 end;
 $$;
@@ -13422,6 +14546,7 @@ language sql stable set search_path = '' as $$
     case when p_connection.provider = 'gitlab' then 'refs/merge-requests/%s/head' else 'refs/pull/%s/head' end,
     r.number)) order by r.number), '[]')
   from public.pull_requests as r where r.connection_id = p_connection.id and r.is_open
+    and (not r.is_fork or p_connection.allows_forks and r.allowed_commit is not null)
 $$;
 
 -- What a runner found out about a pull request, judged for each module of the repository.
@@ -13430,7 +14555,7 @@ create function private.judge_pull(
 ) returns setof private.git_finding
 language sql stable set search_path = '' as $$
   select m.id, m.path, p_pull.base, p_pull.head_commit, f.value ->> 'fingerprint', 'never',
-    f.value ->> 'fingerprint' <> f.value ->> 'base_fingerprint'
+    p_found ->> 'problem' is null and f.value ->> 'fingerprint' <> f.value ->> 'base_fingerprint'
       and f.value ->> 'fingerprint' is distinct from p_pull.planned ->> m.id::pg_catalog.text,
     case when p_found ->> 'problem' is not null then left(p_found ->> 'problem', 500)
       when f.value is null then format('It does not follow %s, has no folder there, or is switched off.', p_pull.base)
@@ -13467,9 +14592,10 @@ begin
   end if;
   return private.plan_commit(p_connection, v_modules, jsonb_build_object('pull_request', p_pull.number, 'branch',
     p_pull.base, 'head_commit', p_found ->> 'head_commit', 'base_commit', p_found ->> 'base_commit', 'title',
-    p_pull.title, 'author', p_pull.sender, 'merge', jsonb_build_object('base', p_found ->> 'base_commit', 'head',
-      p_found ->> 'head_commit', 'ref', p_found ->> 'ref')),
-    jsonb_build_object('reason', format('#%s: %s', p_pull.number, p_pull.title)),
+    p_pull.title, 'author', p_pull.sender, 'is_fork', p_pull.is_fork, 'merge', jsonb_build_object('base',
+      p_found ->> 'base_commit', 'head', p_found ->> 'head_commit', 'ref', p_found ->> 'ref')),
+    jsonb_build_object('reason', format('#%s: %s', p_pull.number, p_pull.title))
+      || case when p_pull.is_fork then '{"labels": ["untrusted=true"]}' else '{}' end::pg_catalog.jsonb,
     format('git (#%s@%s)', p_pull.number, left(p_found ->> 'head_commit', 7)));
 end;
 $$;
@@ -13512,6 +14638,9 @@ begin
     select * into v_pull from public.pull_requests where connection_id = p_connection.id and is_open
       and number = (v_found ->> 'number')::integer for update;
     continue when v_pull.number is null;
+    if v_pull.is_fork and v_found ->> 'head_commit' is distinct from v_pull.allowed_commit then
+      v_found := v_found || '{"problem": "It comes from a fork, and nobody requested a plan of its newest commit."}';
+    end if;
     v_findings := array(select f from private.judge_pull(p_connection, v_pull, v_found) as f);
     perform private.answer_pull(p_job, v_pull, v_findings, private.plan_pull(p_connection, v_pull, v_findings, v_found),
       v_found ->> 'problem');
@@ -13521,6 +14650,350 @@ begin
   where job_id = p_job.id and verdict = 'PENDING' and pull_request is not null;
 end;
 $$;
+
+-- ## what the provider lists
+
+-- Asks the provider for its open pull requests, where there is a token: a lost event is found by the poll.
+create function private.request_pulls(p_connection public.git_connections) returns void
+language sql set search_path = '' as $$
+  insert into public.deliveries (org_id, rule_id, event, event_id, subject, title)
+  select p_connection.org_id, p_connection.id, 'git.report', gen_random_uuid()::pg_catalog.text, 'pulls',
+    'Open pull requests'
+  where p_connection.has_token and p_connection.provider <> 'generic' and not exists (select from public.deliveries as d
+    where d.rule_id = p_connection.id and d.subject = 'pulls' and d.status = 'PENDING')
+$$;
+
+-- Notes one pull request that a provider lists, as its event would have done; nothing where it is known as it is.
+create function private.note_listed_pull(p_connection public.git_connections, p_pull jsonb) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_delivery pg_catalog.jsonb := jsonb_build_object('event', 'pull_request', 'sender', p_pull -> 'author', 'pull',
+    p_pull);
+  v_reason pg_catalog.text := private.early_verdict(v_delivery);
+begin
+  if p_pull -> 'is_fork' = 'true' and not p_connection.allows_forks or exists (
+    select from public.pull_requests as r where r.connection_id = p_connection.id
+      and r.number = (p_pull ->> 'number')::integer and r.base = p_pull ->> 'base'
+      and r.head_commit = p_pull ->> 'head_commit'
+      and r.is_open = (p_pull -> 'is_open' = 'true' and p_pull -> 'is_draft' <> 'true')) then
+    return;
+  end if;
+  perform private.note_pull_request(p_connection, v_delivery);
+  insert into public.git_deliveries (org_id, connection_id, delivery_id, event, pull_request, sender, verdict, reason,
+    decided_at, job_id)
+  select p_connection.org_id, p_connection.id, format('poll:#%s:%s:%s', p_pull ->> 'number', p_pull ->> 'head_commit',
+    p_pull ->> 'is_open'), 'poll', (p_pull ->> 'number')::integer, left(p_pull ->> 'author', 200), case
+      when v_reason is null and r.job is not null then 'PENDING' else 'IGNORED' end, v_reason, case
+      when v_reason is not null then now() end, r.job
+  from (select case when v_reason is null then private.request_resolve(p_connection, 'Pull request '
+    || (p_pull ->> 'number')) end as job) as r on conflict do nothing;
+end;
+$$;
+
+-- Notes what a provider lists: open pull requests, and those that were known as open and are so no more.
+create function private.note_listed_pulls(p_connection uuid, p_pulls jsonb) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_connection public.git_connections;
+begin
+  select * into v_connection from public.git_connections where id = p_connection and removed_at is null;
+  if v_connection.id is null or jsonb_typeof(p_pulls) is distinct from 'array' then
+    return;
+  end if;
+  perform private.lock_state(v_connection.org_id, p_connection);
+  perform private.note_listed_pull(v_connection, e.value) from jsonb_array_elements(p_pulls) as e;
+exception
+  when others then raise warning 'pull requests of %: %', p_connection, sqlerrm;
+end;
+$$;
+
+create function private.plan_pull_request(
+  p_connection uuid, p_number integer, p_module uuid default null, p_commit text default null
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_connection public.git_connections := private.my_connection(p_connection, 'job.run');
+  v_pull public.pull_requests;
+  v_module public.modules;
+begin
+  select * into v_pull from public.pull_requests where connection_id = p_connection and number = p_number and is_open;
+  if v_pull.number is null then
+    perform private.fail('RY404', format('There is no open pull request #%s.', p_number),
+      'It may be closed, a draft, or not known yet: the poll finds it.');
+  end if;
+  if v_pull.is_fork and (not v_connection.allows_forks or p_commit is distinct from v_pull.head_commit) then
+    perform private.fail('RY409', 'It comes from a fork: a plan is for one commit, which you name.', format(
+      'Read that code first, and name the whole commit: /runyard plan %s. An admin allows forks.', v_pull.head_commit));
+  end if;
+  for v_module in select m.* from private.modules_of_connection(v_connection) as m
+    where p_module is null or m.id = p_module loop
+    perform private.need('job.run', v_module.org_id, v_module.path);
+    v_pull.planned := v_pull.planned - v_module.id::pg_catalog.text;
+  end loop;
+  update public.pull_requests set planned = v_pull.planned, allowed_commit = case when is_fork then p_commit end
+  where connection_id = p_connection and number = p_number;
+  -- The heads are the ones that are known, and are read all the same.
+  update public.git_connections set work_digest = null where id = p_connection;
+  return (select to_jsonb(j) from public.provision_jobs as j where j.id = private.request_resolve(v_connection,
+    format('Plan of #%s', p_number)));
+end;
+$$;
+comment on function private.plan_pull_request is
+  'Plans a pull request again: the modules that it changes, or one of them. Of a fork only the commit that is named, '
+  'where the repository allows forks. Operators.';
+grant execute on function private.plan_pull_request to authenticated;
+
+-- ==================== schemas/pull_reviews.sql
+
+-- Reviews: what members decide about the plan of a pull request, and what follows for its modules. After the merge the
+-- merge commit is planned; where that plan changes the same as the reviewed one, the reviews count for its apply. A
+-- module that is applied before the merge is locked to the pull request meanwhile.
+
+create table private.plan_digests (
+  job_id bigint primary key references public.provision_jobs (id) on delete cascade,
+  digest text not null check (digest ~ '^[0-9a-f]{64}$')
+);
+alter table private.plan_digests enable row level security;
+comment on table private.plan_digests is
+  'A digest of what each plan of a commit or pull request changes. Values are part of it, so nobody reads it.';
+comment on column private.plan_digests.job_id is 'The plan.';
+comment on column private.plan_digests.digest is 'As its runner reported it; equal for plans that change the same.';
+
+-- Keeps the digest of a plan apart from its result, which members read.
+create function private.note_plan_digest(p_plan public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if p_plan.result ? 'change_digest' then
+    insert into private.plan_digests (job_id, digest) select p_plan.id, p_plan.result ->> 'change_digest'
+    where p_plan.result ->> 'change_digest' ~ '^[0-9a-f]{64}$' on conflict do nothing;
+    update public.provision_jobs set result = result - 'change_digest' where id = p_plan.id;
+  end if;
+end;
+$$;
+
+-- The pull request that a job was planned for.
+create function private.pull_of(p_job public.provision_jobs) returns public.pull_requests
+language sql stable set search_path = '' as $$
+  select r from public.pull_requests as r
+  where r.connection_id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid
+    and r.number = (p_job.payload #>> '{options,git,pull_request}')::integer
+$$;
+
+-- The newest finished plan of a module for a pull request; null where that plan is not of what it has now.
+create function private.current_pull_plan(p_pull public.pull_requests, p_module uuid) returns public.provision_jobs
+language sql stable set search_path = '' as $$
+  select j from public.provision_jobs as j
+  where j.org_id = p_pull.org_id and j.module_id = p_module and j.type = 'PLAN'
+    and j.payload #>> '{options,git,pull_request}' = p_pull.number::pg_catalog.text
+    and j.payload #>> '{options,git,connection_id}' = p_pull.connection_id::pg_catalog.text
+    and p_pull.planned ? p_module::pg_catalog.text
+  order by j.id desc limit 1
+$$;
+
+-- Whether a job belongs to a pull request whose module is applied before the merge.
+create function private.is_applied_unmerged(p_job public.provision_jobs) returns boolean
+language sql stable set search_path = '' as $$
+  select coalesce(p_job.payload #> '{options,git,is_fork}', 'false') <> 'true' and exists (
+    select from public.module_git as g where g.module_id = p_job.module_id and g.apply = 'before_merge')
+$$;
+
+-- Refuses to apply the plan of a pull request, unless its module is applied before the merge and the plan is current.
+create function private.refuse_unmerged(p_plan bigint) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_plan public.provision_jobs;
+  v_pull public.pull_requests;
+begin
+  select * into v_plan from public.provision_jobs where id = p_plan;
+  if v_plan.payload #>> '{options,git,pull_request}' is null then
+    return;
+  end if;
+  if not private.is_applied_unmerged(v_plan) then
+    perform private.fail('RY409', format('Job %s planned a pull request, and is never applied.', v_plan.number),
+      'Merge the pull request: the merged commit is planned, and that plan can be applied.');
+  end if;
+  v_pull := private.pull_of(v_plan);
+  if not coalesce(v_pull.is_open, false) or v_pull.problem is not null
+    or (private.current_pull_plan(v_pull, v_plan.module_id)).id is distinct from p_plan then
+    perform private.fail('RY409', format('Job %s is not the newest plan of an open pull request.', v_plan.number),
+      'Plan the pull request again, and apply that plan.');
+  end if;
+end;
+$$;
+
+-- The fingerprint of what was applied before a merge: that of the merge, so the merge commit has nothing to plan.
+create function private.merged_fingerprint(p_job public.provision_jobs) returns text
+language sql stable set search_path = '' as $$
+  select (private.pull_of(p_job)).planned ->> p_job.module_id::pg_catalog.text
+$$;
+
+-- ## reviews
+
+-- Notes what the caller decides about the plan of a pull request.
+create function private.review_pull_plan(p_plan public.provision_jobs, p_decision text, p_comment text) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_pull public.pull_requests := private.pull_of(p_plan);
+  v_module public.modules;
+begin
+  select * into v_module from public.modules where id = p_plan.module_id and deleted_at is null;
+  if p_plan.status <> 'SUCCEEDED' or not coalesce(v_pull.is_open, false) or v_pull.is_fork
+    or (private.current_pull_plan(v_pull, p_plan.module_id)).id is distinct from p_plan.id then
+    perform private.fail('RY409', 'Only the newest finished plan of an open pull request is reviewed.',
+      'Look at the plan of its newest commit. Plans of forks are never applied, so a review of one would not count.');
+  end if;
+  if v_module.approvals_required > 0 and private.is_login_of(v_pull, private.caller_id()) and not (
+    select o.can_approve_own_jobs from public.organizations as o where o.id = p_plan.org_id) then
+    perform private.fail('RY403', 'You changed this pull request; somebody else reviews it.',
+      'Ask another operator, admin or owner.');
+  end if;
+  insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, plan_sha256)
+  values (p_plan.org_id, p_plan.id, private.caller_id(), private.caller_label(p_plan.org_id), p_decision, p_comment,
+    p_plan.plan_sha256);
+  perform private.audit(p_plan.org_id, 'job.reviewed', 'job', p_plan.number::pg_catalog.text,
+    'PLAN ' || p_plan.module_path, jsonb_build_object('decision', p_decision, 'pull_request', v_pull.number));
+end;
+$$;
+
+-- The plan that was reviewed on the pull request which became this plan's commit, and whether both change the same.
+create function private.reviewed_plan(p_plan public.provision_jobs)
+returns table (job_id bigint, pull_request integer, is_same boolean)
+language sql stable set search_path = '' as $$
+  select j.id, r.number, coalesce((select d.digest from private.plan_digests as d where d.job_id = j.id)
+    = (select d.digest from private.plan_digests as d where d.job_id = p_plan.id), false)
+  from public.pull_requests as r cross join lateral (
+    select j.id from public.provision_jobs as j
+    where j.org_id = r.org_id and j.module_id = p_plan.module_id and j.type = 'PLAN' and j.status = 'SUCCEEDED'
+      and j.payload #>> '{options,git,pull_request}' = r.number::pg_catalog.text
+      and j.payload #>> '{options,git,connection_id}' = r.connection_id::pg_catalog.text
+    order by j.id desc limit 1) as j
+  where r.connection_id = (p_plan.payload #>> '{options,git,connection_id}')::pg_catalog.uuid and not r.is_fork
+    and r.merge_commit = p_plan.payload #>> '{options,git,commit}'
+    and exists (select from public.approvals as a where a.job_id = j.id)
+  order by r.number desc limit 1
+$$;
+
+-- Counts the reviews of a pull request for the apply of its merge commit, where the change is the same and nobody
+-- rejected it. The caller holds the state's lock.
+create function private.count_reviews(p_apply public.provision_jobs, p_plan public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_reviewed pg_catalog.record;
+  v_review public.approvals;
+  v_words pg_catalog.text;
+begin
+  if p_apply.status <> 'AWAITING_APPROVAL' or p_plan.payload #>> '{options,git,commit}' is null
+    or exists (select from public.module_locks as l where l.module_id = p_apply.module_id) then
+    return;
+  end if;
+  select * into v_reviewed from private.reviewed_plan(p_plan);
+  if v_reviewed.job_id is null then
+    return;
+  end if;
+  if not v_reviewed.is_same or exists (select from public.approvals as a where a.job_id = v_reviewed.job_id
+    and a.decision = 'reject') then
+    perform private.record_job_event(p_apply, 'review_open', null, null, 'system', null, 'system', case
+      when v_reviewed.is_same then format('Its plan was rejected on #%s: it waits for a new review.',
+        v_reviewed.pull_request)
+      else format('It changes something else than was reviewed on #%s: it waits for a new review.',
+        v_reviewed.pull_request) end);
+    return;
+  end if;
+  v_words := format('Reviewed on #%s, and the change is the same.', v_reviewed.pull_request);
+  for v_review in
+    select a.* from public.approvals as a join public.memberships as m on m.org_id = a.org_id
+      and m.user_id = a.user_id and m.role <= private.least_role('job.approve')
+    where a.job_id = v_reviewed.job_id order by a.created_at
+  loop
+    exit when p_apply.status <> 'AWAITING_APPROVAL';
+    insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, plan_sha256)
+    values (p_apply.org_id, p_apply.id, v_review.user_id, v_review.user_label, 'approve', v_words, p_apply.plan_sha256)
+    on conflict do nothing;
+    if found then
+      p_apply := private.count_approval(p_apply.id, false, v_review.user_label, v_words);
+    end if;
+  end loop;
+end;
+$$;
+
+-- What follows from the end of a pull request: its locks end, the reviews of one that was merged count for applies that
+-- wait already, and modules that it was applied to without a merge are planned from their branch again.
+create function private.end_pull(p_connection public.git_connections, p_number integer) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_pull public.pull_requests;
+  v_apply public.provision_jobs;
+begin
+  select * into v_pull from public.pull_requests where connection_id = p_connection.id and number = p_number;
+  with freed as (
+    delete from public.module_locks as l where l.connection_id = p_connection.id and l.pull_request = p_number
+    returning l.module_id
+  )
+  update public.module_git as g set seen_fingerprint = null, seen_set_id = null from freed as f
+  where g.module_id = f.module_id and v_pull.merge_commit is null;
+  for v_apply in
+    select j.* from public.provision_jobs as j
+    where j.org_id = v_pull.org_id and j.status = 'AWAITING_APPROVAL' and j.type = 'APPLY'
+      and j.payload #>> '{options,git,connection_id}' = p_connection.id::pg_catalog.text
+      and j.payload #>> '{options,git,commit}' = v_pull.merge_commit
+    order by j.module_id
+  loop
+    perform private.lock_state(v_apply.org_id, v_apply.module_id);
+    perform private.count_reviews(j, p) from public.provision_jobs as j
+    join public.provision_jobs as p on p.id = j.plan_job_id where j.id = v_apply.id;
+  end loop;
+end;
+$$;
+
+-- ## before the merge
+
+-- Locks a module to a pull request; one that has the lock keeps it.
+create function private.lock_to_pull(p_pull public.pull_requests, p_module uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.lock_state(p_pull.org_id, p_module);
+  insert into public.module_locks (module_id, org_id, reason, user_id, user_label, connection_id, pull_request)
+  values (p_module, p_pull.org_id, format('Pull request #%s is applied before its merge.', p_pull.number),
+    private.caller_id(), private.caller_label(p_pull.org_id), p_pull.connection_id, p_pull.number)
+  on conflict do nothing;
+  perform private.wake_org(p_pull.org_id, 'modules', p_module::pg_catalog.text);
+end;
+$$;
+
+create function private.apply_pull_request(p_connection uuid, p_number integer, p_module uuid default null)
+returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_connection public.git_connections := private.my_connection(p_connection, 'job.run');
+  v_pull public.pull_requests;
+  v_module public.modules;
+  v_plan public.provision_jobs;
+  v_jobs pg_catalog.jsonb := '[]';
+begin
+  select * into v_pull from public.pull_requests where connection_id = p_connection and number = p_number;
+  for v_module in select m.* from private.modules_of_connection(v_connection) as m
+    where v_pull.planned ? m.id::pg_catalog.text and (m.id = p_module or p_module is null and exists (
+      select from public.module_git as g where g.module_id = m.id and g.apply = 'before_merge')) loop
+    v_plan := private.current_pull_plan(v_pull, v_module.id);
+    continue when p_module is null and not coalesce(v_plan.status = 'SUCCEEDED'
+      and v_plan.plan_summary -> 'has_changes' = 'true', false);
+    perform private.need('job.run', v_module.org_id, v_module.path);
+    perform private.refuse_unmerged(v_plan.id);
+    perform private.lock_to_pull(v_pull, v_module.id);
+    v_jobs := v_jobs || private.enqueue_job(v_module.org_id, 'APPLY', v_module.id,
+      jsonb_build_object('plan_job_id', v_plan.id, 'reason', format('Pull request #%s, before its merge', p_number)));
+  end loop;
+  if v_jobs = '[]' then
+    perform private.fail('RY409', format('Nothing of pull request #%s can be applied.', p_number),
+      'Its modules need the mode before_merge, and finished plans with changes.');
+  end if;
+  return v_jobs;
+end;
+$$;
+comment on function private.apply_pull_request is
+  'Applies the plans of an open pull request, of one module or of all that are applied before the merge, and locks '
+  'these modules to it until it is merged or closed. Operators.';
+grant execute on function private.apply_pull_request to authenticated;
 
 -- ==================== schemas/schedules.sql
 
@@ -14402,7 +15875,7 @@ declare
   v_status pg_catalog.text := p_result ->> 'status';
 begin
   perform private.refuse_unknown_keys(p_result, array['status', 'http_status', 'note', 'took_ms', 'retry_seconds',
-    'comment_id']);
+    'comment_id', 'pulls']);
   if v_status is null or v_status not in ('DELIVERED', 'KEPT', 'FAILED')
     or coalesce(p_result ->> 'http_status', '0') !~ '^\d{1,3}$' or coalesce(p_result ->> 'took_ms', '0') !~ '^\d{1,9}$'
     or coalesce(p_result ->> 'retry_seconds', '0') !~ '^\d{1,5}$'
@@ -14435,8 +15908,8 @@ begin
 end;
 $$;
 comment on function private.finish_delivery is
-  'Notes how a message that was leased went {status, http_status, note, took_ms, retry_seconds, comment_id}; a failure '
-  'is tried again after a pause.';
+  'Notes how a message that was leased went {status, http_status, note, took_ms, retry_seconds, comment_id, pulls}; a '
+  'failure is tried again after a pause.';
 grant execute on function private.finish_delivery to service_role;
 
 -- Asks the function that sends to look, where its address is known and pg_net can reach it.
@@ -14453,6 +15926,28 @@ begin
   return true;
 end;
 $$;
+
+-- Wakes the sender for new messages: the launcher of the embedded stack listens, hosted Supabase has pg_net. A message
+-- that became due within the last second has woken it already, and it sends until nothing is due.
+create function private.announce_deliveries() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform pg_notify('runyard_deliveries', '');
+  if exists (select from private.notifier as n where n.url is not null) and not exists (
+    select from private.sendable_deliveries as s join public.deliveries as d on d.id = s.id
+    where d.created_at > now() - interval '1 second' and d.id not in (select i.id from inserted as i)) then
+    perform private.wake_notifier();
+  end if;
+  return null;
+exception
+  -- The sweep wakes it as well; a message is never a reason for its event to fail.
+  when others then
+    raise warning 'wake-up of the sender: %', sqlerrm;
+    return null;
+end;
+$$;
+create trigger announce after insert on public.deliveries referencing new table as inserted
+  for each statement execute function private.announce_deliveries();
 
 create function private.set_notifier_url(p_url text default null) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -14713,10 +16208,11 @@ begin
     select 'commit:' || p_commit as subject, 'Status of ' || left(p_commit, 7) as title where p_commit is not null
     union
     select 'commit:' || r.head_commit, 'Status of ' || left(r.head_commit, 7) from public.pull_requests as r
-    where r.connection_id = c.id and r.number = p_pull
+    where r.connection_id = c.id and r.number = p_pull and (not r.is_fork or r.allowed_commit = r.head_commit)
     union
     select 'pull:' || r.number, 'Comment on #' || r.number from public.pull_requests as r
-    where r.connection_id = c.id and (r.number = p_pull or r.merge_commit = p_commit)) as w
+    where r.connection_id = c.id and (r.number = p_pull or r.merge_commit = p_commit)
+      and (not r.is_fork or r.allowed_commit = r.head_commit)) as w
   where c.id = p_connection and c.org_id = p_org and c.has_token and c.removed_at is null
     and c.provider <> 'generic'
   order by w.subject;
@@ -14820,8 +16316,10 @@ $$;
 -- The results of the modules that were planned for a commit, or for a pull request (#7): of each the newest.
 create function private.report_rows(p_connection uuid, p_key text) returns setof private.report_row
 language sql stable set search_path = '' as $$
-  select o.path, coalesce(a.number, j.number), case when j.id is null and m.left_out is not null then 'left out'
-      else w.result end, case when j.id is null and m.left_out is not null then 'failure' else w.state end,
+  select o.path, coalesce(a.number, j.number), case when j.id is not null or m.left_out is null then w.result
+      when m.is_waiting_for_apply then 'waits for an apply' else 'left out' end,
+    case when j.id is not null or m.left_out is null then w.state when m.is_waiting_for_apply then 'success'
+      else 'failure' end,
     private.plan_count(j.plan_summary, '{create,replace}'), private.plan_count(j.plan_summary, '{update}'),
     private.plan_count(j.plan_summary, '{delete,replace}')
   from (
@@ -14916,6 +16414,13 @@ begin
   select * into v_connection from public.git_connections where id = p_delivery.rule_id;
   v_where := jsonb_build_object('connection', v_connection.id, 'provider', v_connection.provider, 'url',
     v_connection.url, 'base_url', v_connection.base_url);
+  if p_delivery.subject = 'pulls' then
+    return v_where || jsonb_build_object('kind', 'pulls', 'known', array(select r.number from public.pull_requests as r
+      where r.connection_id = v_connection.id and r.is_open order by r.number limit 50));
+  end if;
+  if p_delivery.subject like 'command:%' then
+    return v_where || private.command_answer(substr(p_delivery.subject, 9)::bigint);
+  end if;
   if p_delivery.subject like 'commit:%' then
     return v_where || jsonb_build_object('kind', 'status')
       || (private.commit_report(v_connection, substr(p_delivery.subject, 8)) - 'rows');
@@ -14948,6 +16453,11 @@ $$;
 create function private.note_report(p_delivery public.deliveries, p_result jsonb) returns void
 language plpgsql set search_path = '' as $$
 begin
+  -- First: whoever holds the connection's lock may write its secrets.
+  if p_delivery.subject = 'pulls' and p_delivery.status = 'DELIVERED' then
+    perform private.note_listed_pulls(p_delivery.rule_id, p_result -> 'pulls');
+    delete from public.deliveries where id = p_delivery.id;
+  end if;
   update private.git_secrets set next_report_at = clock_timestamp()
     + make_interval(secs => greatest(1, (p_result ->> 'retry_seconds')::integer))
   where connection_id = p_delivery.rule_id;
@@ -14957,6 +16467,356 @@ begin
   end if;
 end;
 $$;
+
+-- ==================== schemas/comment_commands.sql
+
+-- Commands in comments: /runyard plan|apply|confirm|unlock|help [module], on pull requests. The signed delivery proves
+-- who wrote the comment at the provider; an admin links that login to a member, and the command is done as that member,
+-- with the rights that they have on the module. Each comment is read once, and acknowledged by a reaction.
+
+create table public.git_logins (
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  host text not null check (host = lower(host) and length(host) between 1 and 255),
+  login text not null check (login = lower(login) and length(login) between 1 and 200),
+  user_id uuid not null,
+  account_id text check (length(account_id) <= 40),
+  created_by_label text not null,
+  created_at timestamptz not null default now(),
+  primary key (org_id, host, login),
+  foreign key (org_id, user_id) references public.memberships (org_id, user_id) on delete cascade
+);
+create index git_logins_user_id_idx on public.git_logins (org_id, user_id);
+alter table public.git_logins enable row level security;
+grant select on public.git_logins to authenticated, service_role;
+create policy "Members see who is linked to which login" on public.git_logins
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.git_logins is 'Members'' logins at git providers: commands in their comments are done as them.';
+comment on column public.git_logins.host is 'The host of the repositories'' URLs.';
+comment on column public.git_logins.login is 'Their name there, in lower case.';
+comment on column public.git_logins.user_id is 'The member.';
+comment on column public.git_logins.account_id is
+  'The provider''s number of the account, from its first command: a login that changed hands is refused.';
+comment on column public.git_logins.created_by_label is 'Who linked it.';
+create trigger wake after insert or update on public.git_logins for each row execute function private.wake_for_row();
+
+create table private.git_commands (
+  delivery_id bigint primary key references public.git_deliveries (id) on delete cascade,
+  connection_id uuid not null references public.git_connections (id) on delete cascade,
+  comment_id bigint not null,
+  pull_request integer not null,
+  is_done boolean not null default false,
+  answer text check (length(answer) <= 2000),
+  unique (connection_id, comment_id)
+);
+alter table private.git_commands enable row level security;
+comment on table private.git_commands is 'Comments that were commands, once each; they go with their deliveries.';
+comment on column private.git_commands.delivery_id is 'The event that announced it.';
+comment on column private.git_commands.connection_id is 'The repository.';
+comment on column private.git_commands.pull_request is 'The pull request that it is below.';
+comment on column private.git_commands.is_done is 'Whether it was done; otherwise it was refused.';
+comment on column private.git_commands.comment_id is 'The provider''s id of the comment.';
+comment on column private.git_commands.answer is 'What is written below it; null: a reaction is enough.';
+
+-- ## links
+
+create function private.link_git_login(p_org uuid, p_user uuid, p_host text, p_login text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_link public.git_logins;
+begin
+  perform private.need('member.manage', p_org);
+  insert into public.git_logins as l (org_id, host, login, user_id, created_by_label)
+  values (p_org, lower(trim(p_host)), lower(trim(leading '@' from trim(p_login))), p_user, private.caller_label(p_org))
+  on conflict (org_id, host, login) do update set user_id = excluded.user_id, account_id = null,
+    created_by_label = excluded.created_by_label, created_at = now() returning * into v_link;
+  perform private.audit(p_org, 'member.login_linked', 'member', p_user::pg_catalog.text, v_link.login,
+    jsonb_build_object('host', v_link.host));
+  return to_jsonb(v_link);
+exception
+  when foreign_key_violation then
+    perform private.fail('RY404', 'There is no such member.', 'Invite them first.');
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'A link needs a host and a login.', 'Such as github.com and octocat.');
+end;
+$$;
+comment on function private.link_git_login is
+  'Links a login at a git provider to a member: commands in that login''s comments are done as the member. Admins.';
+grant execute on function private.link_git_login to authenticated;
+
+create function private.unlink_git_login(p_org uuid, p_host text, p_login text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_link public.git_logins;
+begin
+  perform private.need('member.manage', p_org);
+  delete from public.git_logins where org_id = p_org and host = lower(trim(p_host))
+    and login = lower(trim(leading '@' from trim(p_login))) returning * into v_link;
+  if v_link.org_id is null then
+    perform private.fail('RY404', 'There is no such link.', 'It may have been removed.');
+  end if;
+  perform private.audit(p_org, 'member.login_unlinked', 'member', v_link.user_id::pg_catalog.text, v_link.login,
+    jsonb_build_object('host', v_link.host));
+  perform private.wake_org(p_org, 'git_logins', v_link.login);
+  return to_jsonb(v_link);
+end;
+$$;
+comment on function private.unlink_git_login is 'Ends the link of a login at a git provider. Admins.';
+grant execute on function private.unlink_git_login to authenticated;
+
+create function private.list_git_logins(p_org uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('git.read', p_org);
+  return (select coalesce(jsonb_agg(to_jsonb(l) || jsonb_build_object('email', m.email) order by l.host, l.login), '[]')
+    from public.git_logins as l join public.memberships as m on m.org_id = l.org_id and m.user_id = l.user_id
+    where l.org_id = p_org);
+end;
+$$;
+comment on function private.list_git_logins is 'Logins at git providers, and whose they are. Members.';
+grant execute on function private.list_git_logins to authenticated;
+
+-- Whether this user is the one who last changed a pull request.
+create function private.is_login_of(p_pull public.pull_requests, p_user uuid) returns boolean
+language sql stable set search_path = '' as $$
+  select exists (
+    select from public.git_logins as l join public.git_connections as c on c.id = p_pull.connection_id
+    where l.org_id = p_pull.org_id and l.host = split_part(c.repository, '/', 1) and l.login = lower(p_pull.sender)
+      and l.user_id = p_user)
+$$;
+
+-- ## doing
+
+-- The member whose login wrote a comment. The first comment notes the number of the account.
+create function private.commander(p_connection public.git_connections, p_login text, p_account text) returns uuid
+language plpgsql set search_path = '' as $$
+declare
+  v_link public.git_logins;
+begin
+  update public.git_logins as l set account_id = coalesce(l.account_id, p_account)
+  where l.org_id = p_connection.org_id and l.host = split_part(p_connection.repository, '/', 1)
+    and l.login = lower(p_login) and coalesce(l.account_id, p_account) = p_account returning * into v_link;
+  if v_link.user_id is null then
+    perform private.fail('RY403', 'This account is not linked to a member of the organisation.',
+      'An admin links it under Settings → Git, or with `runyard git link`.');
+  end if;
+  return v_link.user_id;
+end;
+$$;
+
+-- The modules that a command is about: the one that it names, or all that its pull request is planned for.
+create function private.commanded_modules(
+  p_connection public.git_connections, p_pull public.pull_requests, p_path text
+) returns setof public.modules
+language plpgsql stable set search_path = '' as $$
+begin
+  return query select m.* from private.modules_of_connection(p_connection) as m
+  where m.path = p_path or p_path is null and p_pull.planned ? m.id::pg_catalog.text;
+  if not found and p_path is not null then
+    perform private.fail('RY404', format('There is no module "%s" in this repository.', left(p_path, 200)),
+      'Write its whole path, such as platform/network.');
+  end if;
+end;
+$$;
+
+-- Confirms what waits of a pull request, and reviews plans that wait for nobody.
+create function private.confirm_pull(p_pull public.pull_requests, p_modules public.modules[]) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_job bigint;
+  v_count integer := 0;
+begin
+  for v_job in
+    select coalesce(a.id, p.id) from unnest(p_modules) as m
+    cross join lateral (select (private.current_pull_plan(p_pull, m.id)).*) as p
+    left join public.provision_jobs as a on a.plan_job_id = p.id and a.status = 'AWAITING_APPROVAL'
+    where a.id is not null or p.status = 'SUCCEEDED' and p.plan_summary -> 'has_changes' = 'true'
+      and not exists (select from public.provision_jobs as o where o.plan_job_id = p.id)
+    order by m.path
+  loop
+    perform private.approve_job(v_job, 'approve', format('By a comment on #%s.', p_pull.number));
+    v_count := v_count + 1;
+  end loop;
+  if v_count = 0 then
+    perform private.fail('RY409', format('Nothing of #%s waits for a confirmation.', p_pull.number),
+      'Wait for its plans to end.');
+  end if;
+end;
+$$;
+
+-- Ends the locks that a pull request has.
+create function private.unlock_pull(p_pull public.pull_requests, p_modules public.modules[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.unlock_module(l.module_id) from public.module_locks as l join unnest(p_modules) as m
+    on m.id = l.module_id where l.connection_id = p_pull.connection_id and l.pull_request = p_pull.number;
+  if not found then
+    perform private.fail('RY409', format('No module is locked to #%s.', p_pull.number),
+      'A lock of a member is removed on the module''s page.');
+  end if;
+end;
+$$;
+
+-- Does a command as the caller; the answer, where a reaction says too little.
+create function private.do_command(p_connection public.git_connections, p_number integer, p_comment jsonb) returns text
+language plpgsql set search_path = '' as $$
+declare
+  v_pull public.pull_requests;
+  v_word pg_catalog.text := nullif(p_comment ->> 'argument', '');
+  v_path pg_catalog.text := case when v_word !~ '^[0-9a-f]{40,64}$' then v_word end;
+  v_modules public.modules[];
+begin
+  select * into v_pull from public.pull_requests where connection_id = p_connection.id and number = p_number;
+  v_modules := array(select m from private.commanded_modules(p_connection, v_pull, v_path) as m);
+  case p_comment ->> 'verb'
+    when 'help' then
+      return 'Commands: /runyard plan [module] · /runyard apply [module], before the merge · /runyard confirm [module]'
+        || ' · /runyard unlock [module] · /runyard plan COMMIT, for a fork.';
+    when 'plan' then
+      perform private.plan_pull_request(p_connection.id, p_number, case when v_path is not null
+        then v_modules[1].id end, v_word);
+    when 'apply' then
+      perform private.apply_pull_request(p_connection.id, p_number, case when v_path is not null
+        then v_modules[1].id end);
+    when 'confirm' then perform private.confirm_pull(v_pull, v_modules);
+    when 'unlock' then perform private.unlock_pull(v_pull, v_modules);
+    else perform private.fail('RY422', format('"%s" is no command.', left(p_comment ->> 'verb', 50)),
+      'Write /runyard plan, apply, confirm, unlock or help.');
+  end case;
+  return null;
+end;
+$$;
+
+-- Does a command as the member who wrote it, and queues its acknowledgement. What it was refused for is its answer.
+create function private.run_command(
+  p_connection public.git_connections, p_delivery public.git_deliveries, p_comment jsonb
+) returns public.git_deliveries
+language plpgsql set search_path = '' as $$
+declare
+  v_command private.git_commands;
+  v_hint pg_catalog.text;
+begin
+  insert into private.git_commands (delivery_id, connection_id, comment_id, pull_request)
+  values (p_delivery.id, p_connection.id, (p_comment ->> 'id')::bigint, p_delivery.pull_request)
+  on conflict do nothing returning * into v_command;
+  if v_command.delivery_id is null then
+    update public.git_deliveries set verdict = 'IGNORED', reason = 'The comment was read before.', decided_at = now()
+    where id = p_delivery.id returning * into p_delivery;
+    return p_delivery;
+  end if;
+  begin
+    perform private.act_as(private.commander(p_connection, p_delivery.sender, p_comment ->> 'sender_id'));
+    v_command.answer := private.do_command(p_connection, p_delivery.pull_request, p_comment);
+    v_command.is_done := true;
+    perform private.act_as(null);
+  exception
+    when others then
+      get stacked diagnostics v_hint = pg_exception_hint;
+      v_command.answer := case when sqlstate like 'RY%' then left(sqlerrm || ' ' || coalesce(v_hint, ''), 2000)
+        else 'The command failed.' end;
+      raise log 'command of delivery %: %', p_delivery.id, sqlerrm;
+  end;
+  update public.git_deliveries set verdict = case when v_command.is_done then 'DONE' else 'REFUSED' end,
+    decided_at = now(), reason = coalesce(case when not v_command.is_done then v_command.answer end, format(
+      'Done: /runyard %s', concat_ws(' ', p_comment ->> 'verb', nullif(p_comment ->> 'argument', ''))))
+  where id = p_delivery.id returning * into p_delivery;
+  -- The same answer is written once on a pull request: anybody may comment there.
+  update private.git_commands set is_done = v_command.is_done, answer = case when not exists (
+      select from private.git_commands as o where o.connection_id = p_connection.id
+        and o.pull_request = p_delivery.pull_request and o.answer = v_command.answer) then v_command.answer end
+  where delivery_id = p_delivery.id;
+  perform private.request_answer(p_connection, p_delivery);
+  return p_delivery;
+end;
+$$;
+
+-- ## answering
+
+-- Queues the acknowledgement of a command.
+create function private.request_answer(p_connection public.git_connections, p_delivery public.git_deliveries)
+returns void
+language sql set search_path = '' as $$
+  insert into public.deliveries (org_id, rule_id, event, event_id, subject, title)
+  select p_connection.org_id, p_connection.id, 'git.report', gen_random_uuid()::pg_catalog.text,
+    'command:' || p_delivery.id, 'Answer on #' || p_delivery.pull_request
+  where p_connection.has_token and p_connection.provider <> 'generic'
+$$;
+
+-- What a sender writes below a command {kind, number, comment_id, reaction, answer}.
+create function private.command_answer(p_delivery bigint) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('kind', 'answer', 'id', c.delivery_id, 'number', c.pull_request, 'comment_id',
+    c.comment_id, 'reaction', case when c.is_done then '+1' else 'confused' end, 'answer', c.answer)
+  from private.git_commands as c where c.delivery_id = p_delivery
+$$;
+
+-- ==================== schemas/git_changes.sql
+
+-- Changes: what a commit or a pull request leads to, for the page and the command that show it.
+
+-- The modules of a change, each with its newest job.
+create function private.change_rows(p_connection public.git_connections, p_key text) returns jsonb
+language sql stable set search_path = '' as $$
+  select coalesce(jsonb_agg(to_jsonb(r) || jsonb_build_object('status', j.status, 'started_at', j.started_at,
+    'finished_at', j.finished_at, 'problem', j.error ->> 'message', 'apply', coalesce(g.apply, 'after_merge'),
+    'is_locked', l.module_id is not null, 'reviews', (select count(*) from public.approvals as a
+      where a.job_id = j.id and a.decision = 'approve')) order by r.path), '[]')
+  from private.report_rows(p_connection.id, p_key) as r
+  left join public.provision_jobs as j on j.org_id = p_connection.org_id and j.number = r.job
+  left join public.modules as m on m.org_id = p_connection.org_id and m.path = r.path and m.deleted_at is null
+  left join public.module_git as g on g.module_id = m.id
+  left join public.module_locks as l on l.module_id = m.id and l.connection_id = p_connection.id
+    and '#' || l.pull_request = p_key
+$$;
+
+-- Which commit and pull request a change is about: the pull request of a number, else the one that became the commit.
+create function private.change_pull(p_connection uuid, p_commit text, p_number integer) returns public.pull_requests
+language sql stable set search_path = '' as $$
+  select r from public.pull_requests as r where r.connection_id = p_connection
+    and (r.number = p_number or p_number is null and p_commit in (r.merge_commit, r.head_commit))
+  order by r.merge_commit = p_commit desc nulls last, r.number desc limit 1
+$$;
+
+create function private.git_change(p_connection uuid, p_commit text default null, p_number integer default null)
+returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_connection public.git_connections;
+  v_pull public.pull_requests := private.change_pull(p_connection, p_commit, p_number);
+  v_key pg_catalog.text := coalesce('#' || p_number, p_commit);
+  v_git pg_catalog.jsonb;
+begin
+  select * into v_connection from public.git_connections where id = p_connection
+    and org_id in (select private.my_org_ids());
+  if v_connection.id is null or p_number is not null and v_pull.number is null then
+    perform private.fail('RY404', 'There is no such change.', 'The repository may have been disconnected.');
+  end if;
+  perform private.need('git.read', v_connection.org_id);
+  select s.options -> 'git' into v_git from public.job_sets as s where s.options ? 'git'
+    and s.options #>> '{git,connection_id}' = p_connection::pg_catalog.text
+    and coalesce(s.options #>> '{git,commit}', '#' || (s.options #>> '{git,pull_request}')) = v_key
+  order by s.created_at desc limit 1;
+  return jsonb_build_object('connection', jsonb_build_object('id', v_connection.id, 'repository',
+      v_connection.repository, 'provider', v_connection.provider, 'url', v_connection.url), 'pull', to_jsonb(v_pull)
+      - array['planned', 'comment_id'], 'commit', coalesce(p_commit, v_pull.head_commit), 'git', v_git,
+    'is_behind', v_pull.is_open and v_git ->> 'base_commit' is distinct from coalesce(v_connection.heads
+      ->> ('refs/heads/' || v_pull.base), v_git ->> 'base_commit'),
+    'report', private.commit_report(v_connection, coalesce(p_commit, v_pull.head_commit)) - array['rows', 'job'],
+    'rows', private.change_rows(v_connection, v_key), 'deliveries', (
+      select coalesce(jsonb_agg(private.delivery_json(d) - 'modules' order by d.id desc), '[]') from (
+        select * from public.git_deliveries as d where d.connection_id = p_connection
+          and (d.pull_request = v_pull.number or d.after_commit = p_commit) order by d.id desc limit 10) as d),
+    'reports', (
+      select coalesce(jsonb_agg(jsonb_build_object('title', d.title, 'status', d.status, 'note', d.note, 'at',
+        coalesce(d.finished_at, d.created_at)) order by d.id desc), '[]') from (
+        select distinct on (d.subject) * from public.deliveries as d where d.rule_id = p_connection and d.subject in (
+          'commit:' || coalesce(p_commit, v_pull.head_commit), 'pull:' || v_pull.number)
+        order by d.subject, d.id desc) as d));
+end;
+$$;
+comment on function private.git_change is
+  'What a commit or a pull request led to: its modules with results, counts and jobs, its events and its reports. '
+  'Members.';
+grant execute on function private.git_change to authenticated;
 
 -- ==================== schemas/explanations.sql
 
@@ -15219,7 +17079,9 @@ begin
   end if;
   if v_job.status <> 'QUEUED' then
     return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'claimable', false, 'summary',
-      format('It does not wait for a runner: it is %s.', v_job.status),
+      coalesce((select private.plan_promotion_problem(p) from public.provision_jobs as p
+        where p.id = v_job.plan_job_id and v_job.status = 'AWAITING_APPROVAL'),
+        format('It does not wait for a runner: it is %s.', v_job.status)),
       'help', '', 'position', null, 'ahead', 0, 'runners', '[]'::pg_catalog.jsonb, 'counts', '[]'::pg_catalog.jsonb);
   end if;
   perform private.lock_routing(v_job.org_id, false);
@@ -15267,7 +17129,7 @@ declare
 begin
   return (
     with waiting as materialized (
-      select m.module_id, o.path, m.left_out, m.because_of is not null as is_because
+      select m.module_id, o.path, m.left_out, m.because_of is not null as is_because, m.is_waiting_for_apply
       from private.set_members as m join public.modules as o on o.id = m.module_id
       where m.set_id = v_set.id and m.job_id is null order by o.path limit 500
     )
@@ -15283,12 +17145,15 @@ begin
         from waiting as w where w.left_out is null), '[]'),
       'left_out', coalesce((
         select jsonb_agg(jsonb_build_object('module_path', w.path, 'message', w.left_out) order by w.path)
-        from waiting as w where w.is_because), '[]')));
+        from waiting as w where w.is_because and not w.is_waiting_for_apply), '[]'),
+      'waiting_for_apply', coalesce((
+        select jsonb_agg(jsonb_build_object('module_path', w.path, 'message', w.left_out) order by w.path)
+        from waiting as w where w.is_waiting_for_apply), '[]')));
 end;
 $$;
 comment on function private.explain_set is
-  'Why modules of a set have no job yet: which modules and jobs each one waits for, and which were left out because of '
-  'a failure; the first 500. Members.';
+  'Why modules of a set have no job yet: which modules and jobs each one waits for, which wait for an apply of which '
+  'outputs, and which were left out because of a failure; the first 500. Members.';
 grant execute on function private.explain_set to authenticated;
 
 -- ==================== schemas/pages.sql
@@ -17180,6 +19045,18 @@ comment on function public.accept_invitation is
   'Accepts an invitation: the link''s secret (as SHA-256) and the invited email address must both match.';
 grant execute on function public.accept_invitation to authenticated;
 
+create function public.apply_pull_request(p_connection uuid, p_number integer, p_module uuid default
+  null::uuid) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.apply_pull_request(p_connection, p_number, p_module);
+end
+$$;
+comment on function public.apply_pull_request is
+  'Applies the plans of an open pull request, of one module or of all that are applied before the merge, '
+  'and locks these modules to it until it is merged or closed. Operators.';
+grant execute on function public.apply_pull_request to authenticated;
+
 create function public.approve_job(p_job bigint, p_decision text, p_comment text default null::text,
   p_override_reason text default null::text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -17189,8 +19066,9 @@ end
 $$;
 comment on function public.approve_job is
   'Approves (or confirms) or rejects a job that waits for somebody, once per member; who asked for it does '
-  'not approve it, unless an owner is alone and gives a reason, but may confirm its plan where no approval '
-  'is needed. Refused when the state has moved on since the plan. The last approval needed queues it. '
+  'not approve it, unless an owner is alone and says why, but may confirm its plan where no approval is '
+  'asked for. Refused when the state has moved on since the plan. The last approval needed queues it. The '
+  'plan of a pull request is reviewed so; the review counts after the merge, where the change is the same. '
   'Operators.';
 grant execute on function public.approve_job to authenticated;
 
@@ -17212,8 +19090,19 @@ end
 $$;
 comment on function public.attach_identity is
   'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, '
-  'settings}. Admins.';
+  'settings, is_for_pull_requests}. Admins.';
 grant execute on function public.attach_identity to authenticated;
+
+create function public.bring_modules(p_job bigint, p_folders jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.bring_modules(p_job, p_folders);
+end
+$$;
+comment on function public.bring_modules is
+  'Creates a module for each of these folders (a list) of a reading, all or none, where the reading '
+  'proposes it. Their states come in by enqueue_jobs with bring_state. Operators.';
+grant execute on function public.bring_modules to authenticated;
 
 create function public.cancel_job(p_job bigint, p_kind public.cancel_kind default
   'GRACEFUL'::public.cancel_kind, p_reason text default null::text) returns jsonb
@@ -17273,6 +19162,17 @@ comment on function public.comment_on_job is
   'Says something about a job to everybody who looks at it. Members.';
 grant execute on function public.comment_on_job to authenticated;
 
+create function public.confirm_set(p_set uuid, p_modules uuid[] default null::uuid[]) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.confirm_set(p_set, p_modules);
+end
+$$;
+comment on function public.confirm_set is
+  'Decides about jobs of a set, all or those of some modules: approves what waits for it, and applies saved '
+  'plans as one ordered set, each exactly as it was reviewed. Operators.';
+grant execute on function public.confirm_set to authenticated;
+
 create function public.connect_repository(p_org uuid, p_spec jsonb) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -17280,8 +19180,8 @@ begin
 end
 $$;
 comment on function public.connect_repository is
-  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds}; secret and token '
-  'come sealed by the function notify. Admins.';
+  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds, allows_forks}; '
+  'secret and token come sealed by the function notify. Admins.';
 grant execute on function public.connect_repository to authenticated;
 
 create function public.create_cloud_identity(p_org uuid, p_spec jsonb) returns jsonb
@@ -17532,8 +19432,8 @@ begin
 end
 $$;
 comment on function public.explain_set is
-  'Why modules of a set have no job yet: which modules and jobs each one waits for, and which were left out '
-  'because of a failure; the first 500. Members.';
+  'Why modules of a set have no job yet: which modules and jobs each one waits for, which wait for an apply '
+  'of which outputs, and which were left out because of a failure; the first 500. Members.';
 grant execute on function public.explain_set to authenticated;
 
 create function public.finish_delivery(p_delivery bigint, p_lease uuid, p_result jsonb) returns jsonb
@@ -17543,8 +19443,8 @@ begin
 end
 $$;
 comment on function public.finish_delivery is
-  'Notes how a message that was leased went {status, http_status, note, took_ms, retry_seconds, '
-  'comment_id}; a failure is tried again after a pause.';
+  'Notes how a message that was leased went {status, http_status, note, took_ms, retry_seconds, comment_id, '
+  'pulls}; a failure is tried again after a pause.';
 grant execute on function public.finish_delivery to service_role;
 
 create function public.fleet_figures(p_org uuid, p_hours integer default 24) returns jsonb
@@ -17590,6 +19490,18 @@ $$;
 comment on function public.force_unlock_state is
   'Releases a state lock that no running job holds; the lock''s id is the proof of having looked. Admins.';
 grant execute on function public.force_unlock_state to authenticated;
+
+create function public.git_change(p_connection uuid, p_commit text default null::text, p_number integer
+  default null::integer) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.git_change(p_connection, p_commit, p_number);
+end
+$$;
+comment on function public.git_change is
+  'What a commit or a pull request led to: its modules with results, counts and jobs, its events and its '
+  'reports. Members.';
+grant execute on function public.git_change to authenticated;
 
 create function public.git_connection_secret(p_connection uuid) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -17711,6 +19623,17 @@ comment on function public.lease_deliveries is
   'and reports of git results as they are now.';
 grant execute on function public.lease_deliveries to service_role;
 
+create function public.link_git_login(p_org uuid, p_user uuid, p_host text, p_login text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.link_git_login(p_org, p_user, p_host, p_login);
+end
+$$;
+comment on function public.link_git_login is
+  'Links a login at a git provider to a member: commands in that login''s comments are done as the member. '
+  'Admins.';
+grant execute on function public.link_git_login to authenticated;
+
 create function public.list_deliveries(p_org uuid, p_status text default null::text, p_before bigint
   default null::bigint, p_limit integer default 50) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -17766,8 +19689,19 @@ begin
 end
 $$;
 comment on function public.list_git_deliveries is
-  'Events of repositories, newest first, what they led to, and why for each module. Members.';
+  'Events of repositories, newest first, what they led to, with the numbers of those jobs, and why for each '
+  'module. Members.';
 grant execute on function public.list_git_deliveries to authenticated;
+
+create function public.list_git_logins(p_org uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_git_logins(p_org);
+end
+$$;
+comment on function public.list_git_logins is
+  'Logins at git providers, and whose they are. Members.';
+grant execute on function public.list_git_logins to authenticated;
 
 create function public.list_job_variables(p_job bigint) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -17853,6 +19787,27 @@ comment on function public.list_sets is
   'Sets, the running ones first, with their counts, what failed, and about how long the rest takes. '
   'Members.';
 grant execute on function public.list_sets to authenticated;
+
+create function public.list_unused_variables(p_org uuid, p_days integer default 30) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_unused_variables(p_org, p_days);
+end
+$$;
+comment on function public.list_unused_variables is
+  'The variables that no job has used for a number of days, and that are as old. Members.';
+grant execute on function public.list_unused_variables to authenticated;
+
+create function public.list_variable_users(p_variable bigint) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_variable_users(p_variable);
+end
+$$;
+comment on function public.list_variable_users is
+  'Which modules'' next jobs get a variable, and who can start them; of a sealed one also the runners that '
+  'open it. Members.';
+grant execute on function public.list_variable_users to authenticated;
 
 create function public.list_worker_tokens(p_worker uuid) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -18006,6 +19961,18 @@ comment on function public.plan_changes is
   'all; sensitive values are masked. Members.';
 grant execute on function public.plan_changes to authenticated;
 
+create function public.plan_pull_request(p_connection uuid, p_number integer, p_module uuid default
+  null::uuid, p_commit text default null::text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.plan_pull_request(p_connection, p_number, p_module, p_commit);
+end
+$$;
+comment on function public.plan_pull_request is
+  'Plans a pull request again: the modules that it changes, or one of them. Of a fork only the commit that '
+  'is named, where the repository allows forks. Operators.';
+grant execute on function public.plan_pull_request to authenticated;
+
 create function public.poll_repository(p_connection uuid) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -18044,8 +20011,8 @@ begin
 end
 $$;
 comment on function public.preview_variables is
-  'The variables that the next job of a module or group would have: value, path and version of each, and '
-  'those that it hides. Members.';
+  'The variables that the next job of a module or group would have: value, path and version of each, the '
+  'last job that used it, and those that it hides. Members.';
 grant execute on function public.preview_variables to authenticated;
 
 create function public.publish_release(p_spec jsonb) returns jsonb
@@ -18254,8 +20221,19 @@ end
 $$;
 comment on function public.replace_dependencies is
   'Replaces the dependencies of all modules at or below a path ("" is all) by a list of {consumer, '
-  'producer, bindings, cascades} with paths; all or nothing. Operators; admins for bindings.';
+  'producer, bindings, cascades, is_promotion} with paths; all or nothing. Operators; admins for bindings.';
 grant execute on function public.replace_dependencies to authenticated;
+
+create function public.request_survey(p_org uuid, p_source jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.request_survey(p_org, p_source);
+end
+$$;
+comment on function public.request_survey is
+  'Lets a runner list the root modules of a repository {group, url, ref} or of an archive {group, name, '
+  'archive (base64), sha256}; they are in the result of the job. Operators.';
+grant execute on function public.request_survey to authenticated;
 
 create function public.resolve_attention(p_job bigint, p_action text, p_proof text default null::text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -18448,8 +20426,19 @@ end
 $$;
 comment on function public.set_dependency is
   'Makes a module depend on another, or changes how: {bindings: {input: output, or null to remove}, '
-  'cascades: off, on_change or always}. Refuses a cycle. Operators; admins for bindings.';
+  'cascades: off, on_change or always, is_promotion: true to apply only the commit that was applied there}. '
+  'Refuses a cycle. Operators; admins for bindings.';
 grant execute on function public.set_dependency to authenticated;
+
+create function public.set_identity_subject(p_org uuid, p_template text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.set_identity_subject(p_org, p_template);
+end
+$$;
+comment on function public.set_identity_subject is
+  'Sets how the sub claim of the organisation''s tokens is made; null is the usual way. Admins.';
+grant execute on function public.set_identity_subject to authenticated;
 
 create function public.set_installation_maintenance(p_until timestamp with time zone default
   null::timestamp with time zone, p_reason text
@@ -18537,6 +20526,17 @@ comment on function public.set_recovery_codes is
   'signed in.';
 grant execute on function public.set_recovery_codes to authenticated;
 
+create function public.set_review(p_org uuid, p_set uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.set_review(p_org, p_set);
+end
+$$;
+comment on function public.set_review is
+  'All jobs of a set by the steps of their order: what each plan changes, whether it is a preview, what '
+  'each module waits for, the apply of the plan, and what may be decided: approve or apply. Members.';
+grant execute on function public.set_review to authenticated;
+
 create function public.set_shared_runners(p_org uuid, p_use public.shared_use) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -18577,9 +20577,10 @@ end
 $$;
 comment on function public.set_variables is
   'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced, '
-  'key_id}]; with key_id, the value is sealed to that key. A variable that has this value already keeps its '
-  'version. Each row of the answer has a warning where the value may be a secret. Operators; admins for the '
-  'organisation and for enforced ones.';
+  'key_id, is_reference}]; with key_id, the value is sealed to that key; a reference is the address of a '
+  'value that the runner reads (vault://, aws-sm://, file://). A variable that has this value already keeps '
+  'its version. Each row of the answer has a warning where the value may be a secret. Operators; admins for '
+  'the organisation and for enforced ones.';
 grant execute on function public.set_variables to authenticated;
 
 create function public.set_worker_disabled(p_worker uuid, p_disabled boolean) returns jsonb
@@ -18658,6 +20659,17 @@ comment on function public.store_kept_state is
   'the state. Admins.';
 grant execute on function public.store_kept_state to authenticated;
 
+create function public.survey(p_org uuid, p_number bigint) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.survey(p_org, p_number);
+end
+$$;
+comment on function public.survey is
+  'A reading by its number: its status, and its root modules with the paths that they would get, the '
+  'modules that are at these paths, and the last plan of each with the state that it brought in. Members.';
+grant execute on function public.survey to authenticated;
+
 create function public.sweep() returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -18699,6 +20711,16 @@ $$;
 comment on function public.unassign_worker is
   'Takes an assignment away. Running jobs go on. Admins.';
 grant execute on function public.unassign_worker to authenticated;
+
+create function public.unlink_git_login(p_org uuid, p_host text, p_login text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.unlink_git_login(p_org, p_host, p_login);
+end
+$$;
+comment on function public.unlink_git_login is
+  'Ends the link of a login at a git provider. Admins.';
+grant execute on function public.unlink_git_login to authenticated;
 
 create function public.unlock_module(p_module uuid) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -18924,8 +20946,9 @@ begin
 end
 $$;
 comment on function public.worker_bound_values is
-  'The values of the job''s bound inputs, from the current states of their producers, and which of them are '
-  'sensitive. Refused, with the names of both modules, where one is missing.';
+  'The values of the job''s bound inputs, from the current states of their producers (a preview: from their '
+  'plans, where these change them), and which of them are sensitive. Refused, with the names of both '
+  'modules, where one is missing.';
 grant execute on function public.worker_bound_values to executor, worker;
 
 create function public.worker_claim(p_request_id uuid, p_slots integer default 1) returns json
@@ -18948,6 +20971,16 @@ $$;
 comment on function public.worker_close_session is
   'A runner''s process says good-bye: it is OFFLINE at once, not after 60 s.';
 grant execute on function public.worker_close_session to worker;
+
+create function public.worker_destination_state(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.worker_destination_state(p_job, p_attempt);
+end
+$$;
+comment on function public.worker_destination_state is
+  'The state of the module that a STATE job moves resources to.';
+grant execute on function public.worker_destination_state to executor, worker;
 
 create function public.worker_finish(p_job bigint, p_attempt integer, p_status text, p_result jsonb
   default null::jsonb, p_error jsonb default null::jsonb,
@@ -19018,6 +21051,17 @@ comment on function public.worker_job is
   'A running attempt as the claim gave it, whether it touched infrastructure, how to cancel it, and how '
   'long its runner''s last heartbeat holds.';
 grant execute on function public.worker_job to executor, worker;
+
+create function public.worker_move_states(p_job bigint, p_attempt integer, p_from text, p_to text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.worker_move_states(p_job, p_attempt, p_from, p_to);
+end
+$$;
+comment on function public.worker_move_states is
+  'Writes the states of both modules that a STATE job moves resources between: both or neither. Refused '
+  'while another job uses one of them, and when one has changed since it was read.';
+grant execute on function public.worker_move_states to executor, worker;
 
 create function public.worker_outputs_get(p_job bigint, p_attempt integer, p_org text, p_path text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -19207,7 +21251,7 @@ comment on function public.worker_token_hashes is
 grant execute on function public.worker_token_hashes to service_role;
 
 create function public.worker_variables(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql stable set search_path = '' as $$
+language plpgsql set search_path = '' as $$
 begin
   return private.worker_variables(p_job, p_attempt);
 end

@@ -23,6 +23,18 @@ comment on function public.accept_invitation is
   'Accepts an invitation: the link''s secret (as SHA-256) and the invited email address must both match.';
 grant execute on function public.accept_invitation to authenticated;
 
+create function public.apply_pull_request(p_connection uuid, p_number integer, p_module uuid default
+  null::uuid) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.apply_pull_request(p_connection, p_number, p_module);
+end
+$$;
+comment on function public.apply_pull_request is
+  'Applies the plans of an open pull request, of one module or of all that are applied before the merge, '
+  'and locks these modules to it until it is merged or closed. Operators.';
+grant execute on function public.apply_pull_request to authenticated;
+
 create function public.approve_job(p_job bigint, p_decision text, p_comment text default null::text,
   p_override_reason text default null::text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -32,8 +44,9 @@ end
 $$;
 comment on function public.approve_job is
   'Approves (or confirms) or rejects a job that waits for somebody, once per member; who asked for it does '
-  'not approve it, unless an owner is alone and gives a reason, but may confirm its plan where no approval '
-  'is needed. Refused when the state has moved on since the plan. The last approval needed queues it. '
+  'not approve it, unless an owner is alone and says why, but may confirm its plan where no approval is '
+  'asked for. Refused when the state has moved on since the plan. The last approval needed queues it. The '
+  'plan of a pull request is reviewed so; the review counts after the merge, where the change is the same. '
   'Operators.';
 grant execute on function public.approve_job to authenticated;
 
@@ -55,8 +68,19 @@ end
 $$;
 comment on function public.attach_identity is
   'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, '
-  'settings}. Admins.';
+  'settings, is_for_pull_requests}. Admins.';
 grant execute on function public.attach_identity to authenticated;
+
+create function public.bring_modules(p_job bigint, p_folders jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.bring_modules(p_job, p_folders);
+end
+$$;
+comment on function public.bring_modules is
+  'Creates a module for each of these folders (a list) of a reading, all or none, where the reading '
+  'proposes it. Their states come in by enqueue_jobs with bring_state. Operators.';
+grant execute on function public.bring_modules to authenticated;
 
 create function public.cancel_job(p_job bigint, p_kind public.cancel_kind default
   'GRACEFUL'::public.cancel_kind, p_reason text default null::text) returns jsonb
@@ -116,6 +140,17 @@ comment on function public.comment_on_job is
   'Says something about a job to everybody who looks at it. Members.';
 grant execute on function public.comment_on_job to authenticated;
 
+create function public.confirm_set(p_set uuid, p_modules uuid[] default null::uuid[]) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.confirm_set(p_set, p_modules);
+end
+$$;
+comment on function public.confirm_set is
+  'Decides about jobs of a set, all or those of some modules: approves what waits for it, and applies saved '
+  'plans as one ordered set, each exactly as it was reviewed. Operators.';
+grant execute on function public.confirm_set to authenticated;
+
 create function public.connect_repository(p_org uuid, p_spec jsonb) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -123,8 +158,8 @@ begin
 end
 $$;
 comment on function public.connect_repository is
-  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds}; secret and token '
-  'come sealed by the function notify. Admins.';
+  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds, allows_forks}; '
+  'secret and token come sealed by the function notify. Admins.';
 grant execute on function public.connect_repository to authenticated;
 
 create function public.create_cloud_identity(p_org uuid, p_spec jsonb) returns jsonb
@@ -375,8 +410,8 @@ begin
 end
 $$;
 comment on function public.explain_set is
-  'Why modules of a set have no job yet: which modules and jobs each one waits for, and which were left out '
-  'because of a failure; the first 500. Members.';
+  'Why modules of a set have no job yet: which modules and jobs each one waits for, which wait for an apply '
+  'of which outputs, and which were left out because of a failure; the first 500. Members.';
 grant execute on function public.explain_set to authenticated;
 
 create function public.finish_delivery(p_delivery bigint, p_lease uuid, p_result jsonb) returns jsonb
@@ -386,8 +421,8 @@ begin
 end
 $$;
 comment on function public.finish_delivery is
-  'Notes how a message that was leased went {status, http_status, note, took_ms, retry_seconds, '
-  'comment_id}; a failure is tried again after a pause.';
+  'Notes how a message that was leased went {status, http_status, note, took_ms, retry_seconds, comment_id, '
+  'pulls}; a failure is tried again after a pause.';
 grant execute on function public.finish_delivery to service_role;
 
 create function public.fleet_figures(p_org uuid, p_hours integer default 24) returns jsonb
@@ -433,6 +468,18 @@ $$;
 comment on function public.force_unlock_state is
   'Releases a state lock that no running job holds; the lock''s id is the proof of having looked. Admins.';
 grant execute on function public.force_unlock_state to authenticated;
+
+create function public.git_change(p_connection uuid, p_commit text default null::text, p_number integer
+  default null::integer) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.git_change(p_connection, p_commit, p_number);
+end
+$$;
+comment on function public.git_change is
+  'What a commit or a pull request led to: its modules with results, counts and jobs, its events and its '
+  'reports. Members.';
+grant execute on function public.git_change to authenticated;
 
 create function public.git_connection_secret(p_connection uuid) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -554,6 +601,17 @@ comment on function public.lease_deliveries is
   'and reports of git results as they are now.';
 grant execute on function public.lease_deliveries to service_role;
 
+create function public.link_git_login(p_org uuid, p_user uuid, p_host text, p_login text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.link_git_login(p_org, p_user, p_host, p_login);
+end
+$$;
+comment on function public.link_git_login is
+  'Links a login at a git provider to a member: commands in that login''s comments are done as the member. '
+  'Admins.';
+grant execute on function public.link_git_login to authenticated;
+
 create function public.list_deliveries(p_org uuid, p_status text default null::text, p_before bigint
   default null::bigint, p_limit integer default 50) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -609,8 +667,19 @@ begin
 end
 $$;
 comment on function public.list_git_deliveries is
-  'Events of repositories, newest first, what they led to, and why for each module. Members.';
+  'Events of repositories, newest first, what they led to, with the numbers of those jobs, and why for each '
+  'module. Members.';
 grant execute on function public.list_git_deliveries to authenticated;
+
+create function public.list_git_logins(p_org uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_git_logins(p_org);
+end
+$$;
+comment on function public.list_git_logins is
+  'Logins at git providers, and whose they are. Members.';
+grant execute on function public.list_git_logins to authenticated;
 
 create function public.list_job_variables(p_job bigint) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -696,6 +765,27 @@ comment on function public.list_sets is
   'Sets, the running ones first, with their counts, what failed, and about how long the rest takes. '
   'Members.';
 grant execute on function public.list_sets to authenticated;
+
+create function public.list_unused_variables(p_org uuid, p_days integer default 30) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_unused_variables(p_org, p_days);
+end
+$$;
+comment on function public.list_unused_variables is
+  'The variables that no job has used for a number of days, and that are as old. Members.';
+grant execute on function public.list_unused_variables to authenticated;
+
+create function public.list_variable_users(p_variable bigint) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_variable_users(p_variable);
+end
+$$;
+comment on function public.list_variable_users is
+  'Which modules'' next jobs get a variable, and who can start them; of a sealed one also the runners that '
+  'open it. Members.';
+grant execute on function public.list_variable_users to authenticated;
 
 create function public.list_worker_tokens(p_worker uuid) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -849,6 +939,18 @@ comment on function public.plan_changes is
   'all; sensitive values are masked. Members.';
 grant execute on function public.plan_changes to authenticated;
 
+create function public.plan_pull_request(p_connection uuid, p_number integer, p_module uuid default
+  null::uuid, p_commit text default null::text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.plan_pull_request(p_connection, p_number, p_module, p_commit);
+end
+$$;
+comment on function public.plan_pull_request is
+  'Plans a pull request again: the modules that it changes, or one of them. Of a fork only the commit that '
+  'is named, where the repository allows forks. Operators.';
+grant execute on function public.plan_pull_request to authenticated;
+
 create function public.poll_repository(p_connection uuid) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -887,8 +989,8 @@ begin
 end
 $$;
 comment on function public.preview_variables is
-  'The variables that the next job of a module or group would have: value, path and version of each, and '
-  'those that it hides. Members.';
+  'The variables that the next job of a module or group would have: value, path and version of each, the '
+  'last job that used it, and those that it hides. Members.';
 grant execute on function public.preview_variables to authenticated;
 
 create function public.publish_release(p_spec jsonb) returns jsonb
@@ -1097,8 +1199,19 @@ end
 $$;
 comment on function public.replace_dependencies is
   'Replaces the dependencies of all modules at or below a path ("" is all) by a list of {consumer, '
-  'producer, bindings, cascades} with paths; all or nothing. Operators; admins for bindings.';
+  'producer, bindings, cascades, is_promotion} with paths; all or nothing. Operators; admins for bindings.';
 grant execute on function public.replace_dependencies to authenticated;
+
+create function public.request_survey(p_org uuid, p_source jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.request_survey(p_org, p_source);
+end
+$$;
+comment on function public.request_survey is
+  'Lets a runner list the root modules of a repository {group, url, ref} or of an archive {group, name, '
+  'archive (base64), sha256}; they are in the result of the job. Operators.';
+grant execute on function public.request_survey to authenticated;
 
 create function public.resolve_attention(p_job bigint, p_action text, p_proof text default null::text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -1291,8 +1404,19 @@ end
 $$;
 comment on function public.set_dependency is
   'Makes a module depend on another, or changes how: {bindings: {input: output, or null to remove}, '
-  'cascades: off, on_change or always}. Refuses a cycle. Operators; admins for bindings.';
+  'cascades: off, on_change or always, is_promotion: true to apply only the commit that was applied there}. '
+  'Refuses a cycle. Operators; admins for bindings.';
 grant execute on function public.set_dependency to authenticated;
+
+create function public.set_identity_subject(p_org uuid, p_template text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.set_identity_subject(p_org, p_template);
+end
+$$;
+comment on function public.set_identity_subject is
+  'Sets how the sub claim of the organisation''s tokens is made; null is the usual way. Admins.';
+grant execute on function public.set_identity_subject to authenticated;
 
 create function public.set_installation_maintenance(p_until timestamp with time zone default
   null::timestamp with time zone, p_reason text
@@ -1380,6 +1504,17 @@ comment on function public.set_recovery_codes is
   'signed in.';
 grant execute on function public.set_recovery_codes to authenticated;
 
+create function public.set_review(p_org uuid, p_set uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.set_review(p_org, p_set);
+end
+$$;
+comment on function public.set_review is
+  'All jobs of a set by the steps of their order: what each plan changes, whether it is a preview, what '
+  'each module waits for, the apply of the plan, and what may be decided: approve or apply. Members.';
+grant execute on function public.set_review to authenticated;
+
 create function public.set_shared_runners(p_org uuid, p_use public.shared_use) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -1420,9 +1555,10 @@ end
 $$;
 comment on function public.set_variables is
   'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced, '
-  'key_id}]; with key_id, the value is sealed to that key. A variable that has this value already keeps its '
-  'version. Each row of the answer has a warning where the value may be a secret. Operators; admins for the '
-  'organisation and for enforced ones.';
+  'key_id, is_reference}]; with key_id, the value is sealed to that key; a reference is the address of a '
+  'value that the runner reads (vault://, aws-sm://, file://). A variable that has this value already keeps '
+  'its version. Each row of the answer has a warning where the value may be a secret. Operators; admins for '
+  'the organisation and for enforced ones.';
 grant execute on function public.set_variables to authenticated;
 
 create function public.set_worker_disabled(p_worker uuid, p_disabled boolean) returns jsonb
@@ -1501,6 +1637,17 @@ comment on function public.store_kept_state is
   'the state. Admins.';
 grant execute on function public.store_kept_state to authenticated;
 
+create function public.survey(p_org uuid, p_number bigint) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.survey(p_org, p_number);
+end
+$$;
+comment on function public.survey is
+  'A reading by its number: its status, and its root modules with the paths that they would get, the '
+  'modules that are at these paths, and the last plan of each with the state that it brought in. Members.';
+grant execute on function public.survey to authenticated;
+
 create function public.sweep() returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -1542,6 +1689,16 @@ $$;
 comment on function public.unassign_worker is
   'Takes an assignment away. Running jobs go on. Admins.';
 grant execute on function public.unassign_worker to authenticated;
+
+create function public.unlink_git_login(p_org uuid, p_host text, p_login text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.unlink_git_login(p_org, p_host, p_login);
+end
+$$;
+comment on function public.unlink_git_login is
+  'Ends the link of a login at a git provider. Admins.';
+grant execute on function public.unlink_git_login to authenticated;
 
 create function public.unlock_module(p_module uuid) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -1767,8 +1924,9 @@ begin
 end
 $$;
 comment on function public.worker_bound_values is
-  'The values of the job''s bound inputs, from the current states of their producers, and which of them are '
-  'sensitive. Refused, with the names of both modules, where one is missing.';
+  'The values of the job''s bound inputs, from the current states of their producers (a preview: from their '
+  'plans, where these change them), and which of them are sensitive. Refused, with the names of both '
+  'modules, where one is missing.';
 grant execute on function public.worker_bound_values to executor, worker;
 
 create function public.worker_claim(p_request_id uuid, p_slots integer default 1) returns json
@@ -1791,6 +1949,16 @@ $$;
 comment on function public.worker_close_session is
   'A runner''s process says good-bye: it is OFFLINE at once, not after 60 s.';
 grant execute on function public.worker_close_session to worker;
+
+create function public.worker_destination_state(p_job bigint, p_attempt integer) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.worker_destination_state(p_job, p_attempt);
+end
+$$;
+comment on function public.worker_destination_state is
+  'The state of the module that a STATE job moves resources to.';
+grant execute on function public.worker_destination_state to executor, worker;
 
 create function public.worker_finish(p_job bigint, p_attempt integer, p_status text, p_result jsonb
   default null::jsonb, p_error jsonb default null::jsonb,
@@ -1861,6 +2029,17 @@ comment on function public.worker_job is
   'A running attempt as the claim gave it, whether it touched infrastructure, how to cancel it, and how '
   'long its runner''s last heartbeat holds.';
 grant execute on function public.worker_job to executor, worker;
+
+create function public.worker_move_states(p_job bigint, p_attempt integer, p_from text, p_to text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.worker_move_states(p_job, p_attempt, p_from, p_to);
+end
+$$;
+comment on function public.worker_move_states is
+  'Writes the states of both modules that a STATE job moves resources between: both or neither. Refused '
+  'while another job uses one of them, and when one has changed since it was read.';
+grant execute on function public.worker_move_states to executor, worker;
 
 create function public.worker_outputs_get(p_job bigint, p_attempt integer, p_org text, p_path text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -2050,7 +2229,7 @@ comment on function public.worker_token_hashes is
 grant execute on function public.worker_token_hashes to service_role;
 
 create function public.worker_variables(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql stable set search_path = '' as $$
+language plpgsql set search_path = '' as $$
 begin
   return private.worker_variables(p_job, p_attempt);
 end

@@ -1,6 +1,7 @@
 -- Cascades: an apply of a module may plan those that depend on it, where the dependency asks for it. One apply makes
 -- one set that names it as its cause; what a consumer's own apply changes is the next one's cause. A plan is applied
--- where the consumer applies by itself, and waits for its confirmation elsewhere.
+-- where the consumer applies by itself, and waits for its confirmation elsewhere. Its jobs are placed seconds later:
+-- a consumer of several modules that are applied together is planned once. A later apply does not prolong the wait.
 
 -- The modules that an apply plans now. A consumer that was never applied, or was destroyed, has no changed input. What
 -- the apply's own set places later, and what waits already to be planned by another cascade, is left out: a bound value
@@ -17,7 +18,9 @@ language sql stable set search_path = '' as $$
       and not exists (
         select from private.set_members as own
         join private.set_members as later on later.set_id = own.set_id and later.module_id = d.consumer_id
-        where own.job_id = p_job.id and later.job_id is null and later.left_out is null)
+        left join public.provision_jobs as j on j.id = later.job_id
+        where own.job_id in (p_job.id, p_job.plan_job_id) and later.left_out is null
+          and (later.job_id is null or own.job_id = p_job.plan_job_id and j.status = 'QUEUED'))
       and not exists (
         select from public.job_sets as s
         join private.set_members as t on t.set_id = s.id and t.module_id = d.consumer_id and t.left_out is null
@@ -49,10 +52,9 @@ begin
       '%s modules depend on its outputs, and one apply plans 500 at most. Plan their group.', cardinality(v_modules)));
     return;
   end if;
-  insert into public.job_sets (org_id, type, path, options, cause_job_id, created_by_label)
+  insert into public.job_sets (org_id, type, path, options, cause_job_id, starts_at, created_by_label)
   values (p_job.org_id, 'PLAN', p_job.module_path, jsonb_build_object('priority', 150, 'confirm', true, 'reason',
-    v_words), p_job.id, format('cascade of #%s', p_job.number)) returning * into v_set;
+    v_words), p_job.id, now() + interval '5 s', format('cascade of #%s', p_job.number)) returning * into v_set;
   perform private.add_members(v_set, v_modules);
-  perform private.place_members(v_set, 200, false, v_set.id);
 end;
 $$;

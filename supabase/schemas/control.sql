@@ -252,6 +252,9 @@ begin
   end if;
   perform private.need_pinned_runner(v_old.pinned_worker_id);
   perform private.check_retry_target(v_old);
+  if v_old.type = 'STATE' then
+    perform private.check_state_change(array[v_old.module_id], v_old.payload #> '{options,state_change}');
+  end if;
   if v_old.plan_job_id is not null then
     perform private.check_saved_plan(v_old.org_id, v_old.type, v_old.module_id, v_old.plan_job_id);
   end if;
@@ -262,8 +265,8 @@ begin
   v_new.created_by := private.caller_id();
   v_new.created_by_label := private.caller_label(v_old.org_id);
   -- What the module asks for now counts, unless the job asked for more.
-  if v_old.type in ('APPLY', 'DESTROY') then
-    perform private.refuse_locked_modules(array[v_old.module_id]);
+  if v_old.type in ('APPLY', 'DESTROY', 'STATE') then
+    perform private.refuse_locked_modules(array[v_old.module_id], v_old.plan_job_id);
     v_new.approvals_required := greatest(v_old.approvals_required, v_module.approvals_required);
   end if;
   v_new.approval_deadline_at := case when v_new.approvals_required > 0
@@ -331,7 +334,7 @@ create function private.retry_held(p_job public.provision_jobs, p_live private.l
 language plpgsql set search_path = '' as $$
 begin
   perform private.need_pinned_runner(p_job.pinned_worker_id);
-  perform private.refuse_locked_modules(array[p_job.module_id]);
+  perform private.refuse_locked_modules(array[p_job.module_id], p_job.plan_job_id);
   perform private.fail('RY409', format('Its module asks for %s approvals now; the job has %s.', m.approvals_required,
     p_job.approvals_received), 'Mark it as failed and retry it: the new job waits for them.')
   from public.modules as m where m.id = p_job.module_id and m.approvals_required > p_job.approvals_required;
@@ -463,14 +466,19 @@ begin
   if p_decision is null or p_decision not in ('approve', 'reject') then
     perform private.fail('RY422', 'A decision is "approve" or "reject".');
   end if;
+  if v_job.type = 'PLAN' and v_job.payload #>> '{options,git,pull_request}' is not null then
+    perform private.review_pull_plan(v_job, p_decision, v_comment);
+    return to_jsonb(v_job);
+  end if;
   if v_job.status <> 'AWAITING_APPROVAL' then
     perform private.fail('RY409', format('The job is %s; it does not wait for approval.', v_job.status),
       'Look at it again.');
   end if;
   if p_decision = 'approve' then
     perform private.check_own_approval(v_job, p_override_reason);
+    perform private.check_promotion(v_job.plan_job_id);
     perform private.check_state_is_planned(v_job.plan_job_id);
-    perform private.refuse_locked_modules(array[v_job.module_id]);
+    perform private.refuse_locked_modules(array[v_job.module_id], v_job.plan_job_id);
   end if;
   insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, is_override, plan_sha256)
   values (v_job.org_id, p_job, private.caller_id(), v_label, p_decision, v_comment, v_is_override, v_job.plan_sha256);
@@ -494,8 +502,9 @@ end;
 $$;
 comment on function private.approve_job is
   'Approves (or confirms) or rejects a job that waits for somebody, once per member; who asked for it does not '
-  'approve it, unless an owner is alone and gives a reason, but may confirm its plan where no approval is needed. '
-  'Refused when the state has moved on since the plan. The last approval needed queues it. Operators.';
+  'approve it, unless an owner is alone and says why, but may confirm its plan where no approval is asked for. '
+  'Refused when the state has moved on since the plan. The last approval needed queues it. The plan of a pull request '
+  'is reviewed so; the review counts after the merge, where the change is the same. Operators.';
 grant execute on function private.approve_job to authenticated;
 
 -- ## what is reviewed

@@ -8,6 +8,7 @@ create table public.module_dependencies (
   producer_id uuid not null references public.modules (id) on delete cascade,
   org_id uuid not null references public.organizations (id) on delete cascade,
   cascades text not null default 'off' check (cascades in ('off', 'on_change', 'always')),
+  is_promotion boolean not null default false,
   created_by_label text not null,
   created_at timestamptz not null default now(),
   primary key (consumer_id, producer_id),
@@ -24,6 +25,8 @@ comment on column public.module_dependencies.consumer_id is 'The module that dep
 comment on column public.module_dependencies.producer_id is 'The module that goes first, unless both are destroyed.';
 comment on column public.module_dependencies.cascades is
   'Whether an apply of the producer plans the consumer: off, on_change (a bound output changed) or always.';
+comment on column public.module_dependencies.is_promotion is
+  'Whether the consumer is applied only with the commit that the producer was last applied with.';
 comment on column public.module_dependencies.created_by_label is 'The member''s name at that time.';
 
 create table public.module_bindings (
@@ -224,7 +227,7 @@ begin
   -- Locked, then read: an input that somebody gives a value meanwhile must be seen.
   perform from public.modules where id = p_consumer for no key update;
   v_consumer := private.my_module(p_consumer, v_verb);
-  perform private.refuse_unknown_keys(p_options, array['bindings', 'cascades']);
+  perform private.refuse_unknown_keys(p_options, array['bindings', 'cascades', 'is_promotion']);
   if v_consumer.org_id <> v_producer.org_id then
     perform private.fail('RY404', 'There is no such module.', 'Both must belong to one organisation.');
   end if;
@@ -234,11 +237,14 @@ begin
   if coalesce(p_options ->> 'cascades', 'off') not in ('off', 'on_change', 'always') then
     perform private.fail('RY422', 'A dependency cascades off, on_change or always.', 'Send one of these.');
   end if;
+  perform private.check_promotion_edge(v_consumer, v_producer, p_options -> 'is_promotion');
   perform private.check_bindings(v_consumer, v_producer, v_bindings);
-  insert into public.module_dependencies as d (consumer_id, producer_id, org_id, cascades, created_by_label)
+  insert into public.module_dependencies as d (consumer_id, producer_id, org_id, cascades, is_promotion,
+    created_by_label)
   values (p_consumer, p_producer, v_consumer.org_id, coalesce(p_options ->> 'cascades', 'off'),
-    private.caller_label(v_consumer.org_id))
-  on conflict (consumer_id, producer_id) do update set cascades = coalesce(p_options ->> 'cascades', d.cascades);
+    coalesce(p_options -> 'is_promotion' = 'true', false), private.caller_label(v_consumer.org_id))
+  on conflict (consumer_id, producer_id) do update set cascades = coalesce(p_options ->> 'cascades', d.cascades),
+    is_promotion = coalesce((p_options ->> 'is_promotion')::boolean, d.is_promotion);
   if v_bindings = '{}' then
     return;
   end if;
@@ -282,7 +288,8 @@ end;
 $$;
 comment on function private.set_dependency is
   'Makes a module depend on another, or changes how: {bindings: {input: output, or null to remove}, cascades: off, '
-  'on_change or always}. Refuses a cycle. Operators; admins for bindings.';
+  'on_change or always, is_promotion: true to apply only the commit that was applied there}. Refuses a cycle. '
+  'Operators; admins for bindings.';
 grant execute on function private.set_dependency to authenticated;
 
 create function private.remove_dependency(p_consumer uuid, p_producer uuid) returns jsonb
@@ -338,7 +345,7 @@ begin
   delete from public.module_dependencies as d where d.consumer_id in (select private.modules_below(p_org, p_path));
   get diagnostics v_removed = row_count;
   for v_edge in select e from jsonb_array_elements(p_dependencies) as e loop
-    perform private.refuse_unknown_keys(v_edge, array['consumer', 'producer', 'bindings', 'cascades']);
+    perform private.refuse_unknown_keys(v_edge, array['consumer', 'producer', 'bindings', 'cascades', 'is_promotion']);
     if p_path <> '' and v_edge ->> 'consumer' <> p_path and not starts_with(v_edge ->> 'consumer', p_path || '/') then
       perform private.fail('RY422', format('"%s" is not below "%s".', v_edge ->> 'consumer', p_path),
         'Import the dependencies of each group by themselves, or those of all modules.');
@@ -355,7 +362,7 @@ end;
 $$;
 comment on function private.replace_dependencies is
   'Replaces the dependencies of all modules at or below a path ("" is all) by a list of {consumer, producer, bindings, '
-  'cascades} with paths; all or nothing. Operators; admins for bindings.';
+  'cascades, is_promotion} with paths; all or nothing. Operators; admins for bindings.';
 grant execute on function private.replace_dependencies to authenticated;
 
 -- Refuses to remove a module that others depend on, and names them.
@@ -431,7 +438,7 @@ begin
         from shown as s join placed as p on p.id = s.id), '[]'),
       'dependencies', coalesce((
         select jsonb_agg(jsonb_build_object('consumer_id', e.consumer_id, 'producer_id', e.producer_id, 'consumer',
-          c.path, 'producer', p.path, 'cascades', e.cascades, 'bindings', (
+          c.path, 'producer', p.path, 'cascades', e.cascades, 'is_promotion', e.is_promotion, 'bindings', (
             select coalesce(jsonb_object_agg(b.input, b.output), '{}') from public.module_bindings as b
             where b.consumer_id = e.consumer_id and b.producer_id = e.producer_id)) order by c.path, p.path)
         from edge as e join public.modules as c on c.id = e.consumer_id
@@ -447,12 +454,14 @@ grant execute on function private.list_dependencies to authenticated;
 
 -- Why a bound value cannot be given, or null.
 create function private.binding_problem(
-  p_producer public.modules, p_state jsonb, p_output text, p_value jsonb
+  p_producer public.modules, p_state jsonb, p_output text, p_value jsonb, p_planned boolean
 ) returns text
 language sql immutable set search_path = '' as $$
   select case
     when p_producer.deleted_at is not null then 'was removed'
     when p_producer.backend = 'own' then 'keeps its own backend, so Runyard has no outputs of it'
+    when p_planned and p_value is null then format('has no output "%s" in its plan', p_output)
+    when p_planned then null
     when p_state is null then 'has no state yet: it was never applied'
     when p_state ? 'encrypted_data' then 'has a state that its engine encrypted'
     when p_value is null then format('has no output "%s" in its state', p_output)
@@ -460,23 +469,44 @@ language sql immutable set search_path = '' as $$
       then format('encrypted its output "%s" with Pulumi''s own key', p_output) end
 $$;
 
+-- The value of an output in a plan that changes it; null where the plan removes it.
+create function private.planned_value(p_plan bigint, p_output text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return (select convert_from(a.body, 'UTF8')::pg_catalog.jsonb -> p_output from private.artifacts as a
+    where a.job_id = p_plan and a.name = 'outputs.json' order by a.attempt desc limit 1);
+end;
+$$;
+
 create function private.worker_bound_values(p_job bigint, p_attempt integer) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_module pg_catalog.uuid := private.owned_module(p_job, p_attempt);
   v_path pg_catalog.text := (select m.path from public.modules as m where m.id = v_module);
+  v_is_preview boolean := (select j.payload #> '{options,preview}' = 'true' from public.provision_jobs as j
+    where j.id = p_job);
   v_bound pg_catalog.record;
   v_values pg_catalog.jsonb := '{}';
   v_secret pg_catalog.jsonb := '[]';
   v_digests pg_catalog.jsonb := '{}';
 begin
+  perform private.fail('RY422',
+    format('"%s" has inputs that are outputs of other modules, and a fork gets none.', v_path),
+    'Plan it from a branch of the repository.')
+  from public.provision_jobs as j where j.id = p_job and j.payload #> '{options,git,is_fork}' = 'true'
+    and exists (select from public.module_bindings as b where b.consumer_id = v_module);
   for v_bound in
-    select b.input, b.output, p.path, o.value, o.is_secret, private.binding_problem(p, s.body, b.output,
-      o.value) as problem
+    select b.input, b.output, p.path, v.value, o.is_secret, private.binding_problem(p, s.body, b.output,
+      v.value, n.job_id is not null) as problem
     from public.module_bindings as b join public.modules as p on p.id = b.producer_id
     left join lateral (select t.body::pg_catalog.jsonb as body from private.states as t
       where t.module_id = b.producer_id) as s on true
     left join lateral private.read_outputs(s.body) as o on o.name = b.output
+    left join lateral (select n.job_id from private.set_members as m join private.open_bindings as n
+      on n.set_id = m.set_id and n.consumer_id = m.module_id and n.input = b.input
+      where v_is_preview and m.job_id = p_job) as n on true
+    cross join lateral (select case when n.job_id is null then o.value
+      else private.planned_value(n.job_id, b.output) end as value) as v
     where b.consumer_id = v_module order by b.input
   loop
     if v_bound.problem is not null then
@@ -494,6 +524,7 @@ begin
 end;
 $$;
 comment on function private.worker_bound_values is
-  'The values of the job''s bound inputs, from the current states of their producers, and which of them are sensitive. '
+  'The values of the job''s bound inputs, from the current states of their producers (a preview: from their plans, '
+  'where these change them), and which of them are sensitive. '
   'Refused, with the names of both modules, where one is missing.';
 grant execute on function private.worker_bound_values to worker, executor;

@@ -215,15 +215,16 @@ begin
       'Plan first, then apply that plan. A destroy needs a destroy plan; a check of a held job is none.');
   end if;
   perform private.check_upload_apply(p_plan);
-  perform private.fail('RY409', format('Job %s planned a pull request, and is never applied.',
-    private.job_number(p_plan)),
-    'Merge the pull request: the merged commit is planned, and that plan can be applied.')
-  from public.provision_jobs as j where j.id = p_plan and j.payload #>> '{options,git,pull_request}' is not null;
+  perform private.fail('RY409', format('Job %s is a preview: it has values that were not applied, and is never '
+    'applied.', private.job_number(p_plan)), 'Apply the modules that it depends on. Then plan this one.')
+  from public.provision_jobs as j where j.id = p_plan and j.payload #> '{options,preview}' is not null;
+  perform private.refuse_unmerged(p_plan);
   if exists (select from public.provision_jobs as j where j.plan_job_id = p_plan
     and j.status not in ('FAILED', 'CANCELLED')) then
     perform private.fail('RY409', format('Plan %s is already being applied, or was.', private.job_number(p_plan)),
       'Make a new plan.');
   end if;
+  perform private.check_promotion(p_plan);
   perform private.check_state_is_planned(p_plan);
 end;
 $$;
@@ -253,7 +254,8 @@ language plpgsql stable set search_path = '' as $$
 begin
   perform private.refuse_unknown_keys(p_options, array['plan_job_id', 'priority', 'labels', 'pinned_worker_id',
     'pinned_instance_name', 'max_attempts', 'idempotency_key', 'approvals_required', 'auto_apply', 'confirm',
-    'refresh_only', 'destroy', 'targets', 'replace', 'reason', 'upload_id', 'variables', 'bring_state']);
+    'refresh_only', 'destroy', 'targets', 'replace', 'reason', 'upload_id', 'variables', 'bring_state',
+    'state_change']);
   perform private.check_option_types(p_options);
   perform private.check_reason(p_options ->> 'reason');
   if coalesce((p_options ->> 'priority')::integer, 100) not between 0 and 1000
@@ -345,7 +347,7 @@ declare
   v_by pg_catalog.uuid := case when p_options ? 'created_by' then p_options ->> 'created_by'
     else private.jwt() ->> 'sub' end;
   v_labels pg_catalog.text[] := case when p_options ? 'labels' then private.text_list(p_options -> 'labels') end;
-  v_approvals integer := case when p_type in ('APPLY', 'DESTROY') then coalesce(p_options ->> 'approvals_required',
+  v_approvals integer := case when p_type in ('APPLY', 'DESTROY', 'STATE') then coalesce(p_options ->> 'approvals_required',
     '0') end;
   v_label pg_catalog.text := coalesce(p_options ->> 'created_by_label', private.caller_label(p_org));
   v_sent pg_catalog.jsonb := case when p_options ? 'upload_id'
@@ -362,6 +364,9 @@ declare
   v_jobs bigint[];
   v_pins pg_catalog.uuid[];
 begin
+  if p_type = 'APPLY' and v_counter is not null then
+    perform private.refuse_unpromoted(p_modules);
+  end if;
   with made as (
     insert into public.provision_jobs as j (
       org_id, number, type, status, module_id, module_path, group_path, payload, pinned_worker_id,
@@ -389,7 +394,8 @@ begin
     cross join lateral (select * from public.modules as m where m.id = p.id offset 0) as m
     cross join lateral (select m.id, m.name, m.path, m.group_path, m.engine::pg_catalog.text as engine,
       m.engine_version, m.backend, coalesce(v_sent ->> 'source_kind', m.source_kind::pg_catalog.text) as source_kind,
-      coalesce(v_sent -> 'source', m.source) || v_pin as source, m.extra_files, m.hooks,
+      coalesce(v_sent -> 'source', m.source || case when m.source_kind = 'git' and p_type in ('PLAN', 'APPLY')
+        then private.promoted_source(m.id) else '{}' end) || v_pin as source, m.extra_files, m.hooks,
       private.bound_inputs(m.id) as bindings) as frozen
     cross join lateral (select frozen as module, v_groups -> m.group_path as "group", v_options as options) as payload
     -- A request may ask for more approvals than the module does, never for fewer.
@@ -450,13 +456,18 @@ declare
 begin
   -- Before anything is checked: a module or a runner that is removed meanwhile, a lock that somebody puts on and a plan
   -- that somebody else applies must be seen, also by a job that waits for approval first.
-  perform private.lock_module_states(p_org, p_modules);
+  perform private.lock_module_states(p_org, p_modules || private.other_module(p_options -> 'state_change'));
   perform private.check_job_options(p_org, p_type, p_modules[1], p_options);
   if p_options -> 'bring_state' = 'true' then
     perform private.check_bring_state(p_type, p_modules, p_options);
   end if;
-  if p_type in ('APPLY', 'DESTROY') then
-    perform private.refuse_locked_modules(p_modules);
+  if p_type = 'STATE' or p_options ? 'state_change' then
+    perform private.check_state_job(p_type, p_modules, p_options);
+    -- Reviewers read it first, on every page and in every list.
+    p_options := jsonb_build_object('reason', private.state_change_words(p_options -> 'state_change')) || p_options;
+  end if;
+  if p_type in ('APPLY', 'DESTROY', 'STATE') then
+    perform private.refuse_locked_modules(p_modules, (p_options ->> 'plan_job_id')::bigint);
   end if;
   v_jobs := private.add_module_jobs(p_org, p_type, p_modules, p_keys, p_options);
   if p_options ? 'upload_id' then

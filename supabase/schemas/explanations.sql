@@ -257,7 +257,9 @@ begin
   end if;
   if v_job.status <> 'QUEUED' then
     return jsonb_build_object('job_id', p_job, 'status', v_job.status, 'claimable', false, 'summary',
-      format('It does not wait for a runner: it is %s.', v_job.status),
+      coalesce((select private.plan_promotion_problem(p) from public.provision_jobs as p
+        where p.id = v_job.plan_job_id and v_job.status = 'AWAITING_APPROVAL'),
+        format('It does not wait for a runner: it is %s.', v_job.status)),
       'help', '', 'position', null, 'ahead', 0, 'runners', '[]'::pg_catalog.jsonb, 'counts', '[]'::pg_catalog.jsonb);
   end if;
   perform private.lock_routing(v_job.org_id, false);
@@ -305,7 +307,7 @@ declare
 begin
   return (
     with waiting as materialized (
-      select m.module_id, o.path, m.left_out, m.because_of is not null as is_because
+      select m.module_id, o.path, m.left_out, m.because_of is not null as is_because, m.is_waiting_for_apply
       from private.set_members as m join public.modules as o on o.id = m.module_id
       where m.set_id = v_set.id and m.job_id is null order by o.path limit 500
     )
@@ -321,10 +323,13 @@ begin
         from waiting as w where w.left_out is null), '[]'),
       'left_out', coalesce((
         select jsonb_agg(jsonb_build_object('module_path', w.path, 'message', w.left_out) order by w.path)
-        from waiting as w where w.is_because), '[]')));
+        from waiting as w where w.is_because and not w.is_waiting_for_apply), '[]'),
+      'waiting_for_apply', coalesce((
+        select jsonb_agg(jsonb_build_object('module_path', w.path, 'message', w.left_out) order by w.path)
+        from waiting as w where w.is_waiting_for_apply), '[]')));
 end;
 $$;
 comment on function private.explain_set is
-  'Why modules of a set have no job yet: which modules and jobs each one waits for, and which were left out because of '
-  'a failure; the first 500. Members.';
+  'Why modules of a set have no job yet: which modules and jobs each one waits for, which wait for an apply of which '
+  'outputs, and which were left out because of a failure; the first 500. Members.';
 grant execute on function private.explain_set to authenticated;

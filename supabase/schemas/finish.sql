@@ -16,7 +16,9 @@ language sql immutable set search_path = '' as $$
     and not coalesce(p_plan.payload #> '{options,refresh_only}' = 'true', false)
     and p_plan.payload #>> '{options,inspects}' is null
     and p_plan.payload #>> '{options,git,pull_request}' is null
-    -- A state that has just come in is looked at before anything is applied, also where the module has auto-apply.
+    -- A preview has values that nobody has applied.
+    and p_plan.payload #> '{options,preview}' is null
+    -- A state that has just come in is looked at before anything is applied, also where the module applies by itself.
     and not coalesce(p_plan.payload #> '{options,bring_state}' = 'true', false)
     and p_plan.payload #>> '{module,source_kind}' is distinct from 'upload'
 $$;
@@ -38,7 +40,8 @@ begin
   v_is_auto := coalesce(nullif(p_plan.payload #> '{options,auto_apply}', 'null') = 'true',
     v_module.auto_apply and not v_is_destroy);
   -- What a person has locked waits for a person.
-  v_is_held := not v_is_auto or exists (select from public.module_locks as l where l.module_id = v_module.id);
+  v_is_held := not v_is_auto or exists (select from public.module_locks as l where l.module_id = v_module.id)
+    or private.plan_promotion_problem(p_plan) is not null;
   if v_module.id is null or not private.is_applied_next(p_plan)
     or not (v_is_auto or coalesce(p_plan.payload #> '{options,confirm}' = 'true', false)) then
     return;
@@ -53,8 +56,8 @@ begin
   v_job.needs_confirmation := v_is_held;
   v_job.approval_deadline_at := case when v_module.approvals_required > 0 or v_is_held
     then now() + make_interval(secs => v_module.approval_timeout_seconds) end;
-  perform private.add_job(v_job, format('Plan %s has changes%s.', p_plan.number,
-    case when not v_is_held then ', and its module has auto-apply' else '' end));
+  perform private.count_reviews(private.add_job(v_job, format('Plan %s has changes%s.', p_plan.number,
+    case when not v_is_held then ', and its module applies by itself' else '' end)), p_plan);
 end;
 $$;
 
@@ -77,10 +80,10 @@ declare
   v_has_changes boolean := p_job.plan_summary -> 'has_changes' = 'true';
   v_looks boolean := p_job.type = 'DRIFT' or p_job.type = 'PLAN' and v_options -> 'refresh_only' = 'true';
 begin
-  -- A look beside a held state, at a pull request, at some resources alone or at what a destroy would do says nothing
-  -- about the module.
-  if v_options ? 'inspects' or v_options #> '{git,pull_request}' is not null or v_options -> 'destroy' = 'true'
-    or jsonb_typeof(p_job.plan_summary) is distinct from 'object' then
+  -- A look beside a held state, at a pull request, at some resources alone, with previewed values or at what a destroy
+  -- would do says nothing about the module.
+  if v_options ?| array['inspects', 'preview'] or v_options #> '{git,pull_request}' is not null
+    or v_options -> 'destroy' = 'true' or jsonb_typeof(p_job.plan_summary) is distinct from 'object' then
     return;
   end if;
   if v_looks and v_has_changes then
@@ -96,14 +99,14 @@ end;
 $$;
 
 -- Ends what still waits for somebody and can no longer be applied, because this job has changed the state.
-create function private.drop_outdated_applies(p_job public.provision_jobs) returns void
+create function private.drop_outdated_applies(p_job public.provision_jobs, p_module uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
   perform private.end_job(j.id, 'CANCELLED', 'outdated', 'system', null, 'system',
     format('The state has moved on since plan %s.', p.number))
   from public.provision_jobs as j join public.provision_jobs as p on p.id = j.plan_job_id
-  where j.org_id = p_job.org_id and j.status = 'AWAITING_APPROVAL' and j.module_id = p_job.module_id
-    and j.id <> p_job.id and p.planned_serial <> private.state_serial(p_job.module_id);
+  where j.org_id = p_job.org_id and j.status = 'AWAITING_APPROVAL' and j.module_id = p_module
+    and j.id <> p_job.id and p.planned_serial <> private.state_serial(p_module);
 end;
 $$;
 
@@ -119,14 +122,20 @@ begin
     perform private.note_drift(v_job);
   end if;
   if v_job.type = 'PLAN' and v_job.status = 'SUCCEEDED' then
+    perform private.note_plan_digest(v_job);
     perform private.follow_plan(v_job);
   elsif v_job.type in ('APPLY', 'DESTROY') then
-    perform private.drop_outdated_applies(v_job);
+    perform private.drop_outdated_applies(v_job, v_job.module_id);
     perform private.note_applied(v_job);
     if v_job.status = 'SUCCEEDED' then
       perform private.note_applied_inputs(v_job);
+      perform private.promote(v_job);
+      perform private.follow_apply(v_job);
       perform private.cascade(v_job);
     end if;
+  elsif v_job.type = 'STATE' then
+    perform private.drop_outdated_applies(v_job, m)
+    from unnest(array[v_job.module_id, private.other_module(v_job.payload #> '{options,state_change}')]) as m;
   elsif v_job.type = 'RESOLVE' then
     perform private.after_resolve(v_job);
   elsif v_job.module_id is null then

@@ -25,6 +25,7 @@ create table public.git_connections (
   repository text not null check (length(repository) between 1 and 1000),
   base_url text check (base_url ~ '^https?://[^\s]+$' and length(base_url) <= 500),
   has_token boolean not null default false,
+  allows_forks boolean not null default false,
   poll_seconds integer not null default 300 check (poll_seconds = 0 or poll_seconds between 60 and 86400),
   next_poll_at timestamptz,
   last_delivery_at timestamptz,
@@ -54,6 +55,8 @@ comment on column public.git_connections.url is 'The repository as the member wh
 comment on column public.git_connections.repository is 'Host and path: the same for every spelling of the URL.';
 comment on column public.git_connections.base_url is 'Where the provider''s API is; null: at the host of the URL.';
 comment on column public.git_connections.has_token is 'Whether an API token is kept for reports.';
+comment on column public.git_connections.allows_forks is
+  'Whether members may request plans of single commits of forks; nothing is ever applied from them.';
 comment on column public.git_connections.next_poll_at is 'When it is read next without an event.';
 comment on column public.git_connections.last_delivery_at is 'When an event last came.';
 comment on column public.git_connections.poll_seconds is 'How often it is read without an event; 0 is never.';
@@ -102,7 +105,8 @@ create table public.git_deliveries (
   pull_request integer check (pull_request > 0),
   sender text check (length(sender) <= 200),
   body_sha256 text check (body_sha256 ~ '^[0-9a-f]{64}$'),
-  verdict text not null default 'PENDING' check (verdict in ('PENDING', 'PLANNED', 'NOTHING', 'IGNORED', 'FAILED')),
+  verdict text not null default 'PENDING' check (verdict in ('PENDING', 'PLANNED', 'NOTHING', 'IGNORED', 'FAILED',
+    'DONE', 'REFUSED')),
   reason text check (length(reason) <= 2000),
   modules jsonb not null default '[]',
   job_id bigint,
@@ -134,7 +138,7 @@ comment on column public.git_deliveries.decided_at is 'When its verdict was reac
 comment on column public.git_deliveries.sender is 'Who caused it, as the provider says.';
 comment on column public.git_deliveries.verdict is
   'PENDING: a runner reads the repository first · PLANNED · NOTHING: nothing to plan · IGNORED: no such event is '
-  'used · FAILED: the repository could not be read.';
+  'used · FAILED: the repository could not be read · DONE, REFUSED: a command in a comment.';
 comment on column public.git_deliveries.modules is 'For each module of the repository {path, verdict, reason}.';
 comment on column public.git_deliveries.job_id is 'The RESOLVE job that decides it.';
 comment on column public.git_deliveries.set_ids is 'The sets of jobs that it led to.';
@@ -147,7 +151,7 @@ create table public.module_git (
   is_on boolean not null default true,
   branch text check (branch ~ '^[A-Za-z0-9_.][A-Za-z0-9_./@+-]{0,199}$'),
   paths text[] not null default '{}' check (cardinality(paths) <= 50),
-  apply text not null default 'after_merge' check (apply in ('after_merge', 'never')),
+  apply text not null default 'after_merge' check (apply in ('after_merge', 'before_merge', 'never')),
   seen_branch text,
   seen_commit text,
   seen_fingerprint text,
@@ -157,6 +161,7 @@ create table public.module_git (
   applied_commit text,
   applied_fingerprint text,
   applied_at timestamptz,
+  commits_ahead integer check (commits_ahead >= 0),
   updated_at timestamptz not null default now()
 );
 create index module_git_org_id_idx on public.module_git (org_id);
@@ -169,8 +174,8 @@ comment on column public.module_git.is_on is 'Whether pushes plan it.';
 comment on column public.module_git.branch is 'The branch; null: the ref of its source, or the default branch.';
 comment on column public.module_git.paths is 'More paths of the repository whose changes plan it.';
 comment on column public.module_git.apply is
-  'after_merge: a plan of its branch waits to be confirmed, or is applied where the module says so · never: plans '
-  'only.';
+  'after_merge: a plan of its branch waits to be confirmed, or is applied where the module says so · before_merge: '
+  'also plans of pull requests are applied, on request · never: plans only.';
 comment on column public.module_git.seen_branch is 'The branch that was read last.';
 comment on column public.module_git.seen_commit is 'The newest commit of the branch that was decided about.';
 comment on column public.module_git.seen_fingerprint is 'Digest of its watched folders at that commit.';
@@ -181,9 +186,15 @@ comment on column public.module_git.seen_at is 'When that content was first seen
 comment on column public.module_git.applied_at is 'When that apply or destroy ended.';
 comment on column public.module_git.watched is 'The folders that counted then: its own, and its local modules''.';
 comment on column public.module_git.applied_commit is 'The commit of the last apply; null after a destroy.';
+comment on column public.module_git.commits_ahead is
+  'How many commits its branch had since that one when it was last read, 100 at most; null: not known.';
 create trigger touch before update on public.module_git for each row execute function private.touch_updated_at();
 create trigger wake after insert or update on public.module_git
   for each row execute function private.wake_for_row();
+
+-- squawk-ignore require-concurrent-index-creation
+create index modules_repository_idx on public.modules (org_id, private.repository_key(source ->> 'url'))
+  where source_kind = 'git' and deleted_at is null;
 
 -- The modules whose source is this repository, in a fixed order.
 create function private.modules_of_connection(p_connection public.git_connections) returns setof public.modules
@@ -241,7 +252,8 @@ language sql stable set search_path = '' as $$
     private.pull_work(p_connection), 'modules', coalesce(jsonb_agg(jsonb_build_object(
     'id', m.id, 'branch', coalesce(g.branch, m.source ->> 'ref'),
     'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths), '[]'),
-    'applied_commit', case when g.applied_fingerprint is null then g.applied_commit end) order by m.path)
+    'applied_commit', case when g.applied_fingerprint is null then g.applied_commit end, 'count_from',
+    g.applied_commit) order by m.path)
     filter (where coalesce(g.is_on, true)), '[]'))
   from private.modules_of_connection(p_connection) as m left join public.module_git as g on g.module_id = m.id
 $$;
@@ -326,8 +338,7 @@ begin
   values (p_connection.org_id, 'PLAN', '', jsonb_build_object('priority', 120, 'git', p_git || jsonb_build_object(
     'connection_id', p_connection.id, 'repository', p_connection.repository)) || p_options,
     p_label) returning * into v_set;
-  insert into private.set_members (set_id, module_id, org_id)
-  select v_set.id, m, p_connection.org_id from unnest(p_modules) as m;
+  perform private.add_members(v_set, p_modules);
   perform private.try_place(v_set, 2000);
   return v_set.id;
 end;
@@ -369,7 +380,7 @@ begin
   loop
     v_set := private.plan_commit(p_connection, v_group.modules, jsonb_build_object('commit', v_group.commit, 'branch',
       v_group.branch) || coalesce(p_found #> array['commits', v_group.commit], '{}'),
-      jsonb_build_object('confirm', v_group.apply = 'after_merge', 'reason', format('%s@%s', v_group.branch,
+      jsonb_build_object('confirm', v_group.apply <> 'never', 'reason', format('%s@%s', v_group.branch,
         left(v_group.commit, 7)) || coalesce(': ' || left(p_found #>> array['commits', v_group.commit, 'subject'], 300),
         '')), format('git (%s@%s)', v_group.branch, left(v_group.commit, 7)));
     v_sets := jsonb_set(v_sets, array[v_group.branch],
@@ -386,9 +397,10 @@ create function private.note_seen(
 ) returns void
 language sql set search_path = '' as $$
   insert into public.module_git as g (module_id, org_id, seen_branch, seen_commit, seen_fingerprint, seen_at,
-    applied_fingerprint, watched)
+    applied_fingerprint, watched, commits_ahead)
   select f.module_id, p_connection.org_id, f.branch, f.commit, f.fingerprint, now(),
-    e.value ->> 'applied_fingerprint', private.text_list(e.value -> 'watched')
+    e.value ->> 'applied_fingerprint', private.text_list(e.value -> 'watched'),
+    case when e.value ->> 'ahead' ~ '^[0-9]{1,4}$' then (e.value ->> 'ahead')::integer end
   from unnest(p_findings) as f join jsonb_array_elements(p_found -> 'modules') as e
     on e.value ->> 'id' = f.module_id::pg_catalog.text
   where f.fingerprint is not null
@@ -396,10 +408,11 @@ language sql set search_path = '' as $$
       then g.seen_commit else excluded.seen_commit end, seen_fingerprint = excluded.seen_fingerprint,
     seen_set_id = case when g.seen_fingerprint = excluded.seen_fingerprint then g.seen_set_id end,
     seen_branch = excluded.seen_branch, seen_at = now(), watched = excluded.watched,
+    commits_ahead = excluded.commits_ahead,
     applied_fingerprint = coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
   -- Each row that is written wakes the pages that show it, and a poll finds most as they were.
-  where (g.seen_branch, g.seen_fingerprint, g.watched) is distinct from (excluded.seen_branch,
-      excluded.seen_fingerprint, excluded.watched)
+  where (g.seen_branch, g.seen_fingerprint, g.watched, g.commits_ahead) is distinct from (excluded.seen_branch,
+      excluded.seen_fingerprint, excluded.watched, excluded.commits_ahead)
     or g.applied_fingerprint is distinct from coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
 $$;
 
@@ -502,8 +515,10 @@ begin
   if p_job.status = 'SUCCEEDED' and p_job.payload #>> '{module,source_kind}' = 'git' then
     insert into public.module_git as g (module_id, org_id, applied_commit, applied_at)
     values (p_job.module_id, p_job.org_id, v_commit, now())
-    on conflict (module_id) do update set applied_commit = v_commit, applied_at = now(), applied_fingerprint =
-      case when g.seen_commit = v_commit then g.seen_fingerprint end;
+    on conflict (module_id) do update set applied_commit = v_commit, applied_at = now(), commits_ahead = null,
+      applied_fingerprint =
+      case when p_job.payload #> '{options,git,pull_request}' is not null then private.merged_fingerprint(p_job)
+        when g.seen_commit = v_commit then g.seen_fingerprint end;
   end if;
 end;
 $$;
@@ -537,6 +552,8 @@ language sql immutable set search_path = '' as $$
       when p_delivery #> '{pull,is_fork}' = 'true' then 'It comes from a fork, so nothing is run for it.'
       when p_delivery #> '{pull,is_open}' <> 'true' then 'The pull request is closed.'
       when p_delivery #> '{pull,is_draft}' = 'true' then 'It is a draft.' end
+    when p_delivery ->> 'event' = 'comment' then case when p_delivery -> 'comment' is null
+      then 'Only new comments on pull requests that begin with /runyard are commands.' end
     when p_delivery ->> 'event' is distinct from 'push'
       then format('Events of the kind "%s" start nothing.', left(p_delivery ->> 'event', 100))
     when p_delivery ->> 'ref' not like 'refs/heads/%' then 'Only pushes to branches plan modules.'
@@ -560,7 +577,8 @@ begin
     after_commit, pull_request, sender, body_sha256, verdict, reason, decided_at)
   values (v_connection.org_id, p_connection, p_delivery ->> 'delivery_id', left(p_delivery ->> 'event', 100),
     left(p_delivery ->> 'action', 100), p_delivery ->> 'ref', p_delivery ->> 'before', p_delivery ->> 'after',
-    (p_delivery #>> '{pull,number}')::integer, left(p_delivery ->> 'sender', 200), p_delivery ->> 'body_sha256',
+    coalesce(p_delivery #>> '{pull,number}', p_delivery #>> '{comment,number}')::integer,
+    left(p_delivery ->> 'sender', 200), p_delivery ->> 'body_sha256',
     case when v_reason is null then 'PENDING' else 'IGNORED' end, v_reason, case when v_reason is not null then now()
       end)
   on conflict (connection_id, delivery_id) do nothing returning * into v_row;
@@ -570,10 +588,12 @@ begin
     return jsonb_build_object('is_new', false, 'verdict', v_row.verdict, 'reason', v_row.reason);
   end if;
   update public.git_connections set last_delivery_at = now() where id = p_connection;
-  if p_delivery -> 'pull' is not null and p_delivery #> '{pull,is_fork}' = 'false' then
+  if p_delivery -> 'pull' is not null and (p_delivery #> '{pull,is_fork}' = 'false' or v_connection.allows_forks) then
     perform private.note_pull_request(v_connection, p_delivery);
   end if;
-  if v_reason is null then
+  if v_reason is null and v_row.event = 'comment' then
+    v_row := private.run_command(v_connection, v_row, p_delivery -> 'comment');
+  elsif v_reason is null then
     update public.git_deliveries as d set job_id = r.job, verdict = case when r.job is null then 'NOTHING'
       else 'PENDING' end, reason = case when r.job is null then 'No module uses this repository.' end
     from (select private.request_resolve(v_connection, coalesce('Pull request ' || v_row.pull_request,
@@ -602,6 +622,7 @@ begin
     and c.next_poll_at <= now() order by c.next_poll_at limit 200 for update skip locked loop
     update public.git_connections set next_poll_at = now() + make_interval(secs => poll_seconds)
     where id = v_connection.id;
+    perform private.request_pulls(v_connection);
     begin
       -- While one waits for a runner, another poll adds nothing; and the sweep waits for nobody.
       if private.try_lock_state(v_connection.org_id, v_connection.id)

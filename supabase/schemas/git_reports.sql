@@ -24,10 +24,11 @@ begin
     select 'commit:' || p_commit as subject, 'Status of ' || left(p_commit, 7) as title where p_commit is not null
     union
     select 'commit:' || r.head_commit, 'Status of ' || left(r.head_commit, 7) from public.pull_requests as r
-    where r.connection_id = c.id and r.number = p_pull
+    where r.connection_id = c.id and r.number = p_pull and (not r.is_fork or r.allowed_commit = r.head_commit)
     union
     select 'pull:' || r.number, 'Comment on #' || r.number from public.pull_requests as r
-    where r.connection_id = c.id and (r.number = p_pull or r.merge_commit = p_commit)) as w
+    where r.connection_id = c.id and (r.number = p_pull or r.merge_commit = p_commit)
+      and (not r.is_fork or r.allowed_commit = r.head_commit)) as w
   where c.id = p_connection and c.org_id = p_org and c.has_token and c.removed_at is null
     and c.provider <> 'generic'
   order by w.subject;
@@ -131,8 +132,10 @@ $$;
 -- The results of the modules that were planned for a commit, or for a pull request (#7): of each the newest.
 create function private.report_rows(p_connection uuid, p_key text) returns setof private.report_row
 language sql stable set search_path = '' as $$
-  select o.path, coalesce(a.number, j.number), case when j.id is null and m.left_out is not null then 'left out'
-      else w.result end, case when j.id is null and m.left_out is not null then 'failure' else w.state end,
+  select o.path, coalesce(a.number, j.number), case when j.id is not null or m.left_out is null then w.result
+      when m.is_waiting_for_apply then 'waits for an apply' else 'left out' end,
+    case when j.id is not null or m.left_out is null then w.state when m.is_waiting_for_apply then 'success'
+      else 'failure' end,
     private.plan_count(j.plan_summary, '{create,replace}'), private.plan_count(j.plan_summary, '{update}'),
     private.plan_count(j.plan_summary, '{delete,replace}')
   from (
@@ -227,6 +230,13 @@ begin
   select * into v_connection from public.git_connections where id = p_delivery.rule_id;
   v_where := jsonb_build_object('connection', v_connection.id, 'provider', v_connection.provider, 'url',
     v_connection.url, 'base_url', v_connection.base_url);
+  if p_delivery.subject = 'pulls' then
+    return v_where || jsonb_build_object('kind', 'pulls', 'known', array(select r.number from public.pull_requests as r
+      where r.connection_id = v_connection.id and r.is_open order by r.number limit 50));
+  end if;
+  if p_delivery.subject like 'command:%' then
+    return v_where || private.command_answer(substr(p_delivery.subject, 9)::bigint);
+  end if;
   if p_delivery.subject like 'commit:%' then
     return v_where || jsonb_build_object('kind', 'status')
       || (private.commit_report(v_connection, substr(p_delivery.subject, 8)) - 'rows');
@@ -259,6 +269,11 @@ $$;
 create function private.note_report(p_delivery public.deliveries, p_result jsonb) returns void
 language plpgsql set search_path = '' as $$
 begin
+  -- First: whoever holds the connection's lock may write its secrets.
+  if p_delivery.subject = 'pulls' and p_delivery.status = 'DELIVERED' then
+    perform private.note_listed_pulls(p_delivery.rule_id, p_result -> 'pulls');
+    delete from public.deliveries where id = p_delivery.id;
+  end if;
   update private.git_secrets set next_report_at = clock_timestamp()
     + make_interval(secs => greatest(1, (p_result ->> 'retry_seconds')::integer))
   where connection_id = p_delivery.rule_id;

@@ -25,6 +25,7 @@ create table public.job_identities (
   kind text not null check (kind in ('aws', 'gcp', 'azure', 'vault', 'kubernetes', 'custom')),
   audience text not null check (length(audience) between 1 and 500 and audience = trim(audience)),
   settings jsonb not null default '{}' check (octet_length(settings::text) <= 8192),
+  is_for_pull_requests boolean not null default false,
   created_by uuid,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
@@ -45,7 +46,26 @@ comment on column public.job_identities.name is 'Its kind; a custom one has a na
 comment on column public.job_identities.kind is 'aws, gcp, azure, vault, kubernetes, or custom for any other audience.';
 comment on column public.job_identities.audience is 'The aud claim of its tokens.';
 comment on column public.job_identities.settings is 'Fields of its kind, such as plan_role and apply_role.';
+comment on column public.job_identities.is_for_pull_requests is
+  'Whether plans of pull requests get a token, too: nobody has reviewed their code yet.';
 create trigger touch before update on public.job_identities for each row execute function private.touch_updated_at();
+
+create table public.identity_subjects (
+  org_id uuid primary key references public.organizations (id) on delete cascade,
+  template text not null,
+  updated_at timestamptz not null default now(),
+  -- A subject that names neither organisation, module nor phase would let any job into a cloud that trusts it.
+  constraint identity_subjects_template_check check (length(template) <= 500 and template ~ '^[[:graph:]]+$'
+    and template ~ '\{organization(_id)?\}' and template ~ '\{(module|module_id|workspace)\}'
+    and template ~ '\{(phase|operation)\}' and regexp_replace(template,
+      '\{(organization|organization_id|group|module|module_id|workspace|phase|operation|trust)\}', '', 'g') !~ '[{}*?]')
+);
+alter table public.identity_subjects enable row level security;
+grant select on public.identity_subjects to authenticated, service_role;
+create policy "Members see how their organisation's subjects are made" on public.identity_subjects
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.identity_subjects is 'How the sub claim of an organisation''s tokens is made, if not as usual.';
+comment on column public.identity_subjects.template is 'Text with names of claims in braces, such as {module}.';
 
 -- ## attaching
 
@@ -84,13 +104,14 @@ declare
 begin
   perform private.need('identity.manage', p_org, p_path);
   perform private.need_target(p_org, p_path);
-  perform private.refuse_unknown_keys(p_spec, array['kind', 'name', 'audience', 'settings']);
+  perform private.refuse_unknown_keys(p_spec, array['kind', 'name', 'audience', 'settings', 'is_for_pull_requests']);
   perform private.check_identity_settings(v_kind, v_settings);
-  insert into public.job_identities as i (org_id, path, name, kind, audience, settings, created_by)
+  insert into public.job_identities as i (org_id, path, name, kind, audience, settings, is_for_pull_requests, created_by)
   values (p_org, p_path, coalesce(p_spec ->> 'name', v_kind), v_kind,
-    coalesce(p_spec ->> 'audience', private.usual_audience(v_kind, v_settings)), v_settings, private.caller_id())
+    coalesce(p_spec ->> 'audience', private.usual_audience(v_kind, v_settings)), v_settings,
+    coalesce(p_spec -> 'is_for_pull_requests' = 'true', false), private.caller_id())
   on conflict (org_id, path, name) do update set kind = excluded.kind, audience = excluded.audience,
-    settings = excluded.settings
+    settings = excluded.settings, is_for_pull_requests = excluded.is_for_pull_requests
   returning * into v_identity;
   perform private.audit(p_org, 'job_identity.attached', 'job_identity', v_identity.id::pg_catalog.text,
     concat_ws(' ', v_identity.name, nullif(p_path, '')), p_spec);
@@ -104,8 +125,8 @@ exception
 end;
 $$;
 comment on function private.attach_identity is
-  'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, settings}. '
-  'Admins.';
+  'Attaches an identity to a module or group, or changes the one of that name: {kind, name, audience, settings, '
+  'is_for_pull_requests}. Admins.';
 grant execute on function private.attach_identity to authenticated;
 
 create function private.detach_identity(p_job_identity uuid) returns jsonb
@@ -129,6 +150,30 @@ comment on function private.detach_identity is
   'Detaches an identity. Jobs that run get no further token for it. Admins.';
 grant execute on function private.detach_identity to authenticated;
 
+create function private.set_identity_subject(p_org uuid, p_template text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.need('identity.manage', p_org);
+  if p_template is null then
+    delete from public.identity_subjects where org_id = p_org;
+  else
+    insert into public.identity_subjects (org_id, template) values (p_org, p_template)
+    on conflict (org_id) do update set template = excluded.template, updated_at = now();
+  end if;
+  perform private.audit(p_org, 'job_identity.subject_set', 'organization', p_org::pg_catalog.text,
+    coalesce(p_template, 'usual'));
+  return jsonb_build_object('template', private.subject_template(p_org));
+exception
+  when check_violation then
+    perform private.fail('RY422', 'That is no subject of a token.',
+      'It has {organization} or {organization_id}, {module} or {workspace}, and {phase} or {operation}; {group}, '
+      '{module_id} and {trust} are allowed, spaces and wildcards are not.');
+end;
+$$;
+comment on function private.set_identity_subject is
+  'Sets how the sub claim of the organisation''s tokens is made; null is the usual way. Admins.';
+grant execute on function private.set_identity_subject to authenticated;
+
 -- Detaches the identities of a removed group or module: a later one with the same path must not inherit them.
 create function private.detach_from_removed() returns trigger
 language plpgsql security definer set search_path = '' as $$
@@ -145,43 +190,125 @@ create trigger detach_identities after update of deleted_at on public.modules
 
 -- ## what a job is given
 
--- The identities of a module: of each name the nearest at or above its path.
-create function private.effective_identities(p_org uuid, p_path text) returns setof public.job_identities
+-- A setting of HCP's dynamic credentials: the variable of one phase, else the one for both.
+create function private.tfc_setting(p_env jsonb, p_provider text, p_phase text, p_name text) returns text
+language sql immutable set search_path = '' as $$
+  select coalesce(p_env ->> format('TFC_%s_%s_%s', p_provider, p_phase, p_name),
+    p_env ->> format('TFC_%s_RUN_%s', p_provider, p_name))
+$$;
+
+-- The identities that variables of HCP Terraform's dynamic credentials ask for, so that a workspace moves without a
+-- change. Only admins set such variables.
+create function private.variable_identities(p_org uuid, p_variables bigint[]) returns setof public.job_identities
+language plpgsql stable set search_path = '' as $$
+declare
+  v_env pg_catalog.jsonb;
+  v_one pg_catalog.record;
+begin
+  select jsonb_object_agg(v.name, v.value #>> '{}') into v_env from public.variables as v
+  where v.id = any (p_variables) and v.kind = 'env' and v.key_id is null and v.name ~ '^(TFC|ARM)_|^AWS_REGION$';
+  for v_one in select k.kind, jsonb_strip_nulls(k.settings) as settings from (values
+    ('aws', jsonb_build_object('plan_role', private.tfc_setting(v_env, 'AWS', 'PLAN', 'ROLE_ARN'), 'apply_role',
+      private.tfc_setting(v_env, 'AWS', 'APPLY', 'ROLE_ARN'), 'region', v_env ->> 'AWS_REGION')),
+    ('gcp', jsonb_build_object('provider', v_env ->> 'TFC_GCP_WORKLOAD_PROVIDER_NAME', 'plan_account',
+      private.tfc_setting(v_env, 'GCP', 'PLAN', 'SERVICE_ACCOUNT_EMAIL'), 'apply_account',
+      private.tfc_setting(v_env, 'GCP', 'APPLY', 'SERVICE_ACCOUNT_EMAIL'))),
+    ('azure', jsonb_build_object('plan_client_id', private.tfc_setting(v_env, 'AZURE', 'PLAN', 'CLIENT_ID'),
+      'apply_client_id', private.tfc_setting(v_env, 'AZURE', 'APPLY', 'CLIENT_ID'), 'tenant_id',
+      v_env ->> 'ARM_TENANT_ID', 'subscription_id', v_env ->> 'ARM_SUBSCRIPTION_ID')),
+    ('vault', jsonb_build_object('address', v_env ->> 'TFC_VAULT_ADDR', 'plan_role', private.tfc_setting(v_env, 'VAULT',
+      'PLAN', 'ROLE'), 'apply_role', private.tfc_setting(v_env, 'VAULT', 'APPLY', 'ROLE'), 'namespace',
+      v_env ->> 'TFC_VAULT_NAMESPACE', 'mount', v_env ->> 'TFC_VAULT_AUTH_PATH'))
+  ) as k (kind, settings) where v_env ->> format('TFC_%s_PROVIDER_AUTH', upper(k.kind)) = 'true' loop
+    if not private.is_identity_complete(v_one.kind, v_one.settings) then
+      perform private.fail('RY422', format('TFC_%s_PROVIDER_AUTH is set, but not all that belongs to it.',
+        upper(v_one.kind)), 'docs/identity.md lists the variables; or attach an identity: runyard identities attach.');
+    end if;
+    return next jsonb_populate_record(null::public.job_identities, jsonb_build_object('org_id', p_org, 'path', '',
+      'name', v_one.kind, 'kind', v_one.kind, 'settings', v_one.settings, 'is_for_pull_requests', false, 'audience',
+      coalesce(v_env ->> format('TFC_%s_WORKLOAD_IDENTITY_AUDIENCE', upper(v_one.kind)),
+        private.usual_audience(v_one.kind, v_one.settings))));
+  end loop;
+end;
+$$;
+
+-- The identities of a module: of each name the nearest at or above its path, else that of its variables.
+create function private.effective_identities(
+  p_org uuid, p_path text, p_variables bigint[]
+) returns setof public.job_identities
 language sql stable set search_path = '' as $$
-  select distinct on (i.name) i.* from public.job_identities as i
-  where i.org_id = p_org and i.path = any (private.path_prefixes(p_path))
-  order by i.name, length(i.path) desc
+  with attached as (
+    select distinct on (i.name) i.* from public.job_identities as i
+    where i.org_id = p_org and i.path = any (private.path_prefixes(p_path))
+    order by i.name, length(i.path) desc)
+  select * from attached
+  union all
+  select v.* from private.variable_identities(p_org, p_variables) as v where v.name not in (select a.name from attached
+    as a)
 $$;
 
 -- The phase that a type of job has in its tokens. Null for jobs without a module.
 create function private.identity_phase(p_type public.job_type) returns text
 language sql immutable set search_path = '' as $$
   select case when p_type in ('APPLY', 'DESTROY') then 'apply'
-    when p_type in ('PLAN', 'DRIFT', 'OUTPUT') then 'plan' end
+    when p_type in ('PLAN', 'DRIFT', 'OUTPUT', 'STATE') then 'plan' end
+$$;
+
+-- How the sub claims of an organisation are made.
+create function private.subject_template(p_org uuid) returns text
+language sql stable set search_path = '' as $$
+  select coalesce((select s.template from public.identity_subjects as s where s.org_id = p_org),
+    'organization:{organization}:module:{module}:phase:{phase}')
+$$;
+
+-- Puts claims into the template; values have no braces.
+create function private.subject_of(p_template text, p_claims jsonb) returns text
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_name pg_catalog.text;
+begin
+  foreach v_name in array array['organization', 'organization_id', 'group', 'module', 'module_id', 'phase', 'operation',
+    'trust'] loop
+    p_template := replace(p_template, '{' || v_name || '}', coalesce(p_claims ->> ('runyard_' || v_name), ''));
+  end loop;
+  return replace(p_template, '{workspace}', p_claims ->> 'terraform_workspace_name');
+end;
+$$;
+
+-- Where the code of a job comes from.
+create function private.identity_trust(p_payload jsonb) returns text
+language sql immutable set search_path = '' as $$
+  select case when p_payload #> '{options,git,is_fork}' = 'true' then 'fork'
+    when p_payload #> '{options,git,pull_request}' is not null then 'pull_request'
+    else case p_payload #>> '{module,source_kind}' when 'git' then 'branch' when 'upload' then 'upload'
+      else 'settings' end end
 $$;
 
 -- The claims of a job without those of the audience and the clock. It repeats them under HCP Terraform's names, so that
 -- trust policies written for those fit; workspaces have no slashes in their names.
 create function private.identity_claims(p_job public.provision_jobs) returns jsonb
 language sql stable set search_path = '' as $$
-  select jsonb_strip_nulls(jsonb_build_object(
-    'sub', format('organization:%s:module:%s:phase:%s', o.slug, p_job.module_path, f.phase),
+  select c.claims || jsonb_build_object('sub', private.subject_of(private.subject_template(p_job.org_id), c.claims))
+  from public.organizations as o cross join lateral (
+    select private.identity_phase(p_job.type) as phase, replace(p_job.module_path, '/', '.') as workspace,
+      private.identity_trust(p_job.payload) as trust
+  ) as f cross join lateral (select jsonb_strip_nulls(jsonb_build_object(
     'runyard_organization', o.slug, 'runyard_organization_id', o.id, 'runyard_group', p_job.group_path,
     'runyard_module', p_job.module_path, 'runyard_module_id', p_job.module_id, 'runyard_phase', f.phase,
     'runyard_operation', lower(p_job.type::pg_catalog.text), 'runyard_trust', f.trust,
-    'runyard_ref', case f.trust when 'branch' then p_job.payload #>> '{module,source,ref}' end,
+    'runyard_ref', case f.trust when 'branch' then p_job.payload #>> '{module,source,ref}'
+      when 'pull_request' then 'pull/' || (p_job.payload #>> '{options,git,pull_request}') end,
+    'runyard_commit', coalesce(p_job.payload #>> '{options,git,commit}', p_job.payload #>> '{options,git,head_commit}',
+      p_job.payload #>> '{module,source,commit}'),
     'runyard_job', p_job.id, 'runyard_attempt', p_job.attempt, 'runyard_plan_job', p_job.plan_job_id,
+    'runyard_plan', (select 'sha256:' || a.sha256 from private.artifacts as a where a.job_id = p_job.plan_job_id
+      and a.name = 'plan.tfplan' order by a.attempt desc limit 1),
     'runyard_runner', p_job.worker_name, 'runyard_approvals', p_job.approvals_received,
     'terraform_organization_id', o.id, 'terraform_organization_name', o.slug,
     'terraform_project_name', p_job.group_path, 'terraform_workspace_id', p_job.module_id,
     'terraform_workspace_name', f.workspace, 'terraform_full_workspace',
     format('organization:%s:project:%s:workspace:%s', o.slug, p_job.group_path, f.workspace),
-    'terraform_run_id', 'run-' || p_job.id, 'terraform_run_phase', f.phase))
-  from public.organizations as o cross join lateral (
-    select private.identity_phase(p_job.type) as phase, replace(p_job.module_path, '/', '.') as workspace,
-      case p_job.payload #>> '{module,source_kind}' when 'git' then 'branch' when 'upload' then 'upload'
-        else 'settings' end as trust
-  ) as f
+    'terraform_run_id', 'run-' || p_job.id, 'terraform_run_phase', f.phase)) as claims) as c
   where o.id = p_job.org_id
 $$;
 
@@ -213,9 +340,11 @@ begin
     'claims', private.identity_claims(v_job), 'identities', coalesce((
       select jsonb_agg(jsonb_build_object('name', i.name, 'kind', i.kind, 'audience', i.audience,
         'settings', i.settings) order by i.name)
-      from private.effective_identities(v_job.org_id, v_job.module_path) as i
+      from private.effective_identities(v_job.org_id, v_job.module_path, (
+        select g.variables from private.job_variables as g where g.job_id = p_job)) as i
       -- The code of a pull request is reviewed by nobody yet, and a reading of a repository acts on no module.
-      where v_job.module_id is not null and v_job.payload #> '{options,git,pull_request}' is null), '[]'));
+      where v_job.module_id is not null and private.identity_trust(v_job.payload) <> 'fork' and (i.is_for_pull_requests
+        or private.identity_trust(v_job.payload) <> 'pull_request' or private.is_applied_unmerged(v_job))), '[]'));
 end;
 $$;
 comment on function private.worker_identities is
@@ -242,7 +371,8 @@ begin
   return jsonb_build_object('phase', private.identity_phase(p_type), 'claims', private.identity_claims(v_job) - array[
     'terraform_run_id'], 'identities', coalesce((
       select jsonb_agg(to_jsonb(i) order by i.name)
-      from private.effective_identities(v_module.org_id, v_module.path) as i), '[]'));
+      from private.effective_identities(v_module.org_id, v_module.path, array(select r.id
+        from private.ranked_variables(v_module.org_id, v_module.path, '{}') as r where r.place = 1)) as i), '[]'));
 end;
 $$;
 comment on function private.preview_identities is

@@ -262,6 +262,8 @@ create table public.module_locks (
   reason text not null check (length(trim(reason)) between 1 and 500),
   user_id uuid not null,
   user_label text not null,
+  connection_id uuid,
+  pull_request integer,
   created_at timestamptz not null default now()
 );
 create index module_locks_org_id_idx on public.module_locks (org_id);
@@ -272,14 +274,21 @@ create policy "Members see their organisation's module locks" on public.module_l
 comment on table public.module_locks is 'Modules that a member has locked: nothing is applied or destroyed meanwhile.';
 comment on column public.module_locks.reason is 'Why, shown with each refusal.';
 comment on column public.module_locks.user_label is 'The member''s name at that time.';
+comment on column public.module_locks.connection_id is 'The repository of the pull request.';
+comment on column public.module_locks.pull_request is
+  'The pull request that is applied before its merge; its own plans may be applied. Null: nothing may.';
 
--- Refuses to change what a member has locked.
-create function private.refuse_locked_modules(p_modules uuid[]) returns void
+-- Refuses to change what a member has locked; a lock for a pull request lets its own plans through.
+create function private.refuse_locked_modules(p_modules uuid[], p_plan bigint default null) returns void
 language plpgsql stable set search_path = '' as $$
 declare
   v_lock public.module_locks;
 begin
-  select * into v_lock from public.module_locks as l where l.module_id = any (p_modules) order by l.created_at limit 1;
+  select * into v_lock from public.module_locks as l where l.module_id = any (p_modules) and not exists (
+    select from public.provision_jobs as j where j.id = p_plan
+      and j.payload #>> '{options,git,connection_id}' = l.connection_id::pg_catalog.text
+      and j.payload #>> '{options,git,pull_request}' = l.pull_request::pg_catalog.text)
+  order by l.created_at limit 1;
   if v_lock.module_id is not null then
     perform private.fail('RY409', format('%s has locked the module: %s', v_lock.user_label, v_lock.reason),
       'Ask them, or unlock it on the module''s page. A plan may be made meanwhile.');
@@ -537,7 +546,8 @@ begin
   perform private.fail('RY409', format('Job %s is queued and would change the module.', j.number),
     'Cancel it first, or lock the module when it is done.')
   from private.live_jobs as q join public.provision_jobs as j on j.id = q.job_id
-  where q.state_key = p_module and q.stage in ('WAITING', 'BACKOFF', 'READY') and j.type in ('APPLY', 'DESTROY');
+  where q.state_key = p_module and q.stage in ('WAITING', 'BACKOFF', 'READY')
+    and j.type in ('APPLY', 'DESTROY', 'STATE');
 end;
 $$;
 

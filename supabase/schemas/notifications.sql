@@ -384,7 +384,7 @@ declare
   v_status pg_catalog.text := p_result ->> 'status';
 begin
   perform private.refuse_unknown_keys(p_result, array['status', 'http_status', 'note', 'took_ms', 'retry_seconds',
-    'comment_id']);
+    'comment_id', 'pulls']);
   if v_status is null or v_status not in ('DELIVERED', 'KEPT', 'FAILED')
     or coalesce(p_result ->> 'http_status', '0') !~ '^\d{1,3}$' or coalesce(p_result ->> 'took_ms', '0') !~ '^\d{1,9}$'
     or coalesce(p_result ->> 'retry_seconds', '0') !~ '^\d{1,5}$'
@@ -417,8 +417,8 @@ begin
 end;
 $$;
 comment on function private.finish_delivery is
-  'Notes how a message that was leased went {status, http_status, note, took_ms, retry_seconds, comment_id}; a failure '
-  'is tried again after a pause.';
+  'Notes how a message that was leased went {status, http_status, note, took_ms, retry_seconds, comment_id, pulls}; a '
+  'failure is tried again after a pause.';
 grant execute on function private.finish_delivery to service_role;
 
 -- Asks the function that sends to look, where its address is known and pg_net can reach it.
@@ -435,6 +435,28 @@ begin
   return true;
 end;
 $$;
+
+-- Wakes the sender for new messages: the launcher of the embedded stack listens, hosted Supabase has pg_net. A message
+-- that became due within the last second has woken it already, and it sends until nothing is due.
+create function private.announce_deliveries() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform pg_notify('runyard_deliveries', '');
+  if exists (select from private.notifier as n where n.url is not null) and not exists (
+    select from private.sendable_deliveries as s join public.deliveries as d on d.id = s.id
+    where d.created_at > now() - interval '1 second' and d.id not in (select i.id from inserted as i)) then
+    perform private.wake_notifier();
+  end if;
+  return null;
+exception
+  -- The sweep wakes it as well; a message is never a reason for its event to fail.
+  when others then
+    raise warning 'wake-up of the sender: %', sqlerrm;
+    return null;
+end;
+$$;
+create trigger announce after insert on public.deliveries referencing new table as inserted
+  for each statement execute function private.announce_deliveries();
 
 create function private.set_notifier_url(p_url text default null) returns jsonb
 language plpgsql security definer set search_path = '' as $$

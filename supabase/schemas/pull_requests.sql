@@ -1,7 +1,8 @@
 -- Pull requests: what a module would be if the request were merged now. The runner that reads the repository merges
 -- head and base itself, and a module whose folders differ from the base is planned from that merge. Such a plan is
--- never applied, gets no identity, and ends when a newer one of the same pull request takes its place. Nothing is run
--- for forks: a plan runs code.
+-- not applied, unless its module is applied before the merge, gets no identity, and ends when a newer one of the same
+-- pull request takes its place. Nothing is run for forks, because a plan runs code: where the repository allows it, a
+-- member requests the plan of one commit, which gets no secrets and no outputs of other modules, and is never applied.
 
 create table public.pull_requests (
   connection_id uuid not null references public.git_connections (id) on delete cascade,
@@ -11,6 +12,9 @@ create table public.pull_requests (
   sender text check (length(sender) <= 200),
   base text not null check (length(base) between 1 and 200),
   head_commit text not null check (head_commit ~ '^[0-9a-f]{40,64}$'),
+  head_branch text check (length(head_branch) <= 200),
+  is_fork boolean not null default false,
+  allowed_commit text,
   is_open boolean not null default true,
   problem text check (length(problem) <= 1000),
   planned jsonb not null default '{}',
@@ -24,7 +28,10 @@ alter table public.pull_requests enable row level security;
 grant select on public.pull_requests to authenticated, service_role;
 create policy "Members see pull requests of their repositories" on public.pull_requests
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
-comment on table public.pull_requests is 'Pull requests that were announced and are no forks.';
+comment on table public.pull_requests is 'Pull requests that were announced; forks only where they are allowed.';
+comment on column public.pull_requests.head_branch is 'The branch that it comes from.';
+comment on column public.pull_requests.is_fork is 'Whether that branch is in another repository.';
+comment on column public.pull_requests.allowed_commit is 'The commit of a fork that a member requested a plan of.';
 comment on column public.pull_requests.connection_id is 'The repository.';
 comment on column public.pull_requests.number is 'Its number at the provider.';
 comment on column public.pull_requests.sender is 'Who last changed it, as the provider says.';
@@ -49,18 +56,22 @@ declare
   v_is_open boolean := v_pull -> 'is_open' = 'true' and v_pull -> 'is_draft' <> 'true';
 begin
   insert into public.pull_requests as r (connection_id, number, org_id, title, sender, base, head_commit, is_open,
-    merge_commit)
+    merge_commit, head_branch, is_fork)
   values (p_connection.id, v_number, p_connection.org_id, left(coalesce(v_pull ->> 'title', ''), 500),
     left(p_delivery ->> 'sender', 200), v_pull ->> 'base', v_pull ->> 'head_commit', v_is_open,
-    v_pull ->> 'merge_commit')
+    v_pull ->> 'merge_commit', v_pull ->> 'head_branch', v_pull -> 'is_fork' = 'true')
   on conflict (connection_id, number) do update set title = excluded.title, sender = excluded.sender,
     base = excluded.base, head_commit = excluded.head_commit, is_open = excluded.is_open,
-    merge_commit = excluded.merge_commit,
+    merge_commit = coalesce(excluded.merge_commit, r.merge_commit), head_branch = excluded.head_branch,
+    is_fork = excluded.is_fork,
     planned = case when excluded.is_open then r.planned else '{}' end;
   if not v_is_open then
     perform private.supersede_plans(p_connection.org_id, array(select m.id
       from private.modules_of_connection(p_connection) as m), v_number::pg_catalog.text,
       'The pull request was closed.');
+  end if;
+  if v_pull -> 'is_open' <> 'true' then
+    perform private.end_pull(p_connection, v_number);
   end if;
 end;
 $$;
@@ -72,6 +83,7 @@ language sql stable set search_path = '' as $$
     case when p_connection.provider = 'gitlab' then 'refs/merge-requests/%s/head' else 'refs/pull/%s/head' end,
     r.number)) order by r.number), '[]')
   from public.pull_requests as r where r.connection_id = p_connection.id and r.is_open
+    and (not r.is_fork or p_connection.allows_forks and r.allowed_commit is not null)
 $$;
 
 -- What a runner found out about a pull request, judged for each module of the repository.
@@ -80,7 +92,7 @@ create function private.judge_pull(
 ) returns setof private.git_finding
 language sql stable set search_path = '' as $$
   select m.id, m.path, p_pull.base, p_pull.head_commit, f.value ->> 'fingerprint', 'never',
-    f.value ->> 'fingerprint' <> f.value ->> 'base_fingerprint'
+    p_found ->> 'problem' is null and f.value ->> 'fingerprint' <> f.value ->> 'base_fingerprint'
       and f.value ->> 'fingerprint' is distinct from p_pull.planned ->> m.id::pg_catalog.text,
     case when p_found ->> 'problem' is not null then left(p_found ->> 'problem', 500)
       when f.value is null then format('It does not follow %s, has no folder there, or is switched off.', p_pull.base)
@@ -117,9 +129,10 @@ begin
   end if;
   return private.plan_commit(p_connection, v_modules, jsonb_build_object('pull_request', p_pull.number, 'branch',
     p_pull.base, 'head_commit', p_found ->> 'head_commit', 'base_commit', p_found ->> 'base_commit', 'title',
-    p_pull.title, 'author', p_pull.sender, 'merge', jsonb_build_object('base', p_found ->> 'base_commit', 'head',
-      p_found ->> 'head_commit', 'ref', p_found ->> 'ref')),
-    jsonb_build_object('reason', format('#%s: %s', p_pull.number, p_pull.title)),
+    p_pull.title, 'author', p_pull.sender, 'is_fork', p_pull.is_fork, 'merge', jsonb_build_object('base',
+      p_found ->> 'base_commit', 'head', p_found ->> 'head_commit', 'ref', p_found ->> 'ref')),
+    jsonb_build_object('reason', format('#%s: %s', p_pull.number, p_pull.title))
+      || case when p_pull.is_fork then '{"labels": ["untrusted=true"]}' else '{}' end::pg_catalog.jsonb,
     format('git (#%s@%s)', p_pull.number, left(p_found ->> 'head_commit', 7)));
 end;
 $$;
@@ -162,6 +175,9 @@ begin
     select * into v_pull from public.pull_requests where connection_id = p_connection.id and is_open
       and number = (v_found ->> 'number')::integer for update;
     continue when v_pull.number is null;
+    if v_pull.is_fork and v_found ->> 'head_commit' is distinct from v_pull.allowed_commit then
+      v_found := v_found || '{"problem": "It comes from a fork, and nobody requested a plan of its newest commit."}';
+    end if;
     v_findings := array(select f from private.judge_pull(p_connection, v_pull, v_found) as f);
     perform private.answer_pull(p_job, v_pull, v_findings, private.plan_pull(p_connection, v_pull, v_findings, v_found),
       v_found ->> 'problem');
@@ -171,3 +187,95 @@ begin
   where job_id = p_job.id and verdict = 'PENDING' and pull_request is not null;
 end;
 $$;
+
+-- ## what the provider lists
+
+-- Asks the provider for its open pull requests, where there is a token: a lost event is found by the poll.
+create function private.request_pulls(p_connection public.git_connections) returns void
+language sql set search_path = '' as $$
+  insert into public.deliveries (org_id, rule_id, event, event_id, subject, title)
+  select p_connection.org_id, p_connection.id, 'git.report', gen_random_uuid()::pg_catalog.text, 'pulls',
+    'Open pull requests'
+  where p_connection.has_token and p_connection.provider <> 'generic' and not exists (select from public.deliveries as d
+    where d.rule_id = p_connection.id and d.subject = 'pulls' and d.status = 'PENDING')
+$$;
+
+-- Notes one pull request that a provider lists, as its event would have done; nothing where it is known as it is.
+create function private.note_listed_pull(p_connection public.git_connections, p_pull jsonb) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_delivery pg_catalog.jsonb := jsonb_build_object('event', 'pull_request', 'sender', p_pull -> 'author', 'pull',
+    p_pull);
+  v_reason pg_catalog.text := private.early_verdict(v_delivery);
+begin
+  if p_pull -> 'is_fork' = 'true' and not p_connection.allows_forks or exists (
+    select from public.pull_requests as r where r.connection_id = p_connection.id
+      and r.number = (p_pull ->> 'number')::integer and r.base = p_pull ->> 'base'
+      and r.head_commit = p_pull ->> 'head_commit'
+      and r.is_open = (p_pull -> 'is_open' = 'true' and p_pull -> 'is_draft' <> 'true')) then
+    return;
+  end if;
+  perform private.note_pull_request(p_connection, v_delivery);
+  insert into public.git_deliveries (org_id, connection_id, delivery_id, event, pull_request, sender, verdict, reason,
+    decided_at, job_id)
+  select p_connection.org_id, p_connection.id, format('poll:#%s:%s:%s', p_pull ->> 'number', p_pull ->> 'head_commit',
+    p_pull ->> 'is_open'), 'poll', (p_pull ->> 'number')::integer, left(p_pull ->> 'author', 200), case
+      when v_reason is null and r.job is not null then 'PENDING' else 'IGNORED' end, v_reason, case
+      when v_reason is not null then now() end, r.job
+  from (select case when v_reason is null then private.request_resolve(p_connection, 'Pull request '
+    || (p_pull ->> 'number')) end as job) as r on conflict do nothing;
+end;
+$$;
+
+-- Notes what a provider lists: open pull requests, and those that were known as open and are so no more.
+create function private.note_listed_pulls(p_connection uuid, p_pulls jsonb) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_connection public.git_connections;
+begin
+  select * into v_connection from public.git_connections where id = p_connection and removed_at is null;
+  if v_connection.id is null or jsonb_typeof(p_pulls) is distinct from 'array' then
+    return;
+  end if;
+  perform private.lock_state(v_connection.org_id, p_connection);
+  perform private.note_listed_pull(v_connection, e.value) from jsonb_array_elements(p_pulls) as e;
+exception
+  when others then raise warning 'pull requests of %: %', p_connection, sqlerrm;
+end;
+$$;
+
+create function private.plan_pull_request(
+  p_connection uuid, p_number integer, p_module uuid default null, p_commit text default null
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_connection public.git_connections := private.my_connection(p_connection, 'job.run');
+  v_pull public.pull_requests;
+  v_module public.modules;
+begin
+  select * into v_pull from public.pull_requests where connection_id = p_connection and number = p_number and is_open;
+  if v_pull.number is null then
+    perform private.fail('RY404', format('There is no open pull request #%s.', p_number),
+      'It may be closed, a draft, or not known yet: the poll finds it.');
+  end if;
+  if v_pull.is_fork and (not v_connection.allows_forks or p_commit is distinct from v_pull.head_commit) then
+    perform private.fail('RY409', 'It comes from a fork: a plan is for one commit, which you name.', format(
+      'Read that code first, and name the whole commit: /runyard plan %s. An admin allows forks.', v_pull.head_commit));
+  end if;
+  for v_module in select m.* from private.modules_of_connection(v_connection) as m
+    where p_module is null or m.id = p_module loop
+    perform private.need('job.run', v_module.org_id, v_module.path);
+    v_pull.planned := v_pull.planned - v_module.id::pg_catalog.text;
+  end loop;
+  update public.pull_requests set planned = v_pull.planned, allowed_commit = case when is_fork then p_commit end
+  where connection_id = p_connection and number = p_number;
+  -- The heads are the ones that are known, and are read all the same.
+  update public.git_connections set work_digest = null where id = p_connection;
+  return (select to_jsonb(j) from public.provision_jobs as j where j.id = private.request_resolve(v_connection,
+    format('Plan of #%s', p_number)));
+end;
+$$;
+comment on function private.plan_pull_request is
+  'Plans a pull request again: the modules that it changes, or one of them. Of a fork only the commit that is named, '
+  'where the repository allows forks. Operators.';
+grant execute on function private.plan_pull_request to authenticated;

@@ -7,7 +7,8 @@ language sql stable set search_path = '' as $$
   select jsonb_build_object('id', m.id, 'path', m.path, 'is_on', coalesce(g.is_on, true), 'branch', coalesce(g.branch,
     m.source ->> 'ref'), 'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths), '[]'),
     'apply', coalesce(g.apply, 'after_merge'), 'watched', coalesce(to_jsonb(g.watched), '[]'), 'seen_commit',
-    g.seen_commit, 'seen_at', g.seen_at, 'applied_commit', g.applied_commit, 'applied_at', g.applied_at)
+    g.seen_commit, 'seen_at', g.seen_at, 'applied_commit', g.applied_commit, 'applied_at', g.applied_at,
+    'commits_ahead', g.commits_ahead)
   from (select (p_module).*) as m left join public.module_git as g on g.module_id = m.id
 $$;
 
@@ -47,21 +48,22 @@ declare
   v_new public.git_connections;
 begin
   perform private.refuse_unknown_keys(p_spec, array['provider', 'url', 'base_url', 'webhook_secret', 'token',
-    'poll_seconds']);
+    'poll_seconds', 'allows_forks']);
   v_new := jsonb_populate_record(p_connection, coalesce(p_spec, '{}') - array['webhook_secret', 'token']);
   perform private.check_source('git', jsonb_build_object('url', v_new.url));
   insert into public.git_connections as c (id, org_id, provider, url, repository, base_url, has_token, poll_seconds,
-    next_poll_at, created_by, created_by_label)
+    allows_forks, next_poll_at, created_by, created_by_label)
   values (coalesce(p_connection.id, gen_random_uuid()), v_new.org_id, v_new.provider, trim(v_new.url),
     private.repository_key(v_new.url), v_new.base_url, case when p_spec ? 'token'
       then p_spec ->> 'token' is not null
       -- A token is for the place that it was written for.
       else coalesce(p_connection.has_token, false) and (p_connection.provider, p_connection.url, p_connection.base_url)
-        is not distinct from (v_new.provider, v_new.url, v_new.base_url) end, v_new.poll_seconds, now(),
+        is not distinct from (v_new.provider, v_new.url, v_new.base_url) end, v_new.poll_seconds,
+    coalesce(v_new.allows_forks, false), now(),
     private.caller_id(), private.caller_label(v_new.org_id))
   on conflict (id) do update set provider = excluded.provider, url = excluded.url, repository = excluded.repository,
     base_url = excluded.base_url, has_token = excluded.has_token, poll_seconds = excluded.poll_seconds,
-    next_poll_at = now() returning * into v_new;
+    allows_forks = excluded.allows_forks, next_poll_at = now() returning * into v_new;
   insert into private.git_secrets as s (connection_id, webhook_secret, token) values (v_new.id, coalesce(
     p_spec ->> 'webhook_secret', (select o.webhook_secret from private.git_secrets as o
       where o.connection_id = v_new.id)), p_spec ->> 'token')
@@ -95,8 +97,8 @@ begin
 end;
 $$;
 comment on function private.connect_repository is
-  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds}; secret and token come sealed '
-  'by the function notify. Admins.';
+  'Connects a repository {provider, url, base_url, webhook_secret, token, poll_seconds, allows_forks}; secret and '
+  'token come sealed by the function notify. Admins.';
 grant execute on function private.connect_repository to authenticated;
 
 create function private.update_git_connection(p_connection uuid, p_spec jsonb) returns jsonb
@@ -159,6 +161,14 @@ comment on function private.list_git_connections is
   'Repositories with their state and their modules: branch, watched paths, the commits seen and applied. Members.';
 grant execute on function private.list_git_connections to authenticated;
 
+-- A delivery as pages and commands show it: with the numbers of the job that decided it, and of those that it led to.
+create function private.delivery_json(p_delivery public.git_deliveries) returns jsonb
+language sql stable set search_path = '' as $$
+  select to_jsonb(p_delivery) || jsonb_build_object('job_number', private.job_number(p_delivery.job_id), 'jobs', array(
+    select private.job_number(m.job_id) from private.set_members as m
+    where m.set_id = any (p_delivery.set_ids) and m.job_id is not null order by 1 limit 100))
+$$;
+
 create function private.list_git_deliveries(
   p_org uuid, p_connection uuid default null, p_before bigint default null, p_limit integer default 50
 ) returns jsonb
@@ -168,8 +178,8 @@ begin
   if coalesce(p_limit, 0) not between 1 and 200 then
     perform private.fail('RY422', 'A page has 1 to 200 deliveries of a repository.', 'Send a limit in that range.');
   end if;
-  return (select coalesce(jsonb_agg(to_jsonb(d) || jsonb_build_object('repository', c.repository) order by d.id desc),
-    '[]') from (
+  return (select coalesce(jsonb_agg(private.delivery_json(d) || jsonb_build_object('repository', c.repository)
+    order by d.id desc), '[]') from (
       select * from public.git_deliveries as d where d.org_id = p_org and (p_connection is null
         or d.connection_id = p_connection) and d.id < coalesce(p_before, 9223372036854775807)
       order by d.id desc limit p_limit) as d
@@ -177,7 +187,8 @@ begin
 end;
 $$;
 comment on function private.list_git_deliveries is
-  'Events of repositories, newest first, what they led to, and why for each module. Members.';
+  'Events of repositories, newest first, what they led to, with the numbers of those jobs, and why for each module. '
+  'Members.';
 grant execute on function private.list_git_deliveries to authenticated;
 
 create function private.set_module_git(p_module uuid, p_spec jsonb) returns jsonb
@@ -207,7 +218,7 @@ exception
   when check_violation or not_null_violation or invalid_text_representation or invalid_parameter_value
     or array_subscript_error then
     perform private.fail('RY422', 'A setting is not valid.',
-      'is_on is true or false, branch a name, paths a list of at most 50, apply after_merge or never.');
+      'is_on is true or false, branch a name, paths a list of at most 50, apply after_merge, before_merge or never.');
 end;
 $$;
 comment on function private.set_module_git is
@@ -219,7 +230,8 @@ language plpgsql stable security definer set search_path = '' as $$
 declare
   v_module public.modules := private.my_module(p_module, 'git.read');
 begin
-  return (select private.module_git_json(v_module) || jsonb_build_object('repository', c.repository, 'error', c.error)
+  return (select private.module_git_json(v_module) || jsonb_build_object('repository', c.repository, 'error', c.error,
+    'connection_id', c.id)
     from public.git_connections as c where c.org_id = v_module.org_id and c.removed_at is null
       and v_module.source_kind = 'git' and c.repository = private.repository_key(v_module.source ->> 'url'));
 end;

@@ -505,7 +505,8 @@ select
   j.payload,
   -- A look at a state whose last job needs attention must be able to run while that job holds the state.
   case when j.payload #>> '{options,inspects}' is not null then md5('inspect:' || j.module_id)::uuid
-    else coalesce(j.module_id, j.target_worker_id, j.target_identity_id, j.target_connection_id)
+    else coalesce(j.module_id, j.target_worker_id, j.target_identity_id, j.target_connection_id,
+      md5('survey:' || j.id)::uuid)
   end as state_key
 from public.provision_jobs as j;
 comment on view private.job_states is 'What its state''s queue and its lane need to know about a job.';

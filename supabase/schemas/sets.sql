@@ -7,6 +7,9 @@
 -- end of a job places what waited for it, in the same transaction; a failure leaves out what depends on it. Whoever
 -- changes members of an ordered set has the set's lock, which comes after routing and states: behind it, states are
 -- locked only if they can be had at once, and the sweep places what could not be placed.
+--
+-- Plans of a set see what the plans before them would change: private.open_bindings is the rule. A plan that uses a
+-- value that is only planned is a preview and is never applied; one whose value is not known yet waits for an apply.
 
 create table public.job_sets (
   id uuid primary key default gen_random_uuid(),
@@ -21,6 +24,7 @@ create table public.job_sets (
   started_by uuid,
   created_by_label text not null,
   created_at timestamptz not null default now(),
+  starts_at timestamptz,
   cancelled_at timestamptz,
   cancelled_by_label text,
   finished_at timestamptz
@@ -43,6 +47,7 @@ comment on column public.job_sets.cause_job_id is 'The apply whose outputs its m
 comment on column public.job_sets.idempotency_key is 'The caller''s own key: asking again with it returns this set.';
 comment on column public.job_sets.started_by is 'The member who ran a schedule now; a requester beside its owner.';
 comment on column public.job_sets.created_by_label is 'Their name at that time, or the schedule in words.';
+comment on column public.job_sets.starts_at is 'When its first job is placed, where that is later than its start.';
 comment on column public.job_sets.finished_at is 'When none of its jobs was left to run.';
 create trigger wake after insert or update on public.job_sets for each row execute function private.wake_for_row();
 
@@ -53,6 +58,8 @@ create table private.set_members (
   job_id bigint,
   left_out text,
   because_of uuid,
+  is_waiting_for_apply boolean not null default false,
+  plan_job_id bigint,
   primary key (set_id, module_id)
 );
 create index set_members_job_id_idx on private.set_members (job_id) where job_id is not null;
@@ -63,6 +70,9 @@ comment on column private.set_members.job_id is 'Its newest job; null while it w
 comment on column private.set_members.left_out is 'Why it gets no job; "cancelled" where the rest of the set was.';
 comment on column private.set_members.because_of is
   'The module of the set that failed or was left out, where that is why; placed after all when that one succeeds.';
+comment on column private.set_members.is_waiting_for_apply is
+  'Whether because_of was planned well, and what it plans is known only after its apply; placed after that apply.';
+comment on column private.set_members.plan_job_id is 'The plan that was reviewed, which its job applies.';
 
 create table private.set_edges (
   set_id uuid not null references public.job_sets (id) on delete cascade,
@@ -76,6 +86,52 @@ comment on table private.set_edges is 'The order in a set: the dependencies of i
 comment on column private.set_edges.after_id is 'The module that waits for the other.';
 comment on column private.set_edges.before_id is 'The module that goes first.';
 
+create view private.planned_outputs as
+select
+  m.set_id,
+  m.module_id,
+  j.id as job_id,
+  o.value ->> 'name' as name,
+  coalesce(o.value -> 'is_known' = 'true', false) as is_known,
+  case when o.value ->> 'action' = 'delete' then 'is removed'
+    when o.value -> 'is_sensitive' = 'true' then 'changes and is sensitive' else 'is known after apply' end as words
+from private.set_members as m
+inner join public.provision_jobs as j on j.id = m.job_id and j.type = 'PLAN' and j.status = 'SUCCEEDED'
+cross join lateral jsonb_array_elements(case jsonb_typeof(j.plan_summary -> 'outputs') when 'array'
+  then j.plan_summary -> 'outputs' else '[]' end) as o
+where not exists (
+  select from public.provision_jobs as a
+  where a.module_id = m.module_id and a.type = 'APPLY' and a.status = 'SUCCEEDED' and a.finished_at >= j.finished_at
+);
+comment on view private.planned_outputs is
+  'Outputs that plans of sets change, of modules that were not applied since.';
+comment on column private.planned_outputs.is_known is 'Whether the plan has the value and may show it.';
+comment on column private.planned_outputs.words is 'Why it may not, or has none.';
+
+create view private.open_bindings as
+select
+  e.set_id,
+  b.consumer_id,
+  b.producer_id,
+  b.input,
+  b.output,
+  o.job_id,
+  o.is_known,
+  o.words
+from private.set_edges as e
+inner join public.module_bindings as b on b.consumer_id = e.after_id and b.producer_id = e.before_id
+inner join private.planned_outputs as o on o.set_id = e.set_id and o.module_id = e.before_id and o.name = b.output;
+comment on view private.open_bindings is
+  'Bound inputs of members of sets whose value the plan of another member changes: known, it makes a preview; unknown, '
+  'the member waits for the apply.';
+comment on column private.open_bindings.consumer_id is 'The module that has the input.';
+comment on column private.open_bindings.producer_id is 'The module that has the output.';
+comment on column private.open_bindings.input is 'The consumer''s variable.';
+comment on column private.open_bindings.output is 'The producer''s output.';
+comment on column private.open_bindings.job_id is 'The plan that changes the output.';
+comment on column private.open_bindings.is_known is 'Whether the plan has the value and may show it.';
+comment on column private.open_bindings.words is 'Why it may not, or has none.';
+
 create view private.placeable_members as
 select
   m.set_id,
@@ -86,9 +142,13 @@ where m.job_id is null and m.left_out is null and not exists (
   inner join private.set_members as b on b.set_id = e.set_id and b.module_id = e.before_id
   left join public.provision_jobs as j on j.id = b.job_id
   where e.set_id = m.set_id and e.after_id = m.module_id and j.status is distinct from 'SUCCEEDED'
+) and not exists (
+  select from private.open_bindings as o
+  where o.set_id = m.set_id and o.consumer_id = m.module_id and not o.is_known
 );
 comment on view private.placeable_members is
-  'Members of sets that may be placed: everything in the set that they depend on has succeeded.';
+  'Members of sets that may be placed: everything in the set that they depend on has succeeded, and no input waits for '
+  'an apply.';
 
 -- ## order
 
@@ -130,8 +190,18 @@ begin
 end;
 $$;
 
--- Leaves out what depends on a member that failed, was cancelled or was left out, and nothing else: what was left out
--- because of one that is retried waits again. The caller has the set's lock.
+-- Which members of a set wait for the apply of which others, in words.
+create function private.waits_for_apply(p_set uuid) returns table (consumer_id uuid, producer_id uuid, words text)
+language sql stable set search_path = '' as $$
+  select o.consumer_id, o.producer_id, format('Waits for %s: %s.', p.path, string_agg(format('`%s` %s', o.output,
+    o.words), ', ' order by o.output))
+  from (select distinct o.consumer_id, o.producer_id, o.output, o.words from private.open_bindings as o
+    where o.set_id = p_set and not o.is_known) as o
+  join public.modules as p on p.id = o.producer_id group by o.consumer_id, o.producer_id, p.path
+$$;
+
+-- Leaves out what depends on a member that failed, was cancelled or was left out, or that waits for an apply, and
+-- nothing else: what was left out because of one that is retried waits again. The caller has the set's lock.
 create function private.settle_set(p_set uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
@@ -142,22 +212,24 @@ begin
     left join public.modules as o on o.id = m.module_id
     where m.set_id = p_set and (j.status in ('FAILED', 'CANCELLED')
       or m.job_id is null and m.left_out is not null and m.because_of is null)
-  ), below (module_id, root) as (
-    select e.after_id, f.module_id from ended as f
+  ), below (module_id, root, words, is_waiting) as (
+    select e.after_id, f.module_id, f.words, false from ended as f
     join private.set_edges as e on e.set_id = p_set and e.before_id = f.module_id
     union
-    select e.after_id, b.root from below as b
+    select w.consumer_id, w.producer_id, w.words, true from private.waits_for_apply(p_set) as w
+    union
+    select e.after_id, b.root, b.words, b.is_waiting from below as b
     join private.set_edges as e on e.set_id = p_set and e.before_id = b.module_id
   ), verdict as (
-    select m.module_id, f.module_id as root, f.words from private.set_members as m
-    left join (select distinct on (b.module_id) b.module_id as id, b.root from below as b
-      order by b.module_id, b.root) as b on b.id = m.module_id
-    left join ended as f on f.module_id = b.root
+    select m.module_id, b.root, b.words, coalesce(b.is_waiting, false) as is_waiting from private.set_members as m
+    left join (select distinct on (b.module_id) b.module_id as id, b.root, b.words, b.is_waiting from below as b
+      order by b.module_id, b.is_waiting, b.root) as b on b.id = m.module_id
     where m.set_id = p_set and m.job_id is null and (m.left_out is null or m.because_of is not null)
   )
-  update private.set_members as m set left_out = v.words, because_of = v.root from verdict as v
+  update private.set_members as m set left_out = v.words, because_of = v.root, is_waiting_for_apply = v.is_waiting
+  from verdict as v
   where m.set_id = p_set and m.module_id = v.module_id
-    and (m.left_out, m.because_of) is distinct from (v.words, v.root);
+    and (m.left_out, m.because_of, m.is_waiting_for_apply) is distinct from (v.words, v.root, v.is_waiting);
 end;
 $$;
 
@@ -177,6 +249,10 @@ begin
   if p_job.status = 'SUCCEEDED' then
     -- Two that end together: the second one sees the first one's end behind this lock.
     perform private.lock_set(v_set.id);
+    if exists (select from private.planned_outputs as o where o.set_id = v_set.id
+      and o.module_id = p_job.module_id and not o.is_known) then
+      perform private.settle_set(v_set.id);
+    end if;
     perform private.place_members(v_set, 200, false, v_set.id);
   elsif private.try_lock_set(v_set.id) then
     -- One transaction may end jobs of several sets, so it waits for none of them: the sweep settles the others.
@@ -206,23 +282,48 @@ create trigger follow_retry after insert on public.provision_jobs for each row w
 
 -- ## placing jobs
 
--- Enqueues a job for each of these members, all of sets that ask for the same. The caller holds their states' locks.
-create function private.add_set_jobs(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
+-- Enqueues a job for each of these members with the same options. The caller holds their states' locks.
+create function private.add_alike_jobs(
+  p_like public.job_sets, p_options jsonb, p_sets uuid[], p_modules uuid[]
+) returns void
 language plpgsql set search_path = '' as $$
 declare
-  v_jobs bigint[];
-begin
-  if p_like.type in ('APPLY', 'DESTROY') then
-    perform private.refuse_locked_modules(p_modules);
-  end if;
-  v_jobs := private.add_module_jobs(p_like.org_id, p_like.type, p_modules, null, p_like.options || jsonb_build_object(
-    'created_by', p_like.created_by, 'created_by_label', p_like.created_by_label)
+  v_jobs bigint[] := private.add_module_jobs(p_like.org_id, p_like.type, p_modules, null, p_options
+    || jsonb_build_object('created_by', p_like.created_by, 'created_by_label', p_like.created_by_label)
     || case when p_like.schedule_id is null then '{}' else '{"is_by_schedule": true}' end::pg_catalog.jsonb);
+begin
   perform private.place_jobs(p_like.org_id, v_jobs, coalesce(p_like.options ->> 'reason',
     case when p_like.schedule_id is not null then 'By schedule' end));
   update private.set_members as m set job_id = p.job_id
   from unnest(p_sets, p_modules, v_jobs) as p (set_id, module_id, job_id)
   where m.set_id = p.set_id and m.module_id = p.module_id;
+end;
+$$;
+
+-- Enqueues a job for each of these members, all of sets that ask for the same. The caller holds their states' locks.
+create function private.add_set_jobs(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_part pg_catalog.record;
+begin
+  if p_like.type in ('APPLY', 'DESTROY') then
+    perform private.refuse_locked_modules(p_modules);
+  end if;
+  for v_part in
+    select m.plan_job_id, p.is_preview, array_agg(m.set_id order by m.module_id) as sets,
+      array_agg(m.module_id order by m.module_id) as modules
+    from unnest(p_sets, p_modules) as w (set_id, module_id)
+    join private.set_members as m on m.set_id = w.set_id and m.module_id = w.module_id
+    cross join lateral (select p_like.type = 'PLAN' and exists (select from private.open_bindings as o
+      where o.set_id = m.set_id and o.consumer_id = m.module_id) as is_preview) as p
+    group by m.plan_job_id, p.is_preview
+  loop
+    if v_part.plan_job_id is not null then
+      perform private.check_saved_plan(p_like.org_id, p_like.type, v_part.modules[1], v_part.plan_job_id);
+    end if;
+    perform private.add_alike_jobs(p_like, p_like.options || jsonb_strip_nulls(jsonb_build_object('plan_job_id',
+      v_part.plan_job_id, 'preview', nullif(v_part.is_preview, false))), v_part.sets, v_part.modules);
+  end loop;
 end;
 $$;
 
@@ -284,6 +385,7 @@ begin
   for v_member in select distinct on (m.module_id) m.set_id, m.module_id
     from public.job_sets as s join private.placeable_members as m on m.set_id = s.id
     where s.finished_at is null and s.cancelled_at is null and (p_set is null or s.id = p_set)
+      and coalesce(s.starts_at <= now(), true)
       and (s.org_id, s.type, s.options, s.created_by_label) = (p_like.org_id, p_like.type, p_like.options,
         p_like.created_by_label)
       and s.created_by is not distinct from p_like.created_by and (s.schedule_id is null) = (p_like.schedule_id is null)
@@ -321,7 +423,8 @@ begin
     'succeeded', count(*) filter (where j.status = 'SUCCEEDED'),
     'failed', count(*) filter (where j.status in ('FAILED', 'NEEDS_ATTENTION')
       or m.left_out <> 'cancelled' and m.because_of is null),
-    'left_out', count(*) filter (where m.because_of is not null),
+    'left_out', count(*) filter (where m.because_of is not null and not m.is_waiting_for_apply),
+    'waiting_for_apply', count(*) filter (where m.is_waiting_for_apply),
     'cancelled', count(*) filter (where j.status = 'CANCELLED' or m.left_out = 'cancelled'),
     'with_changes', count(*) filter (where j.status = 'SUCCEEDED' and j.plan_summary -> 'has_changes' = 'true'),
     'failures', coalesce(jsonb_agg(jsonb_build_object('job_id', j.id, 'job_number', j.number, 'module_path',
@@ -400,6 +503,18 @@ language sql stable set search_path = '' as $$
       and (j.id is null or j.status in ('QUEUED', 'AWAITING_APPROVAL', 'CLAIMED', 'PROCESSING')))
 $$;
 
+-- Refuses a set where one of the same kind runs that a person has started.
+create function private.refuse_second_set(p_org uuid, p_type public.job_type, p_path text) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if exists (select from public.job_sets as s where s.org_id = p_org and s.path = p_path and s.type = p_type
+    and s.schedule_id is null and s.cause_job_id is null and not s.options ? 'git' and s.finished_at is null
+    and private.is_set_open(s.id)) then
+    perform private.fail('RY409', 'Such a set is running here.', 'Wait for it, or cancel the rest of it.');
+  end if;
+end;
+$$;
+
 create function private.start_set(
   p_org uuid, p_type public.job_type, p_path text, p_options jsonb default '{}'
 ) returns jsonb
@@ -423,11 +538,7 @@ begin
   if v_set.id is not null then
     return private.set_json(v_set);
   end if;
-  if exists (select from public.job_sets as s where s.org_id = p_org and s.path = p_path and s.type = p_type
-    and s.schedule_id is null and s.cause_job_id is null and not s.options ? 'git' and s.finished_at is null
-    and private.is_set_open(s.id)) then
-    perform private.fail('RY409', 'Such a set is running here.', 'Wait for it, or cancel the rest of it.');
-  end if;
+  perform private.refuse_second_set(p_org, p_type, p_path);
   insert into public.job_sets (org_id, type, path, options, idempotency_key, created_by, created_by_label)
   values (p_org, p_type, p_path, jsonb_build_object('priority', 150) || coalesce(p_options, '{}') - 'idempotency_key',
     v_key,
@@ -645,7 +756,7 @@ begin
   -- by their priority as well. In any order, so that each has its turn.
   for v_set in select o.* from (
     select distinct on (s.org_id, s.type, s.options, s.created_by, s.created_by_label) s.* from public.job_sets as s
-    where s.finished_at is null and s.cancelled_at is null
+    where s.finished_at is null and s.cancelled_at is null and coalesce(s.starts_at <= now(), true)
       and exists (select from private.placeable_members as m where m.set_id = s.id)
     order by s.org_id, s.type, s.options, s.created_by, s.created_by_label, s.created_at) as o order by random()
   loop

@@ -210,30 +210,16 @@ begin
 end;
 $$;
 
-create function private.worker_state_put(
-  p_job bigint, p_attempt integer, p_body text, p_lock_id text default null
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
+-- Stores what an attempt wrote, if it follows the stored state. The same text twice is stored once.
+create function private.succeed_state(p_module uuid, p_body text, p_job bigint, p_attempt integer) returns jsonb
+language plpgsql set search_path = '' as $$
 declare
-  v_module pg_catalog.uuid := private.owned_module(p_job, p_attempt);
   v_old private.states;
-  v_lock private.state_locks;
   v_new pg_catalog.record;
   v_sha pg_catalog.text := encode(sha256(convert_to(p_body, 'UTF8')), 'hex');
 begin
-  if private.is_inspection(p_job) then
-    perform private.fail('RY409', 'This job only looks; it writes no state.',
-      'Run it with -lock=false and -refresh-only.');
-  end if;
-  perform private.refuse_own_backend(v_module);
-  select * into v_lock from private.state_locks where module_id = v_module for update;
-  if v_lock.module_id is not null and (v_lock.job_id, v_lock.attempt) <> (p_job, p_attempt)
-    or v_lock.lock_id <> p_lock_id then
-    perform private.fail('RY423', 'The state is locked by another job.',
-      'Wait for it, or force-unlock the state with its lock id.', v_lock.info::pg_catalog.text);
-  end if;
   select f.serial, f.lineage into v_new from private.state_fields(p_body) as f;
-  select * into v_old from private.states where module_id = v_module for update;
+  select * into v_old from private.states where module_id = p_module for update;
   if v_old.sha256 = v_sha then
     return jsonb_build_object('serial', v_old.serial, 'is_unchanged', true);
   end if;
@@ -247,8 +233,31 @@ begin
       'Read the state again.');
   end if;
   perform private.check_serial(v_new.serial, v_old.serial);
-  perform private.write_state(v_module, v_new.serial, v_new.lineage, p_body, p_job, p_attempt);
+  perform private.write_state(p_module, v_new.serial, v_new.lineage, p_body, p_job, p_attempt);
   return jsonb_build_object('serial', v_new.serial, 'is_unchanged', false);
+end;
+$$;
+
+create function private.worker_state_put(
+  p_job bigint, p_attempt integer, p_body text, p_lock_id text default null
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_module pg_catalog.uuid := private.owned_module(p_job, p_attempt);
+  v_lock private.state_locks;
+begin
+  if private.is_inspection(p_job) then
+    perform private.fail('RY409', 'This job only looks; it writes no state.',
+      'Run it with -lock=false and -refresh-only.');
+  end if;
+  perform private.refuse_own_backend(v_module);
+  select * into v_lock from private.state_locks where module_id = v_module for update;
+  if v_lock.module_id is not null and (v_lock.job_id, v_lock.attempt) <> (p_job, p_attempt)
+    or v_lock.lock_id <> p_lock_id then
+    perform private.fail('RY423', 'The state is locked by another job.',
+      'Wait for it, or force-unlock the state with its lock id.', v_lock.info::pg_catalog.text);
+  end if;
+  return private.succeed_state(v_module, p_body, p_job, p_attempt);
 end;
 $$;
 comment on function private.worker_state_put is

@@ -14,7 +14,35 @@ begin
 end;
 $$;
 
--- How far somebody has proved who they are. Auth signs a token for a password alone, too, and marks it; whether
+create table private.delegations (
+  id uuid primary key default gen_random_uuid(),
+  user_id uuid not null,
+  xid xid8 not null default pg_current_xact_id()
+);
+alter table private.delegations enable row level security;
+comment on table private.delegations is
+  'Members for whom the database itself acts, such as for a command in a comment; each within one transaction.';
+comment on column private.delegations.user_id is 'The member.';
+comment on column private.delegations.xid is 'The transaction; no other one accepts it.';
+
+-- Acts as this member until the end of the transaction, or as the caller again. What they may do is checked as ever.
+create function private.act_as(p_user uuid) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_id pg_catalog.uuid;
+begin
+  if p_user is null then
+    delete from private.delegations where xid = pg_current_xact_id();
+    perform set_config('request.jwt.claims', '{"role": "service_role"}', true);
+    return;
+  end if;
+  insert into private.delegations (user_id) values (p_user) returning id into v_id;
+  perform set_config('request.jwt.claims', jsonb_build_object('role', 'authenticated', 'sub', p_user, 'delegation',
+    v_id)::pg_catalog.text, true);
+end;
+$$;
+
+-- How far somebody has proved who they are. Auth signs a token for a password alone, too, and says so in it; whether
 -- that is enough is decided here, once, and asked where the database learns who is calling: by every policy
 -- (my_org_ids) and at the beginning of every act (need, need_person). Runners never come this way.
 -- Whether the caller has proved who they are as far as their account asks for it: somebody with two-step sign-in has
@@ -30,6 +58,10 @@ begin
     return exists (select from private.personal_tokens as t
       where t.id = (v_claims ->> 'personal_token')::pg_catalog.uuid
         and t.user_id = (v_claims ->> 'sub')::pg_catalog.uuid and t.expires_at > now());
+  end if;
+  if coalesce(v_claims ? 'delegation', false) then
+    return exists (select from private.delegations as d where d.id = (v_claims ->> 'delegation')::pg_catalog.uuid
+      and d.user_id = (v_claims ->> 'sub')::pg_catalog.uuid and d.xid = pg_current_xact_id_if_assigned());
   end if;
   if not private.has_auth_session(v_claims) then
     return false;

@@ -3,7 +3,8 @@
 -- the numbers of the rows that it was given, so an apply has what its plan had, and no payload, event or audit row
 -- contains a value. One function ranks them for the job, the page and the command alike.
 -- A secret is sealed before it comes here: a libsodium sealed box to the organisation's public key, whose other half
--- only runners have, as a file. A job with sealed variables needs a runner with the key's label.
+-- only runners have, as a file. A job with sealed variables needs a runner with the key's label. A reference is the
+-- address of a value in a vault that the runner reads; its job needs the key, too, since saved plans contain inputs.
 
 create table public.sealing_keys (
   id text primary key check (id ~ '^[0-9a-f]{16}$'),
@@ -40,6 +41,7 @@ create table public.variables (
   value jsonb check (octet_length(value::text) <= case kind when 'env' then 65536 else 1048576 end),
   is_hcl boolean not null default false,
   is_enforced boolean not null default false,
+  is_reference boolean not null default false,
   key_id text references public.sealing_keys (id) on delete cascade,
   version integer not null default 1,
   created_by uuid,
@@ -49,7 +51,10 @@ create table public.variables (
   unique (org_id, path, kind, name, version),
   constraint variables_text_check check (
     kind = 'input' and not is_hcl and key_id is null or jsonb_typeof(value) = 'string'),
-  constraint variables_sealed_check check (key_id is null or value #>> '{}' ~ '^[A-Za-z0-9+/]{64,}={0,2}$'),
+  constraint variables_sealed_check check (
+    key_id is null or is_reference or value #>> '{}' ~ '^[A-Za-z0-9+/]{64,}={0,2}$'),
+  constraint variables_reference_check check (
+    not is_reference or key_id is not null and value #>> '{}' ~ '^(vault|aws-sm|file)://[^[:space:][:cntrl:]]+$'),
   constraint variables_hcl_check check (kind = 'input' or not is_hcl),
   constraint variables_run_check check (path is not null or ended_at is not null and not is_enforced)
 );
@@ -69,7 +74,10 @@ comment on column public.variables.value is
   'JSON; a text for env, file and HCL. Emptied 30 days after the version ended, when plans expire, too.';
 comment on column public.variables.is_hcl is 'Whether the value of an input is an HCL expression.';
 comment on column public.variables.is_enforced is 'Whether it wins over the variables of paths below and of runs.';
-comment on column public.variables.key_id is 'The key that the value is sealed to; null: the value is plain.';
+comment on column public.variables.is_reference is
+  'Whether the value is the address of a secret that the runner reads: vault://, aws-sm:// or file://.';
+comment on column public.variables.key_id is
+  'The key that the value is sealed to, or that seals the plans of a reference; null: the value is plain.';
 comment on column public.variables.version is 'Counts the values that a key has had at this path.';
 comment on column public.variables.created_by_label is 'The member''s name at that time.';
 comment on column public.variables.ended_at is 'When another value replaced it, or somebody removed it.';
@@ -83,6 +91,17 @@ create table private.job_variables (
 alter table private.job_variables enable row level security;
 comment on table private.job_variables is 'The versions of variables that each job was given when it was enqueued.';
 comment on column private.job_variables.variables is 'Numbers of rows of public.variables.';
+
+create table private.variable_uses (
+  variable_id bigint primary key references public.variables (id) on delete cascade,
+  job_id bigint not null,
+  used_at timestamptz not null default now()
+);
+alter table private.variable_uses enable row level security;
+comment on table private.variable_uses is 'The last job that fetched each version of a variable, to the minute.';
+comment on column private.variable_uses.variable_id is 'The row of public.variables, one version.';
+comment on column private.variable_uses.used_at is 'When the runner fetched its value.';
+comment on column private.variable_uses.job_id is 'A job; its row may be past its retention period.';
 
 -- ## setting
 
@@ -120,6 +139,10 @@ begin
     perform private.fail('RY409', 'The value is sealed to a key that is not the organisation''s current one.',
       'Seal it again: runyard variables seal.');
   end if;
+  if p_variable.is_reference and (p_variable.key_id is null or p_variable.is_hcl) then
+    perform private.fail('RY409', 'A reference needs the organisation''s sealing key, and is no HCL expression.',
+      'Saved plans contain inputs and are sealed with the key: runyard variables create-key makes one.');
+  end if;
   if p_variable.kind = 'file' and p_variable.name ~ '(^|/)(\.terraform|[^/]*runyard[^/]*\.auto\.tfvars[^/]*)(/|$)' then
     perform private.fail('RY422', format('The runner writes "%s" itself.', p_variable.name),
       'Choose another name for the file.');
@@ -143,16 +166,20 @@ begin
   if p_new.path = '' or p_new.is_enforced or v_old.is_enforced and v_old.ended_at is null then
     perform private.need('variable.enforce', p_new.org_id, p_new.path);
   end if;
-  if v_old.ended_at is null and (v_old.value, v_old.is_hcl, v_old.is_enforced)
-    = (p_new.value, p_new.is_hcl, p_new.is_enforced) and v_old.key_id is not distinct from p_new.key_id then
+  -- Jobs get tokens for what these name.
+  if p_new.kind = 'env' and p_new.name ~ '^TFC_(AWS|GCP|AZURE|VAULT)_' then
+    perform private.need('identity.manage', p_new.org_id, p_new.path);
+  end if;
+  if v_old.ended_at is null and (v_old.value, v_old.is_hcl, v_old.is_enforced, v_old.is_reference)
+    = (p_new.value, p_new.is_hcl, p_new.is_enforced, p_new.is_reference) and v_old.key_id is not distinct from p_new.key_id then
     return v_old;
   end if;
   update public.variables set ended_at = now() where id = v_old.id and ended_at is null;
   insert into public.variables (
-    org_id, path, kind, name, value, is_hcl, is_enforced, key_id, version, created_by, created_by_label
+    org_id, path, kind, name, value, is_hcl, is_enforced, is_reference, key_id, version, created_by, created_by_label
   ) values (
-    p_new.org_id, p_new.path, p_new.kind, p_new.name, p_new.value, p_new.is_hcl, p_new.is_enforced, p_new.key_id,
-    coalesce(v_old.version, 0) + 1, private.caller_id(), private.caller_label(p_new.org_id)
+    p_new.org_id, p_new.path, p_new.kind, p_new.name, p_new.value, p_new.is_hcl, p_new.is_enforced, p_new.is_reference,
+    p_new.key_id, coalesce(v_old.version, 0) + 1, private.caller_id(), private.caller_label(p_new.org_id)
   ) returning * into v_variable;
   return v_variable;
 exception
@@ -209,12 +236,13 @@ begin
 end;
 $$;
 
--- A variable as members see it; nobody needs a sealed value.
+-- A variable as members see it; nobody needs a sealed value, and an address is no secret.
 create function private.shown_variable(p_variable public.variables) returns jsonb
 language sql stable set search_path = '' as $$
   select to_jsonb(p_variable) - array['org_id', 'created_by', 'ended_at']
-    || jsonb_build_object('value', v.value, 'warning', private.secret_warning(p_variable.name, v.value))
-  from (select case when p_variable.key_id is null then p_variable.value end as value) as v
+    || jsonb_build_object('value', case when p_variable.key_id is null or p_variable.is_reference then p_variable.value
+      end, 'warning', case when p_variable.key_id is null then private.secret_warning(p_variable.name, p_variable.value)
+      end)
 $$;
 
 create function private.set_variables(p_org uuid, p_path text, p_variables jsonb) returns jsonb
@@ -236,13 +264,17 @@ begin
   perform private.lock_variables(p_org, p_path);
   for v_given in select g from jsonb_array_elements(p_variables) as g loop
     perform private.refuse_unknown_keys(v_given, array['kind', 'name', 'value', 'is_hcl', 'is_enforced',
-      'key_id']);
+      'is_reference', 'key_id']);
     v_one := jsonb_populate_record(null::public.variables, v_given);
     v_one.org_id := p_org;
     v_one.path := p_path;
     v_one.value := v_given -> 'value';
     v_one.is_hcl := coalesce(v_one.is_hcl, false);
     v_one.is_enforced := coalesce(v_one.is_enforced, false);
+    v_one.is_reference := coalesce(v_one.is_reference, false);
+    if v_one.is_reference then
+      v_one.key_id := (select k.id from public.sealing_keys as k where k.org_id = p_org and k.retired_at is null);
+    end if;
     v_one := private.put_variable(v_one);
     if v_one.created_at = now() then
       v_changed := v_changed || v_one.name;
@@ -259,7 +291,8 @@ end;
 $$;
 comment on function private.set_variables is
   'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced, '
-  'key_id}]; with key_id, the value is sealed to that key. A variable that has this value already keeps its version. '
+  'key_id, is_reference}]; with key_id, the value is sealed to that key; a reference is the address of a value that the '
+  'runner reads (vault://, aws-sm://, file://). A variable that has this value already keeps its version. '
   'Each row of the answer has a warning where the value may be a secret. Operators; admins for the organisation and '
   'for enforced ones.';
 grant execute on function private.set_variables to authenticated;
@@ -310,6 +343,7 @@ begin
   v_one.kind := p_kind;
   v_one.is_hcl := false;
   v_one.is_enforced := false;
+  v_one.is_reference := false;
   for v_one.name, v_one.value in select g.key, g.value from jsonb_each(p_values) as g loop
     if (private.put_variable(v_one)).created_at = now() then
       v_changed := v_changed || v_one.name;
@@ -366,13 +400,75 @@ language sql stable set search_path = '' as $$
   ) as v
 $$;
 
+-- The last job that used any version of a variable; null where none did.
+create function private.last_use(p_org uuid, p_path text, p_kind text, p_name text) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('job', u.job_id, 'number', j.number, 'used_at', u.used_at)
+  from public.variables as v join private.variable_uses as u on u.variable_id = v.id
+  left join public.provision_jobs as j on j.id = u.job_id
+  where v.org_id = p_org and v.path = p_path and v.kind = p_kind and v.name = p_name
+  order by u.used_at desc limit 1
+$$;
+
+create function private.list_unused_variables(p_org uuid, p_days integer default 30) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_since pg_catalog.timestamptz := now() - make_interval(days => least(greatest(coalesce(p_days, 30), 0), 400));
+begin
+  perform private.need('module.read', p_org);
+  return coalesce((
+    select jsonb_agg(private.shown_variable(v) || jsonb_build_object('last_use', l.use) order by v.path, v.kind, v.name)
+    from public.variables as v
+    cross join lateral (select private.last_use(p_org, v.path, v.kind, v.name) as use) as l
+    where v.org_id = p_org and v.path is not null and v.ended_at is null and v.created_at <= v_since
+      and coalesce((l.use ->> 'used_at')::pg_catalog.timestamptz, '-infinity') <= v_since), '[]');
+end;
+$$;
+comment on function private.list_unused_variables is
+  'The variables that no job has used for a number of days, and that are as old. Members.';
+grant execute on function private.list_unused_variables to authenticated;
+
+create function private.list_variable_users(p_variable bigint) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_variable public.variables;
+  v_least public.member_role := private.least_role('job.run');
+begin
+  select * into v_variable from public.variables where id = p_variable and path is not null and ended_at is null
+    and org_id in (select private.my_org_ids());
+  if v_variable.id is null then
+    perform private.fail('RY404', 'There is no such variable.', 'It may have been changed or removed meanwhile.');
+  end if;
+  perform private.need('module.read', v_variable.org_id, v_variable.path);
+  return jsonb_build_object(
+    'modules', array(
+      select m.path from public.modules as m
+      where m.org_id = v_variable.org_id and m.deleted_at is null and v_variable.path = any (private.path_prefixes(
+        m.path)) and exists (select from private.ranked_variables(m.org_id, m.path, '{}') as r
+          where r.id = p_variable and r.place = 1)
+      order by m.path),
+    'members', coalesce((
+      select jsonb_agg(jsonb_build_object('email', m.email, 'role', m.role) order by m.email)
+      from public.memberships as m where m.org_id = v_variable.org_id and m.role <= v_least), '[]'),
+    'accounts', array(select a.name from public.service_accounts as a where a.org_id = v_variable.org_id
+      and a.role <= v_least and not a.is_disabled order by a.name),
+    'runners', array(select w.name from public.workers as w where w.org_id = v_variable.org_id and w.removed_at is null
+      and 'sealing-key=' || v_variable.key_id = any (w.labels) order by w.name));
+end;
+$$;
+comment on function private.list_variable_users is
+  'Which modules'' next jobs get a variable, and who can start them; of a sealed one also the runners that open it. '
+  'Members.';
+grant execute on function private.list_variable_users to authenticated;
+
 create function private.preview_variables(p_org uuid, p_path text) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 begin
   perform private.need('module.read', p_org, p_path);
   perform private.need_target(p_org, p_path);
   return coalesce((
-    select jsonb_agg(given.shown || jsonb_build_object('hides', given.hides) order by given.kind, given.name)
+    select jsonb_agg(given.shown || jsonb_build_object('hides', given.hides, 'last_use', private.last_use(p_org,
+      given.shown ->> 'path', given.kind, given.name)) order by given.kind, given.name)
     from (
       select v.kind, v.name, (jsonb_agg(private.shown_variable(v) order by r.place)) -> 0 as shown,
         coalesce(jsonb_agg(private.shown_variable(v) order by r.place) filter (where r.place > 1), '[]') as hides
@@ -382,8 +478,8 @@ begin
 end;
 $$;
 comment on function private.preview_variables is
-  'The variables that the next job of a module or group would have: value, path and version of each, and those that it '
-  'hides. Members.';
+  'The variables that the next job of a module or group would have: value, path and version of each, the last job that '
+  'used it, and those that it hides. Members.';
 grant execute on function private.preview_variables to authenticated;
 
 -- ## what a job is given
@@ -419,7 +515,10 @@ begin
   cross join lateral (select * from public.provision_jobs as j where j.id = p.id offset 0) as j
   cross join lateral (
     select case when coalesce(j.retry_of, j.plan_job_id) is null
-        then array(select r.id from private.ranked_variables(p_org, j.module_path, p_run) as r where r.place = 1)
+        -- The code of a fork reads no secret.
+        then array(select r.id from private.ranked_variables(p_org, j.module_path, p_run) as r where r.place = 1
+          and (j.payload #> '{options,git,is_fork}' is distinct from 'true' or not exists (
+            select from public.variables as v where v.id = r.id and v.key_id is not null)))
       else (select o.variables from private.job_variables as o where o.job_id = coalesce(j.retry_of, j.plan_job_id))
       end as variables
   ) as f
@@ -445,8 +544,8 @@ begin
   perform private.need('job.read', v_job.org_id, v_job.module_path);
   return coalesce((
     select jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'path', v.path, 'version', v.version,
-      'is_enforced', v.is_enforced, 'is_sealed', v.key_id is not null,
-      'is_current', v.ended_at is null) order by v.kind, v.name)
+      'is_enforced', v.is_enforced, 'is_sealed', v.key_id is not null and not v.is_reference, 'is_reference',
+      v.is_reference, 'is_current', v.ended_at is null) order by v.kind, v.name)
     from private.job_variables as g join public.variables as v on v.id = any (g.variables)
     where g.job_id = p_job), '[]');
 end;
@@ -456,17 +555,30 @@ comment on function private.list_job_variables is
   'request. Members.';
 grant execute on function private.list_job_variables to authenticated;
 
+-- Notes the job that uses versions of variables. Rarely more than once a minute for each, so that many jobs that start
+-- with the same variables do not wait for each other; in the order of their numbers, so that none waits for ever.
+create function private.note_variable_uses(p_job bigint) returns void
+language sql set search_path = '' as $$
+  insert into private.variable_uses as u (variable_id, job_id)
+  select v.id, p_job from private.job_variables as g join public.variables as v on v.id = any (g.variables)
+  left join private.variable_uses as k on k.variable_id = v.id
+  where g.job_id = p_job and v.path is not null and (k.used_at is null or k.used_at < now() - interval '1 minute')
+  order by v.id
+  on conflict (variable_id) do update set job_id = excluded.job_id, used_at = excluded.used_at
+$$;
+
 create function private.worker_variables(p_job bigint, p_attempt integer) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
+language plpgsql security definer set search_path = '' as $$
 begin
   perform private.fenced_job(private.this_runner(), p_job, p_attempt);
   perform private.fail('RY409', format('Version %s of the variable "%s" has expired.', v.version, v.name),
     'Values are kept for 30 days after they were replaced. Request a new job.')
   from private.job_variables as g join public.variables as v on v.id = any (g.variables)
   where g.job_id = p_job and v.value is null;
+  perform private.note_variable_uses(p_job);
   return jsonb_build_object('variables', coalesce((
     select jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'value', v.value, 'is_hcl', v.is_hcl, 'path',
-      v.path, 'is_enforced', v.is_enforced, 'key_id', v.key_id) order by v.kind, v.name)
+      v.path, 'is_enforced', v.is_enforced, 'is_reference', v.is_reference, 'key_id', v.key_id) order by v.kind, v.name)
     from private.job_variables as g join public.variables as v on v.id = any (g.variables)
     where g.job_id = p_job), '[]'));
 end;

@@ -20,6 +20,12 @@ def runner(org: Organization) -> Runner:
     return runner
 
 
+def start_cascades(world: World) -> None:
+    """Let the seconds pass that a cascade waits for other applies, and sweep."""
+    world.owner.connection.execute("update public.job_sets set starts_at = now() where starts_at is not null")
+    world.sweep()
+
+
 def sets(org: Organization) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = org.owner.call("list_sets", p_org=org.id)
     return found
@@ -39,6 +45,9 @@ def test_changed_output_plans_its_consumers_and_names_the_apply(
     cause = applied(org, runner, "net/vpc", 3, id="vpc-2")
     [made] = sets(org)
     assert (made["cause_job_id"], made["type"], made["total"]) == (cause, "PLAN", 1)
+    world.sweep()
+    assert runner.claim(9) == [], "it waits for applies that follow at once"
+    start_cascades(world)
     plan = runner.claim_one()
     assert (plan["module_path"], world.job(plan["id"])["message"]) == (
         "apps/site",
@@ -52,12 +61,15 @@ def test_changed_output_plans_its_consumers_and_names_the_apply(
     assert waiting == "AWAITING_APPROVAL"
 
 
-def test_consumer_that_applies_by_itself_is_applied_and_cascades_on(org: Organization, runner: Runner) -> None:
+def test_consumer_that_applies_by_itself_is_applied_and_cascades_on(
+    world: World, org: Organization, runner: Runner
+) -> None:
     org.owner.call("update_module", p_module=org.modules["apps/site"], p_spec={"auto_apply": True})
     org.module("apps/dns")
     depend(org, "apps/site", "net/vpc", cascades="on_change")
     depend(org, "apps/dns", "apps/site", cascades="always")
     applied(org, runner, "net/vpc", 2, id="vpc-2")
+    start_cascades(world)
     plan = runner.claim_one()
     runner.call("worker_bound_values", **this(plan))
     runner.finish(plan, p_plan_summary={"has_changes": True})
@@ -65,6 +77,7 @@ def test_consumer_that_applies_by_itself_is_applied_and_cascades_on(org: Organiz
     runner.finish(apply)
     assert [module["changed_inputs"] for module in listed(org)["modules"]] == [[], [], []]
     assert {made["cause_job_id"] for made in sets(org)} >= {apply["id"]}
+    start_cascades(world)
     assert runner.claim_one()["module_path"] == "apps/dns"
 
 
@@ -74,6 +87,22 @@ def test_consumer_that_waits_to_be_planned_is_not_planned_twice(org: Organizatio
     applied(org, runner, "net/vpc", 2, id="vpc-2")
     applied(org, runner, "net/vpc", 3, id="vpc-3")
     assert [made["total"] for made in sets(org)] == [1]
+
+
+def test_applies_that_follow_at_once_plan_a_shared_consumer_once_and_do_not_prolong_its_wait(
+    world: World, org: Organization, runner: Runner
+) -> None:
+    org.module("net/dns")
+    org.module("apps/mail")
+    for consumer, producer in (("apps/site", "net/vpc"), ("apps/site", "net/dns"), ("apps/mail", "net/dns")):
+        depend(org, consumer, producer, cascades="always")
+    applied(org, runner, "net/vpc", 2, id="vpc-2")
+    starts = "select starts_at from public.job_sets order by created_at limit 1"
+    first = world.owner.one(starts)
+    applied(org, runner, "net/dns")
+    assert world.owner.one(starts) == first
+    start_cascades(world)
+    assert sorted(job["module_path"] for job in runner.claim(9)) == ["apps/mail", "apps/site"]
 
 
 def test_set_that_applies_both_plans_neither_again(org: Organization, runner: Runner) -> None:

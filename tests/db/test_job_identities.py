@@ -1,10 +1,12 @@
 """Job identities: which one counts, what the claims of a token are, and who gets them."""
 
+import base64
+import hashlib
 from typing import Any
 
 import pytest
 
-from tests.db.world import Organization, Runner, World, refused, this
+from tests.db.world import Organization, Runner, User, World, refused, this
 
 PLAN_ROLE = "arn:aws:iam::123456789012:role/plan"
 APPLY_ROLE = "arn:aws:iam::123456789012:role/apply"
@@ -213,3 +215,84 @@ def test_preview_shows_what_the_next_job_would_get(org: Organization, runner: Ru
     assert [each["name"] for each in preview["identities"]] == ["aws"]
     with refused("RY422", "That is not a job of a module."):
         org.owner.call("preview_identities", p_module=module, p_type="DEPLOY_WORKER")
+
+
+def test_apply_token_names_commit_and_digest_of_its_plan(world: World, org: Organization, runner: Runner) -> None:
+    source = {"url": "https://git.example.org/x.git", "ref": "main"}
+    org.module("a/b", source_kind="git", source=source)
+    org.enqueue("a/b")
+    plan = runner.claim_one()
+    assert "runyard_commit" not in given(runner, plan)["claims"], "the runner finds it later"
+    digest = hashlib.sha256(b"plan").hexdigest()
+    body = base64.b64encode(b"plan").decode()
+    runner.call("worker_put_artifact", **this(plan), p_name="plan.tfplan", p_body_base64=body, p_sha256=digest)
+    commit = "4f" * 20
+    runner.finish(plan, p_result={"commit": commit, "has_changes": True})
+    org.enqueue("a/b", "APPLY", plan_job_id=plan["id"])
+    claims = given(runner, runner.claim_one())["claims"]
+    assert claims["runyard_plan"] == f"sha256:{digest}"
+    assert (claims["runyard_plan_job"], claims["runyard_commit"], claims["runyard_trust"]) == (
+        plan["id"],
+        commit,
+        "branch",
+    )
+
+
+HCP = "organization:{organization}:project:{group}:workspace:{workspace}:run_phase:{phase}"
+
+
+def test_subject_follows_the_organisations_template(org: Organization, runner: Runner) -> None:
+    org.enqueue("a/b")
+    job = runner.claim_one()
+    usual = given(runner, job)["claims"]["sub"]
+    slug = usual.split(":")[1]
+    assert org.owner.call("set_identity_subject", p_org=org.id, p_template=HCP)["template"] == HCP
+    assert given(runner, job)["claims"]["sub"] == f"organization:{slug}:project:a:workspace:a.b:run_phase:plan"
+    assert org.owner.call("set_identity_subject", p_org=org.id, p_template=None)["template"] != HCP
+    assert given(runner, job)["claims"]["sub"] == usual
+    with refused("RY403"):
+        org.member("operator").call("set_identity_subject", p_org=org.id, p_template=HCP)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "",
+        "x",
+        "{organization}:{module}",
+        "{module}:{phase}",
+        "{organization}:{phase}",
+        f"{HCP}:*",
+        f"{HCP}:{{runner}}",
+        f"{HCP} ",
+    ],
+)
+def test_template_that_does_not_tell_jobs_apart_is_refused(org: Organization, template: str) -> None:
+    with refused("RY422", "That is no subject of a token."):
+        org.owner.call("set_identity_subject", p_org=org.id, p_template=template)
+
+
+def put_env(org: Organization, by: User, **variables: str) -> None:
+    sent = [{"kind": "env", "name": name, "value": value} for name, value in variables.items()]
+    by.call("set_variables", p_org=org.id, p_path="a", p_variables=sent)
+
+
+def test_hcp_variables_make_identities_and_attached_ones_win(org: Organization, runner: Runner) -> None:
+    module = org.module("a/b")
+    aws = {"TFC_AWS_PROVIDER_AUTH": "true", "TFC_AWS_RUN_ROLE_ARN": PLAN_ROLE, "TFC_AWS_APPLY_ROLE_ARN": APPLY_ROLE}
+    with refused("RY403"):
+        put_env(org, org.member("operator"), **aws)
+    vault = {"TFC_VAULT_PROVIDER_AUTH": "true", "TFC_VAULT_ADDR": "https://v.example", "TFC_VAULT_RUN_ROLE": "r"}
+    put_env(org, org.owner, **aws, **vault, TFC_GCP_PROVIDER_AUTH="false", TFC_VAULT_WORKLOAD_IDENTITY_AUDIENCE="v")
+    preview = org.owner.call("preview_identities", p_module=module)
+    assert audiences(preview) == {"aws": "aws.workload.identity", "vault": "v"}
+    org.enqueue("a/b")
+    job = runner.claim_one()
+    settings = {each["name"]: each["settings"] for each in given(runner, job)["identities"]}
+    assert settings["aws"] == {"plan_role": PLAN_ROLE, "apply_role": APPLY_ROLE}
+    assert settings["vault"] == {"address": "https://v.example", "plan_role": "r", "apply_role": "r"}
+    attach(org, "a", **AWS, audience="attached")
+    assert audiences(given(runner, job))["aws"] == "attached"
+    put_env(org, org.owner, TFC_AZURE_PROVIDER_AUTH="true")
+    with refused("RY422", "TFC_AZURE_PROVIDER_AUTH is set, but not all that belongs to it."):
+        org.owner.call("preview_identities", p_module=module)

@@ -44,7 +44,7 @@ def test_a_plan_of_a_pull_request_is_not_applied_by_a_module_that_applies_by_its
     assert world.owner.rows("select id from public.provision_jobs where plan_job_id = %s", plan["id"]) == []
 
 
-def test_a_pull_request_gets_no_identity(site: Site) -> None:
+def test_a_pull_request_gets_only_identities_that_are_meant_for_it(site: Site) -> None:
     _, org, runner, _ = site
     spec = {"kind": "custom", "name": "registry", "audience": "x"}
     org.owner.call("attach_identity", p_org=org.id, p_path="net", p_spec=spec)
@@ -52,10 +52,17 @@ def test_a_pull_request_gets_no_identity(site: Site) -> None:
     (plan,) = merged(site, 5, vpc="v2")
     asked = {"p_job": plan["id"], "p_attempt": plan["attempt"]}
     assert runner.call("worker_identities", **asked)["identities"] == []
+    reviewing = {**spec, "name": "review", "is_for_pull_requests": True}
+    org.owner.call("attach_identity", p_org=org.id, p_path="net", p_spec=reviewing)
+    answer = runner.call("worker_identities", **asked)
+    assert [each["name"] for each in answer["identities"]] == ["review"]
+    claims = answer["claims"]
+    assert (claims["runyard_trust"], claims["runyard_ref"]) == ("pull_request", "pull/7")
+    assert claims["runyard_commit"] == plan["payload"]["options"]["git"]["head_commit"]
     org.enqueue("net/dns")
     (own,) = runner.claim(10)
     asked = {"p_job": own["id"], "p_attempt": own["attempt"]}
-    assert len(runner.call("worker_identities", **asked)["identities"]) == 1
+    assert len(runner.call("worker_identities", **asked)["identities"]) == 2
 
 
 def test_a_newer_head_ends_the_older_plan_and_equal_content_keeps_it(site: Site) -> None:

@@ -112,3 +112,40 @@ def test_what_is_no_key_or_not_ones_to_make_is_refused(org: Organization) -> Non
             org.owner.call("create_sealing_key", p_org=org.id, p_public_key=wrong)
     with refused("RY403"):
         org.member("operator").call("create_sealing_key", p_org=org.id, p_public_key="A" * 43 + "=")
+
+
+def test_the_users_of_a_secret_include_the_runners_that_open_it(org: Organization) -> None:
+    key = new_key(org)
+    made = put(org, key["id"])
+    sealed_runner(org, key["label"])
+    org.runner("without", is_assigned_to_all_modules=True)
+    users = org.owner.call("list_variable_users", p_variable=made["id"])
+    assert (users["modules"], users["runners"]) == (["a/b"], ["with-key"])
+
+
+def refer(org: Organization, value: str, **more: Any) -> dict[str, Any]:
+    return put(org, None, value=value, is_reference=True, **more)
+
+
+def test_a_reference_needs_the_key_and_shows_its_address(org: Organization) -> None:
+    with refused("RY409", "A reference needs the organisation's sealing key"):
+        refer(org, "vault://kv/data/x#password")
+    key = new_key(org)
+    made = refer(org, "vault://kv/data/x#password")
+    assert (made["value"], made["key_id"], made["warning"]) == ("vault://kv/data/x#password", key["id"], None)
+    job = org.enqueue("a/b")
+    org.runner("without", is_assigned_to_all_modules=True)
+    runner = sealed_runner(org, key["label"])
+    claimed = runner.claim_one()
+    assert (claimed["id"], claimed["labels"]) == (job, [key["label"]])
+    (given,) = runner.call("worker_variables", **this(claimed))["variables"]
+    assert (given["value"], given["is_reference"]) == ("vault://kv/data/x#password", True)
+    (kept,) = org.owner.call("list_job_variables", p_job=job)
+    assert (kept["is_sealed"], kept["is_reference"]) == (False, True)
+
+
+@pytest.mark.parametrize("value", ["https://x.example/y", "vault://", "file:// x", "command:cat /etc/passwd", 3])
+def test_other_addresses_are_no_references(org: Organization, value: Any) -> None:
+    new_key(org)
+    with refused("RY422"):
+        refer(org, value)

@@ -268,3 +268,52 @@ def test_values_are_in_no_other_table(world: World, org: Organization, runner: R
         "select detail from public.audit_events where action = 'variable.set' and org_id = %s", org.id
     )
     assert {name for detail in audited for name in detail["names"]} == {"made", "MADE", "GROUP", "org", "x.pem"}
+
+
+def age(world: World, org: Organization, days: int) -> None:
+    """Make every variable of an organisation, and every use of one, this much older."""
+    for statement in (
+        "update public.variables set created_at = created_at - make_interval(days => %s) where org_id = %s",
+        """update private.variable_uses as u set used_at = used_at - make_interval(days => %s)
+           from public.variables as v where v.id = u.variable_id and v.org_id = %s""",
+    ):
+        world.owner.connection.execute(statement, [days, org.id])
+
+
+def test_the_last_use_names_the_job_and_survives_a_new_version(world: World, org: Organization, runner: Runner) -> None:
+    put(org, "a", "size", 1)
+    put(org, "a", "zone", "x")
+    put(org, MODULE, "zone", "y")
+    assert {each["name"]: each["last_use"] for each in effective(org)} == {"size": None, "zone": None}
+    org.enqueue(MODULE)
+    job = runner.claim_one()
+    assert effective(org)[0]["last_use"] is None, "a claim alone reads no value"
+    fetched(runner, job)
+    runner.finish(job)
+    put(org, "a", "size", 2)
+    used = {each["name"]: each["last_use"]["job"] for each in effective(org)}
+    assert used == {"size": job["id"], "zone": job["id"]}
+    age(world, org, 31)
+
+    unused = {(each["path"], each["name"]) for each in org.owner.call("list_unused_variables", p_org=org.id)}
+    assert unused == {("a", "size"), ("a", "zone"), (MODULE, "zone")}
+    org.enqueue(MODULE)
+    again = runner.claim_one()
+    fetched(runner, again)
+    unused = {(each["path"], each["name"]) for each in org.owner.call("list_unused_variables", p_org=org.id)}
+    assert unused == {("a", "zone")}, "the module's own value hides it"
+    assert effective(org)[0]["last_use"]["number"] == again["number"]
+    put(org, "a", "new", 1)
+    assert len(org.owner.call("list_unused_variables", p_org=org.id)) == 1, "a new one may be used yet"
+
+
+def test_the_users_of_a_variable_are_modules_that_get_it_and_people_who_run_them(org: Organization) -> None:
+    org.module("a/d")
+    org.module("other/e")
+    variable = put(org, "a", "size", 1)
+    put(org, MODULE, "size", 2)
+    org.member("operator")
+    users = org.member("viewer").call("list_variable_users", p_variable=variable["id"])
+    assert users["modules"] == ["a/d"]
+    assert {each["role"] for each in users["members"]} == {"owner", "operator"}
+    assert (users["accounts"], users["runners"]) == ([], [])

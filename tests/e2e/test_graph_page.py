@@ -123,6 +123,59 @@ def test_group_is_applied_in_order_and_says_what_was_left_out(
     expect(page.get_by_test_id("set-progress")).to_have_text("2 of 2 done")
 
 
+def test_group_is_planned_reviewed_applied_in_part_and_destroyed(
+    product: Product, person: Person, context: BrowserContext
+) -> None:
+    paths = ("whole/first", "whole/second", "whole/third")
+    first, second, third = (make_module(product, person, path) for path in paths)
+    depend(product, person, second, first)
+    depend(product, person, third, second, bindings={"url": "url"})
+    runner = ScriptedRunner(product, person, "wholes")
+    page = context.new_page()
+    page.goto("/dashboard/modules?path=whole")
+    page.get_by_role("button", name="Plan all").click()
+    page.get_by_test_id("set-review").click()
+    rows = page.get_by_test_id("review-row")
+    expect(rows.nth(1)).to_contain_text("Waits for the steps before it")
+    summary = {"create": 2, "update": 1, "has_changes": True, "outputs": []}
+    runner.finish(runner.claim(), "SUCCEEDED", summary=summary)
+    unknown = [{"name": "url", "action": "create", "is_known": False}]
+    runner.finish(runner.claim(), "SUCCEEDED", summary={**summary, "outputs": unknown})
+    expect(rows.nth(0)).to_contain_text("+2\u2002~1")
+    expect(rows.nth(2)).to_contain_text("Waits for whole/second: `url` is known after apply.")
+    assert (findings_in_both(page), sideways(page)) == ([], [])
+    # Plans that ended after the page was opened are not chosen by themselves.
+    act = page.get_by_role("button", name="Apply chosen plans")
+    expect(act).to_be_disabled()
+    page.get_by_role("button", name="All of Step 2").click()
+    page.get_by_role("checkbox", name="Choose whole/first").click()
+    expect(act).to_have_text("Apply chosen plans (2)")
+    page.get_by_role("button", name="None of Step 2").click()
+    act.click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Confirm").click()
+    expect(page.get_by_text("1 applied in order, 0 approved")).to_be_visible()
+    applied = runner.claim()
+    assert (applied["module_path"], applied["type"]) == ("whole/first", "APPLY")
+    runner.finish(applied, "SUCCEEDED")
+    expect(rows.nth(0).locator("[data-status='SUCCEEDED']")).to_be_visible()
+    expect(rows.nth(1)).to_contain_text("Can be applied")
+
+    page.goto("/dashboard/modules?path=whole")
+    page.get_by_role("button", name="Destroy all").click()
+    dialog = page.get_by_role("alertdialog")
+    act = dialog.get_by_role("button", name="Destroy all")
+    expect(act).to_be_disabled()
+    dialog.get_by_label("Type whole to confirm").fill("whole")
+    act.click()
+    expect(page.get_by_test_id("set-progress").first).to_have_text("0 of 3 done")
+    gone = []
+    for _ in paths:
+        job = runner.claim()
+        gone.append((job["type"], job["module_path"]))
+        runner.finish(job, "SUCCEEDED")
+    assert gone == [("DESTROY", path) for path in reversed(paths)]
+
+
 def test_graph_of_five_hundred_modules_is_drawn(product: Product, person: Person, context: BrowserContext) -> None:
     product.rpc(person.token, "upsert_group", {"p_org": person.org_id, "p_path": "large"})
     made = """insert into public.modules (org_id, group_id, group_path, name, path)

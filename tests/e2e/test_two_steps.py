@@ -92,6 +92,7 @@ def test_a_recovery_code_signs_in_without_the_device_once(product: Product, brow
     press(page, page.get_by_test_id("recovery-renew"))
     code = keep_codes(page)[3]
 
+    elsewhere.goto("/login")
     sign_in_as(elsewhere, person.email, "Sign in")
     expect(elsewhere.get_by_label("Code")).to_be_focused()
     give_code(elsewhere, "aaaaa-aaaaa")

@@ -1,14 +1,21 @@
 """Variables in a real browser: what a module is given, where it comes from, and setting one."""
 
+import base64
+import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
-from playwright.sync_api import Page, expect
+from nacl.public import PrivateKey
+from playwright.sync_api import Page, Request, WebSocket, expect
 
 from tests.e2e.product import Person, Product
 from tests.e2e.test_work_pages import enqueue, make_module, open_as, owner
+from worker.api.replies import GivenVariable
+from worker.attempt.sealed_values import Keys
 
 __all__ = ["open_as", "owner"]
 pytestmark = pytest.mark.timeout(900)
@@ -56,6 +63,14 @@ def test_a_module_shows_its_variables_and_a_new_value_hides_the_inherited_one(
     expect(inherited).to_contain_text('"eu-west-1"')
 
 
+def make_old(product: Product, owner: Person, name: str) -> None:
+    with psycopg.connect(product.stack.db_url) as connection:
+        statement = (
+            "update public.variables set created_at = now() - interval '31 days' where org_id = %s and name = %s"
+        )
+        connection.execute(statement, [owner.org_id, name])
+
+
 def test_a_value_is_edited_live_and_a_token_is_warned_about(
     product: Product, owner: Person, open_as: Callable[[Person], Page]
 ) -> None:
@@ -77,3 +92,86 @@ def test_a_value_is_edited_live_and_a_token_is_warned_about(
     page.get_by_role("button", name="Show", exact=True).click()
     page.wait_for_url(re.compile(r"\?path=given$"))
     expect(size).to_have_count(0)
+    make_old(product, owner, "size")
+    page.goto("/dashboard/settings/variables")
+    unused = page.get_by_role("region", name="Unused variables")
+    expect(unused).to_contain_text("given/two")
+
+
+def record_traffic(page: Page) -> list[str]:
+    """Everything that the page sends and receives from now on, as text."""
+    seen: list[str] = []
+
+    def keep(payload: bytes | str | None) -> None:
+        seen.append(payload.decode("latin-1") if isinstance(payload, bytes) else payload or "")
+
+    def listen(socket: WebSocket) -> None:
+        socket.on("framesent", keep)
+        socket.on("framereceived", keep)
+
+    def note(request: Request) -> None:
+        keep(request.url)
+        keep(request.post_data_buffer)
+
+    page.on("websocket", listen)
+    page.on("request", note)
+    return seen
+
+
+def stored(product: Product, owner: Person, name: str) -> GivenVariable:
+    with psycopg.connect(product.stack.db_url) as connection:
+        query = """select jsonb_build_object('kind', kind, 'name', name, 'value', value, 'is_hcl', is_hcl, 'path', path,
+          'is_enforced', is_enforced, 'key_id', key_id) from public.variables where org_id = %s and name = %s and ended_at is null"""
+        found = connection.execute(query, [owner.org_id, name]).fetchone()
+    assert found is not None
+    return GivenVariable.model_validate(found[0])
+
+
+def test_a_secret_is_sealed_in_the_browser_and_only_the_runners_key_opens_it(
+    product: Product, owner: Person, open_as: Callable[[Person], Page], tmp_path: Path
+) -> None:
+    make_module(product, owner, "given/three")
+    key, file = PrivateKey.generate(), tmp_path / "sealing.key"
+    file.write_text(base64.b64encode(bytes(key)).decode())
+    public = base64.b64encode(bytes(key.public_key)).decode()
+    product.rpc(owner.token, "create_sealing_key", {"p_org": owner.org_id, "p_public_key": public})
+    page = open_as(owner)
+    seen = record_traffic(page)
+    page.goto("/dashboard/settings/variables?path=given/three")
+    page.get_by_role("button", name="Set variable").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("settings")
+    dialog.get_by_role("checkbox", name="Secret: sealed in this browser").click()
+    expect(dialog).to_contain_text("nobody sees it again")
+    dialog.get_by_label("Value").fill('{"token": "plover-93-ü", "size": 12345678901234567890}')
+    dialog.get_by_role("button", name="Add").click()
+    expect(page.locator("tr[data-row=settings]")).to_contain_text("Sealed, version 1")
+
+    page.get_by_role("button", name="More actions for settings").click()
+    page.get_by_role("menuitem", name="Who can use it").click()
+    users = page.get_by_role("alertdialog")
+    expect(users).to_contain_text("given/three")
+    expect(users).to_contain_text(f"{owner.email} (owner)")
+    users.get_by_role("button", name="Done").click()
+    expect(page.locator("tr[data-row=settings]")).to_contain_text("Never")
+    page.get_by_role("button", name="More actions for settings").click()
+    page.get_by_role("menuitem", name="Replace value").click()
+    dialog.get_by_label("Value").fill("plover-94-xyzzy")
+    first = stored(product, owner, "settings")
+    dialog.get_by_role("button", name="Save").click()
+    expect(page.locator("tr[data-row=settings]")).to_contain_text("Sealed, version 2")
+
+    _, opened = Keys.read([file]).open_all([first, stored(product, owner, "settings")])
+    assert [each.value for each in opened] == [
+        {"token": "plover-93-ü", "size": 12345678901234567890},
+        "plover-94-xyzzy",
+    ]
+    assert any(str(first.value) in each for each in seen), "the box itself did cross"
+    for secret in ("plover-93", "plover-94"):
+        forms = (
+            secret,
+            json.dumps(secret)[1:-1],
+            base64.b64encode(secret.encode()).decode()[:11],
+            secret.encode().hex(),
+        )
+        assert not [each for each in seen if any(form in each for form in forms)]

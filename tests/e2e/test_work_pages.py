@@ -1,7 +1,9 @@
-"""Jobs, modules and settings in a real browser on the real product."""
+"""Jobs and modules in a real browser on the real product."""
 
+import json
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -285,6 +287,76 @@ def test_a_state_is_brought_in_from_the_modules_menu(
     expect(page.get_by_role("region", name="State versions")).to_contain_text("keeps its own backend")
 
 
+def test_a_state_is_changed_from_its_panel(product: Product, owner: Person, open_as: Callable[[Person], Page]) -> None:
+    module, other = make_module(product, owner, "apps/split"), make_module(product, owner, "apps/rest")
+    body = json.dumps({"version": 4, "serial": 1, "lineage": "l", "resources": []})
+    product.rpc(owner.token, "push_state", {"p_module": module, "p_body": body})
+    page = open_as(owner)
+    page.goto(f"/dashboard/modules?module={module}")
+    page.get_by_role("region", name="State versions").get_by_role("button", name="Change").click()
+    dialog = page.get_by_role("alertdialog")
+    dialog.get_by_label("From address").fill("terraform_data.a")
+    dialog.get_by_label("To address").fill("terraform_data.b")
+    dialog.get_by_label("Into another module").fill("apps/rest")
+    dialog.get_by_role("button", name="Queue the change").click()
+    page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))
+    expect(page.get_by_text("Move terraform_data.a to terraform_data.b of apps/rest").first).to_be_visible()
+    (asked,) = product.sql(
+        "select type::text, payload #> '{options,state_change}' from public.provision_jobs where module_id = %s", module
+    )
+    change = {"action": "move", "addresses": ["terraform_data.a"], "to": "terraform_data.b", "module": other}
+    assert asked == ("STATE", change)
+
+
+def test_a_repository_moves_in_with_its_state(
+    product: Product, owner: Person, runner: ScriptedRunner, open_as: Callable[[Person], Page], tmp_path: Path
+) -> None:
+    page = open_as(owner)
+    page.goto("/dashboard/modules/move-in")
+    page.get_by_label("Git URL", exact=True).fill("https://git.example.com/infra/legacy.git")
+    page.get_by_label("Group").fill("legacy")
+    page.get_by_role("button", name="Read").click()
+    page.wait_for_url(re.compile(r"move-in\?job=\d+"))
+    reading = runner.claim(int(page.url.rpartition("=")[2]))
+    assert reading["payload"]["survey"]["group"] == "legacy"
+    root = {"engine": "tofu", "required_version": "", "workspaces": [], "problem": ""}
+    roots = [
+        {**root, "folder": "core", "path": "legacy/core", "backend": "s3"},
+        {**root, "folder": "edge", "path": "legacy/edge", "backend": "s3"},
+        {**root, "folder": "live", "path": "legacy/live", "engine": "terragrunt", "backend": "", "problem": "Not yet."},
+    ]
+    runner.finish(reading, "SUCCEEDED", result={"roots": roots})
+    table = page.get_by_role("table", name="Root modules")
+    expect(table.get_by_role("row", name=re.compile("core"))).to_contain_text("S3")
+    expect(table.get_by_role("checkbox", name="Bring live")).to_be_disabled()
+    table.get_by_role("checkbox", name="Bring edge").click()
+    page.get_by_test_id("bring").click()
+    moved = page.get_by_role("table", name="State and first plan").get_by_role("row", name="legacy/core")
+    expect(moved).to_contain_text("Copying and planning")
+    (plan,) = product.sql(
+        "select number, payload -> 'options' from public.provision_jobs where module_path = 'legacy/core' and org_id = %s",
+        owner.org_id,
+    )
+    assert plan[1] == {"bring_state": True}
+    state = {"serial": 212, "lineage": "l", "resources": 64, "backend": "s3"}
+    summary = {**SUMMARY, "create": 0, "update": 0, "has_changes": False, "resources": []}
+    runner.finish(runner.claim(plan[0]), "SUCCEEDED", result={"brought_state": state}, summary=summary)
+    expect(moved).to_contain_text("serial 212, 64 resources, from S3")
+    expect(moved.get_by_text("No changes")).to_have_attribute("data-accent-color", "green")
+    expect(table.get_by_role("row")).to_have_count(3)
+    page.get_by_role("radio", name="Upload").click()
+    (tmp_path / "infra.tar.gz").write_bytes(b"packed")
+    page.get_by_label("Archive").set_input_files(tmp_path / "infra.tar.gz")
+    page.get_by_label("Group").fill("packed")
+    before = page.url
+    page.get_by_role("button", name="Read").click()
+    page.wait_for_url(lambda url: url != before and "job=" in url)
+    sent = runner.claim(int(page.url.rpartition("=")[2]))
+    assert (sent["payload"]["survey"]["name"], sent["payload"]["survey"]["group"]) == ("infra", "packed")
+    runner.finish(sent, "FAILED")
+    expect(page.get_by_test_id("not-read")).to_be_visible()
+
+
 def test_destroying_asks_for_the_name(product: Product, owner: Person, open_as: Callable[[Person], Page]) -> None:
     module = make_module(product, owner, "sandbox/preview")
     page = open_as(owner)
@@ -299,81 +371,6 @@ def test_destroying_asks_for_the_name(product: Product, owner: Person, open_as: 
     expect(page.get_by_role("heading", name="Destroy plan")).to_be_visible()
     page.get_by_role("button", name="Cancel").click()
     expect(status(page)).to_have_attribute("data-status", "CANCELLED")
-
-
-def test_secrets_are_shown_once_and_leave_no_trace_in_the_state(
-    owner: Person, open_as: Callable[[Person], Page]
-) -> None:
-    page = open_as(owner)
-    page.goto("/dashboard/settings/members")
-    page.get_by_role("button", name="Invite").click()
-    page.get_by_label("Email").fill("new@example.com")
-    page.get_by_role("button", name="Create invite link").click()
-    expect(page.get_by_text(re.compile(r"/invite#[0-9a-f-]{36}\."))).to_be_visible()
-    page.get_by_role("button", name="Done").click()
-    expect(page.get_by_test_id("invited")).to_be_visible()
-    expect(page.locator("[data-two-step=Off]")).not_to_have_count(0)
-
-    page.goto("/dashboard/settings/service-accounts")
-    page.get_by_role("button", name="Add account").first.click()
-    page.get_by_label("Name").fill("ci")
-    page.get_by_role("radio", name="Client secret").click()
-    page.get_by_role("button", name="Add", exact=True).click()
-    expect(page.get_by_text(re.compile(r"^rys_\w{43}$"))).to_be_visible()
-    page.get_by_role("button", name="Done").click()
-    expect(page.get_by_text(re.compile("rys_"))).to_have_count(0)
-    page.reload()
-    expect(page.get_by_role("row").filter(has_text="ci")).to_be_visible()
-    assert "rys_" not in page.content()
-
-
-def test_identities_are_checked_before_they_are_taken(owner: Person, open_as: Callable[[Person], Page]) -> None:
-    page = open_as(owner)
-    page.goto("/dashboard/settings/cloud-identities")
-    page.get_by_role("button", name="Add identity").first.click()
-    page.get_by_label("Name").fill("aws-production")
-    page.get_by_label("Role ARN").fill("arn:aws:iam::1:role/x")
-    page.get_by_label("Regions").fill("eu-west-1")
-    page.get_by_role("button", name="Add", exact=True).click()
-    expect(page.get_by_test_id("error-role_arn")).to_contain_text("An ARN like")
-    page.get_by_label("Role ARN").fill("arn:aws:iam::123456784410:role/runyard-deploy")
-    page.get_by_role("button", name="Add", exact=True).click()
-    expect(page.get_by_test_id("trust-policy")).to_contain_text("sts:ExternalId")
-    page.get_by_role("button", name="Cancel").click()
-    page.get_by_role("button", name="More actions for aws-production").click()
-    page.get_by_role("menuitem", name="Test connection").click()
-    expect(page.locator("[data-sonner-toast][data-type=info]")).to_be_visible()
-
-
-def test_the_audit_log_filters_and_is_exported(product: Product, open_as: Callable[[Person], Page]) -> None:
-    # Somebody who has done nothing else: the first event is on the first page.
-    owner = product.person("auditor")
-    page = open_as(owner)
-    page.goto("/dashboard/settings/audit")
-    expect(page.get_by_role("cell", name="Created an organisation")).to_be_visible()
-    expect(page.get_by_role("columnheader", name="Address")).to_be_visible()
-    expect(page.get_by_role("cell", name="127.0.0.1", exact=True).first).to_be_visible()
-    page.get_by_label("Search by who").fill("nobody-at-all")
-    expect(page.get_by_test_id("no-events-match")).to_be_visible()
-    cookies = {"Cookie": product.cookie(owner)}
-    answer = httpx.get(f"{product.url}/api/audit.csv?action=organization", headers=cookies, timeout=60)
-    assert answer.headers["content-type"].startswith("text/csv")
-    assert [line.split(",")[3] for line in answer.text.splitlines()] == ["action", "organization.created"]
-
-
-def test_what_was_done_stands_on_one_line(product: Product, open_as: Callable[[Person], Page]) -> None:
-    person = product.person("auditor")
-    action, detail = "service_account.secret_rotated", '{"reason": "The old one was in a log of the build machine"}'
-    row = "(org_id, actor_kind, actor_label, address, action, target_kind, target_label, detail)"
-    values = "values (%s, 'user', %s, '203.0.113.118', %s, 'service_account', 'k8s-runner-production', %s)"
-    product.sql(f"insert into audit_events {row} {values}", person.org_id, person.email, action, detail)
-    page = open_as(person)
-    page.set_viewport_size({"width": 1280, "height": 860})
-    page.goto("/dashboard/settings/audit")
-    words = page.locator(f"[title='{action}']")
-    expect(words).to_be_visible()
-    assert words.evaluate("(el) => el.getClientRects().length") == 1
-    assert page.locator(".ry-tw").evaluate("(el) => el.scrollWidth <= el.clientWidth")
 
 
 def test_another_organisation_sees_nothing(
@@ -393,6 +390,10 @@ def test_another_organisation_sees_nothing(
     base = f"{product.url}/api/jobs/{job['id']}/log"
     assert "not for strangers" in httpx.get(f"{base}/lines?attempt=1&from=1&to=1", headers=mine, timeout=60).text
     assert httpx.get(f"{base}/lines?attempt=1&from=1&to=1", headers=theirs, timeout=60).json() == {"chunks": []}
+    day = product.sql("select log_day::text from provision_jobs where id = %s", job["id"])[0][0]
+    new = f"{base}/index?attempt=1&after=0&lines=1&day={day}"
+    assert httpx.get(new, headers=mine, timeout=60).json()["pages"][0]["lines"] == ["not for strangers"]
+    assert httpx.get(new, headers=theirs, timeout=60).json()["pages"] == []
     assert httpx.get(f"{base}.txt?attempt=1", headers=theirs, timeout=60).status_code == 404
     assert httpx.get(f"{base}/index?attempt=1&after=0", timeout=60).status_code == 401
     foreign = {**mine, "Sec-Fetch-Site": "cross-site"}
@@ -401,7 +402,8 @@ def test_another_organisation_sees_nothing(
 
 
 @pytest.mark.parametrize(
-    "query", ["attempt=x&after=0", "attempt=1&after=-1", "attempt=1", f"attempt={'9' * 40}&after=0"]
+    "query",
+    ["attempt=x&after=0", "attempt=1&after=-1", "attempt=1", f"attempt={'9' * 40}&after=0", "attempt=1&after=0&day=x"],
 )
 def test_nonsense_in_an_address_is_refused(product: Product, owner: Person, query: str) -> None:
     answer = httpx.get(

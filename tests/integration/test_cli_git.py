@@ -66,3 +66,27 @@ def test_a_module_follows_its_repository_as_it_is_told(terminal: Terminal, bench
     assert (row["branch"], row["is_on"]) == ("main", False)
     job = terminal.json("git", "poll", "infra/edge")
     assert (job["type"], job["status"]) == ("RESOLVE", "QUEUED")
+
+
+def test_a_pull_request_is_shown_planned_and_commanded_by_a_linked_login(terminal: Terminal, bench: Bench) -> None:
+    bench.module(source_kind="git", source={"url": URL, "ref": "main", "subfolder": "vpc"})
+    made = terminal.json("git", "connect", URL, "--provider", "gitea", "--poll-seconds", "0")
+
+    def sent(body: bytes, event: str) -> str:
+        headers = webhooks.gitea(made["webhook_secret"], body, event)
+        return str(bench.http.post(made["webhook_url"], content=body, headers=headers).json()["verdict"])
+
+    assert sent(webhooks.pull_body(7, "a" * 40), "pull_request") == "PENDING"
+    shown = terminal.json("git", "change", "infra/edge", "#7")
+    assert (shown["pull"]["number"], shown["report"]["state"], shown["rows"]) == (7, "pending", [])
+    assert terminal.json("git", "plan", "infra/edge", "7")["type"] == "RESOLVE"
+    assert terminal.run("git", "apply", "infra/edge", "7").returncode == ExitCode.REFUSED
+    assert terminal.run("git", "change", "infra/edge", "nonsense").returncode == ExitCode.USAGE
+    email = bench.rows("memberships", org_id=bench.org)[0]["email"]
+    host = ("--host", "git.example.com")
+    assert terminal.run("git", "link", email, "@Ann", *host).returncode == 0
+    (row,) = terminal.json("git", "logins")
+    assert (row["login"], row["email"]) == ("ann", email)
+    assert sent(webhooks.comment_body("/runyard plan"), "issue_comment") == "DONE"
+    assert terminal.run("git", "unlink", "ann", *host).returncode == 0
+    assert sent(webhooks.comment_body("/runyard plan"), "issue_comment") == "REFUSED"

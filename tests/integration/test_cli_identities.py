@@ -53,6 +53,11 @@ def test_policy_names_the_provider_and_all_modules_below_the_group(terminal: Ter
         sub = f"organization:{slug}:module:{modules}:phase:plan"
         assert statement["Condition"]["StringLike"] == {f"{issuer}:sub": sub}
     assert terminal.run("identities", "policy", "apps", "--phase", "destroy").returncode == ExitCode.USAGE
+    of_hcp = "organization:{organization}:project:{group}:workspace:{workspace}:run_phase:{phase}"
+    assert terminal.json("identities", "subject", of_hcp) == terminal.json("identities", "subject")
+    (statement,) = terminal.json("identities", "policy", "apps")["Statement"]
+    sub = f"organization:{slug}:project:*:workspace:apps.*:run_phase:apply"
+    assert list(statement["Condition"]["StringLike"].values()) == [sub]
 
 
 def test_test_shows_the_token_and_what_a_cloud_could_not_read(terminal: Terminal, bench: Bench) -> None:

@@ -99,6 +99,49 @@ def test_a_state_is_listed_shown_changed_and_pushed(terminal: Terminal, served: 
     assert (newest["serial"], newest["job_id"], bool(newest["written_by"])) == (state["serial"] + 1, None, True)
 
 
+def addresses(terminal: Terminal, path: str) -> list[str]:
+    return [row["address"] for row in terminal.json("state", "list", path)]
+
+
+def test_resources_are_moved_removed_and_imported_as_jobs(terminal: Terminal, served: Bench) -> None:
+    code = 'resource "terraform_data" "%s" {}\n'
+    first, second = (served.module(source={"files": {"main.tf": code % "a" + code % "b" + code % "c"}}) for _ in "12")
+    one, two = path_of(served, first), path_of(served, second)
+    served.finished("APPLY", first)
+    serial = terminal.json("state", "versions", one)["versions"][0]["serial"]
+    untold = terminal.run("state", "rm", one, "terraform_data.a")
+    assert (untold.returncode, "Add --yes" in untold.stderr) == (ExitCode.USAGE, True)
+
+    moved = terminal.run("state", "mv", one, "terraform_data.a", "terraform_data.z", "--yes")
+    assert moved.returncode == 0, moved.stdout + moved.stderr
+    assert f"{one}: done: move terraform_data.a to terraform_data.z." in moved.stdout
+    assert addresses(terminal, one) == ["terraform_data.b", "terraform_data.c", "terraform_data.z"]
+
+    across = ("state", "mv", one, "terraform_data.z", "terraform_data.a", "--to-module", two, "--yes")
+    assert terminal.run(*across).returncode == 0
+    assert addresses(terminal, one) == ["terraform_data.b", "terraform_data.c"]
+    assert addresses(terminal, two) == ["terraform_data.a"]
+    gone = terminal.run(*across)
+    assert (gone.returncode, "the state is as it was" in gone.stdout) == (ExitCode.JOB_FAILED, True)
+    assert addresses(terminal, two) == ["terraform_data.a"]
+
+    assert terminal.run("state", "rm", one, "terraform_data.b", "terraform_data.c", "--yes").returncode == 0
+    assert addresses(terminal, one) == []
+    half = terminal.run("state", "import", two, "terraform_data.b", "--yes")
+    assert (half.returncode, "needs an address and an id" in half.stderr) == (ExitCode.USAGE, True)
+    brought = terminal.run("state", "import", two, "terraform_data.b", "some-id", "--yes")
+    assert brought.returncode == 0, brought.stdout + brought.stderr
+    assert terminal.json("state", "list", two)[1] == {
+        "address": "terraform_data.b",
+        "type": "terraform_data",
+        "id": "some-id",
+    }
+    # Each is a version of its own, written by its job.
+    versions = terminal.json("state", "versions", one)["versions"]
+    assert [each["serial"] for each in versions[:3]] == [serial + 3, serial + 2, serial + 1]
+    assert len({each["job_number"] for each in versions}) == 4
+
+
 def commit(folder: Path) -> str:
     """Make a repository of a folder; its address."""
     for command in (
@@ -131,6 +174,12 @@ def test_a_repository_with_several_roots_moves_in(
     done = terminal.run("modules", "import", address, "--group", group, "--all", "--yes")
     assert f"Created {group}/files\nCreated {group}/net" in done.stdout, done.stderr
     assert f"runyard state import {group}/net" in done.stderr
+    other = ("modules", "import", address, "--on-runner", "--group", f"{group}-again")
+    assert [row["path"] for row in terminal.json(*other)] == [
+        f"{group}-again/{each}" for each in ("files", "live", "net")
+    ]
+    there = terminal.run(*other, "--all", "--yes")
+    assert f"Created {group}-again/files\nCreated {group}-again/net" in there.stdout, there.stderr
     for name in ("files", "net"):
         brought = terminal.run("state", "import", f"{group}/{name}")
         assert "First plan: no changes. Nothing was applied." in brought.stdout, brought.stdout + brought.stderr

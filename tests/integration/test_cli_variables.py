@@ -42,7 +42,12 @@ def test_variables_from_setting_to_removing(terminal: Terminal, bench: Bench, tm
     region = next(row for row in terminal.json("variables", "effective", path) if row["name"] == "region")
     assert (region["value"], region["path"], [each["path"] for each in region["hides"]]) == ("us", "", [path])
     shown = terminal.run("variables", "effective", path).stdout
-    assert f"input\tregion\tus\tthe organisation (enforced)\t1\t{path}" in shown.splitlines()
+    assert f"input\tregion\tus\tthe organisation (enforced)\t1\t{path}\tnever" in shown.splitlines()
+    users = terminal.json("variables", "users", "", "region")
+    assert (path in users["modules"], [each["role"] for each in users["members"]]) == (True, ["owner"])
+    assert "runners  none" in terminal.run("variables", "users", "", "region").stdout
+    assert len(terminal.json("variables", "unused", "--days", "0")) == len(rows) + 2
+    assert terminal.json("variables", "unused") == []
     assert terminal.run("variables", "remove", path, "zones", "--yes").returncode == 0
     assert terminal.run("variables", "remove", path, "zones", "--yes").returncode == ExitCode.PROBLEM
     assert terminal.run("variables", "remove", path, "TF_LOG").returncode == ExitCode.PROBLEM

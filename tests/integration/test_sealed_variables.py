@@ -21,9 +21,11 @@ FORMS = (SECRET, base64.b64encode(SECRET.encode()).decode().rstrip("="), SECRET.
 CODE = """
 variable "password" { default = "" }
 variable "settings" { default = {} }
+variable "referred" { default = "" }
 output "length" { value = length(var.password) }
 output "nested" { value = length(var.settings.token) }
 output "file" { value = length(file("${path.module}/token.txt")) }
+output "referred" { value = length(var.referred) }
 output "leak" { value = "shown as ${var.password}" }
 """
 UNUSED = 'variable "password" {}\noutput "length" { value = length(var.password) }\n'
@@ -63,11 +65,14 @@ def test_a_sealed_secret_reaches_the_engine_and_no_table(terminal: Terminal, ben
         assert done.returncode == 0, done.stderr
     secret.write_text(json.dumps({"token": SECRET}))
     assert terminal.run("variables", "seal", "apps", "settings", "--from", str(secret)).returncode == 0
+    (tmp_path / "kept").write_text(SECRET)
+    assert terminal.run("variables", "refer", path, "referred", f"file://{tmp_path}/kept").returncode == 0
     assert terminal.run("variables", "list").stdout.count("(sealed)") == 4
     assert SECRET not in terminal.run("variables", "effective", path).stdout
 
     job = bench.enqueue("PLAN", module, confirm=True)
-    runner = bench.runner(RUNYARD__SEALING__KEYFILES=str(key))
+    allowed = {"RUNYARD__SEALING__ALLOWEDSOURCES": f"file://{tmp_path}/*"}
+    runner = bench.runner(RUNYARD__SEALING__KEYFILES=str(key), **allowed)
     assert bench.job(job)["labels"] == [made["label"]]
     bench.rpc("update_worker", p_worker=runner.worker_id, p_options={"labels": [made["label"]]})
     assert bench.wait_job(job)["status"] == "SUCCEEDED", bench.log_of(job)
@@ -77,7 +82,7 @@ def test_a_sealed_secret_reaches_the_engine_and_no_table(terminal: Terminal, ben
     assert applied["status"] == "SUCCEEDED", bench.log_of(apply["id"])
     assert applied["result"]["outputs"]["leak"]["value"] == "shown as ***"
     lengths = {name: output["value"] for name, output in applied["result"]["outputs"].items() if name != "leak"}
-    assert lengths == {"length": len(SECRET), "nested": len(SECRET), "file": len(SECRET)}
+    assert lengths == dict.fromkeys(("length", "nested", "file", "referred"), len(SECRET))
     assert "in the environment: ***" in bench.log_of(job)
     for each in (job, apply["id"]):
         assert not [form for form in FORMS if form in bench.log_of(each)]

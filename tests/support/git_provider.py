@@ -26,6 +26,7 @@ class GitProvider:
     url: str = ""
     comments: dict[int, str] = field(default_factory=dict)
     requests: list[Request] = field(default_factory=list)
+    pulls: list[dict[str, Any]] = field(default_factory=list)
     answers: list[tuple[int, dict[str, str], str]] = field(default_factory=list)
 
     def writes(self) -> list[tuple[str, str]]:
@@ -35,8 +36,10 @@ class GitProvider:
         self.requests.append(request)
         if self.answers:
             return self.answers.pop(0)
-        if "/statuses/" in request.path:
+        if "/statuses/" in request.path or request.path.endswith(("/reactions", "/award_emoji")):
             return 201, {}, "{}"
+        if request.path.partition("?")[0].endswith(("/pulls", "/merge_requests")):
+            return 200, {}, json.dumps(self.pulls)
         return self._comment(request)
 
     def _comment(self, request: Request) -> tuple[int, dict[str, str], str]:

@@ -30,6 +30,14 @@ def pull_body(number: int, head: str, base: str = "main", *, action: str = "open
     return json.dumps(body).encode()
 
 
+def comment_body(text: str, *, action: str = "created", is_pull: bool = True, comment: int = 0) -> bytes:
+    """A comment of ann on pull request 7, in the shape of GitHub and Gitea."""
+    issue = {"number": 7, "pull_request": {"url": "x"} if is_pull else None}
+    said = {"id": comment or uuid.uuid4().int % 10**9, "body": text, "user": {"id": 11, "login": "ann"}}
+    body = {"action": action, "issue": issue, "comment": said, "is_pull": is_pull, "sender": {"login": "ann"}}
+    return json.dumps(body).encode()
+
+
 def _hex(secret: str, body: bytes) -> str:
     return hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
 

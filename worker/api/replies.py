@@ -174,6 +174,7 @@ class GivenVariable(Reply):
     is_hcl: bool = False
     path: str | None = None
     key_id: str | None = None
+    is_reference: bool = False
 
 
 class GivenVariables(Reply):

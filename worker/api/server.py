@@ -113,6 +113,15 @@ class Server:
         arguments = {**_which(ref), "p_body": body, "p_lock_id": lock_id}
         await _repeat(seconds, lambda: self._ask(Document, "worker_state_put", arguments))
 
+    async def destination_state(self, ref: JobRef) -> StateReply:
+        """Read the state of the module that resources are moved to."""
+        return await retry_for(STATE_SECONDS, lambda: self._ask(StateReply, "worker_destination_state", _which(ref)))
+
+    async def move_states(self, ref: JobRef, source: str, destination: str) -> Document:
+        """Write both states of a move, or neither."""
+        arguments = {**_which(ref), "p_from": source, "p_to": destination}
+        return await retry_for(STATE_SECONDS, lambda: self._ask(Document, "worker_move_states", arguments))
+
     async def bound_values(self, ref: JobRef) -> BoundValues:
         """Read the values of the module's bound inputs."""
         return await retry_for(STATE_SECONDS, lambda: self._ask(BoundValues, "worker_bound_values", _which(ref)))

@@ -40,14 +40,14 @@ class Keys:
         """Open the sealed ones among a job's variables."""
         variables = list(given)
         used = [each.key_id for each in variables if each.key_id]
-        opened = [self._open(each) if each.key_id else each for each in variables]
+        opened = [self._open(each) if each.key_id and not each.is_reference else each for each in variables]
         return replace(self, sealing=used[0] if used else None), opened
 
     def seal(self, content: bytes) -> bytes:
         """Seal a file of a job with sealed variables, such as its plan: the values are in it. Others stay as they are."""
         if self.sealing is None:
             return content
-        box = SealedBox(self.known[self.sealing].public_key)
+        box = SealedBox(self._key(self.sealing, "The saved plan").public_key)
         return _MARK + self.sealing.encode() + box.encrypt(content)
 
     def unseal(self, content: bytes) -> bytes:
@@ -68,13 +68,17 @@ class Keys:
             )  # fmt: skip
         return each.model_copy(update={"value": inside["value"]})
 
-    def _decrypt(self, key_id: str, box: bytes, what: str) -> bytes:
+    def _key(self, key_id: str, what: str) -> PrivateKey:
         key = self.known.get(key_id)
         if key is None:
             raise JobFailed(
                 f"{what} is sealed with key {key_id}, which this runner does not have.", code="sealing_key_missing",
                 hint="Give the runner the key file (Sealing.KeyFiles), or remove its label.",
             )  # fmt: skip
+        return key
+
+    def _decrypt(self, key_id: str, box: bytes, what: str) -> bytes:
+        key = self._key(key_id, what)
         try:
             opened: bytes = SealedBox(key).decrypt(box)
         except CryptoError as error:

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from worker.api.replies import ClaimedJob
-from worker.enums import MODULELESS_TYPES, EngineName, SourceKind, StateHome
+from worker.enums import MODULELESS_TYPES, EngineName, SourceKind, StateAction, StateHome
 from worker.errors import JobFailed
 
 
@@ -59,14 +59,28 @@ class ModuleSpec(_Part):
     hooks: dict[str, Any] = Field(default_factory=dict)
 
 
+class StateChange(_Part):
+    """What a STATE job changes; `module` is the one that resources are moved to, where that is another."""
+
+    action: StateAction
+    addresses: list[str] = Field(min_length=1)
+    to: str = ""
+    id: str = ""
+    module: str | None = None
+
+
 class Options(_Part):
     """How the job's task is done."""
 
     refresh_only: bool = False
     destroy: bool = False
     bring_state: bool = False
+    preview: bool = False
+    state_change: StateChange | None = None
     targets: list[str] = Field(default_factory=list)
     replace: list[str] = Field(default_factory=list)
+    # Where it came from; what it changes is compared with what was reviewed there.
+    git: dict[str, Any] = Field(default_factory=dict)
 
 
 class JobSpec(_Part):

@@ -104,6 +104,7 @@ def _behaviour(settings: Settings) -> dict[str, str]:
         "RUNYARD__HOOKS__TIMEOUTSECONDS": str(settings.hooks.timeout_seconds),
         "RUNYARD__HOOKSPREAPPROVAL__ENABLED": str(settings.hooks_preapproval.enabled).lower(),
         "RUNYARD__SEALING__KEYFILES": ",".join(map(str, settings.sealing.key_files)),
+        "RUNYARD__SEALING__ALLOWEDSOURCES": ",".join(settings.sealing.allowed_sources),
         "RUNYARD__SERVER__TIMEOUTSECONDS": str(settings.server.timeout_seconds),
     }
 

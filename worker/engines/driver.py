@@ -29,6 +29,9 @@ class Driver(Protocol):
     async def apply(self, space: Workspace, *, is_destroy: bool) -> None:
         """Carry the plan out."""
 
+    async def change_state(self, space: Workspace) -> None:
+        """Move, remove or import resources of the state."""
+
     async def output(self, space: Workspace) -> None:
         """Read the outputs into the job's result."""
 

@@ -15,14 +15,17 @@ from worker.engines.apply_events import follow_apply
 from worker.engines.module_backend import check_backend, settle_backend
 from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_changes import CHANGES_ARTIFACT, changes_of
-from worker.engines.plan_summary import sensitive_texts, summarise
+from worker.engines.plan_digest import CHANGE_DIGEST, change_digest
+from worker.engines.plan_summary import mark_known, planned_outputs, sensitive_texts, summarise
 from worker.engines.rescue import errored_state, keep_errored_state
 from worker.engines.sealed_plan import SHA256, load_sealed, opened_plan, seal_plan, sealed_bytes
+from worker.engines.state_change import change_state
 from worker.enums import EngineName
 from worker.errors import WorkerError
 
 PLAN_ARTIFACT = "plan.tfplan"
 META_ARTIFACT = "plan.json"
+OUTPUTS_ARTIFACT = "outputs.json"
 # The engine reads *.auto.tfvars in the order of their names, and the last value counts: these come after the source's.
 INPUTS_FILE = "~runyard.auto.tfvars.json"
 EXPRESSIONS_FILE = "~runyard.auto.tfvars"
@@ -71,8 +74,12 @@ class HclDriver:
         # Before anything else of the job runs: a hook could put another plan in its place.
         seal_plan(space)
         plan = await self._summarise(space, is_refresh_only=is_refresh_only)
+        if options.git:
+            space.result[CHANGE_DIGEST] = change_digest(plan)
         changes = changes_of(plan, space.log.redactor.redact, is_refresh_only=is_refresh_only)
         await space.context.server.put_artifact(space.ref, CHANGES_ARTIFACT, json.dumps(changes).encode())
+        if known := planned_outputs(plan, space.log.redactor.redact):
+            await space.context.server.put_artifact(space.ref, OUTPUTS_ARTIFACT, json.dumps(known).encode())
 
     async def save_plan(self, space: Workspace) -> None:
         """Save the plan with the commit and provider versions that it was made from."""
@@ -110,6 +117,10 @@ class HclDriver:
                     is_changing=True,
                 )
 
+    async def change_state(self, space: Workspace) -> None:
+        """Move, remove or import resources of the state."""
+        await change_state(space, self._binary)
+
     async def output(self, space: Workspace) -> None:
         """Show the outputs as people do, and keep them with sensitive values masked."""
         outputs: dict[str, Any] = json.loads(await space.capture([self._binary, "output", "-json"]) or b"{}")
@@ -140,7 +151,9 @@ class HclDriver:
             shown = await space.capture([self._binary, "show", "-json", path], pass_fds=descriptors)
         plan: dict[str, Any] = json.loads(shown)
         space.log.redactor.add(*sensitive_texts(plan))
-        space.plan_summary = {**summarise(plan, is_refresh_only=is_refresh_only), SHA256: space.result[SHA256]}
+        known = planned_outputs(plan, space.log.redactor.redact)
+        summary = mark_known(summarise(plan, is_refresh_only=is_refresh_only), known)
+        space.plan_summary = {**summary, SHA256: space.result[SHA256]}
         space.on_summary()
         return plan
 

@@ -1,9 +1,10 @@
 """What a plan would do, counted and listed without any value in it."""
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from worker.logs.texts import texts_of
+from worker.logs.texts import Mask, texts_of
 
 MOST_RESOURCES = 2000
 _COUNTED = ("create", "update", "replace", "delete", "no_op")
@@ -13,11 +14,21 @@ def summarise(plan: Mapping[str, Any], *, is_refresh_only: bool = False) -> dict
     """Summarise the JSON of `show -json`; a refresh-only plan is summarised by its drift."""
     changes = plan.get("resource_drift" if is_refresh_only else "resource_changes") or []
     resources = [_resource(change) for change in changes]
-    outputs = [
-        {"name": name, "action": action_of(change.get("actions") or [])}
-        for name, change in sorted((plan.get("output_changes") or {}).items())
-    ]
+    outputs = [_output(name, change) for name, change in sorted((plan.get("output_changes") or {}).items())]
     return summary_of(resources, outputs)
+
+
+def planned_outputs(plan: Mapping[str, Any], mask: Mask) -> dict[str, Any]:
+    """The changed outputs whose new values are known and may be shown to other modules' plans."""
+    changes = {name: change for name, change in (plan.get("output_changes") or {}).items() if _is_known(change)}
+    values = {name: change["after"] for name, change in changes.items()}
+    return {name: value for name, value in values.items() if mask(text := json.dumps(value)) == text}
+
+
+def mark_known(summary: dict[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Mark the changed outputs whose values can be previewed."""
+    outputs = [{**each, "is_known": each["name"] in known} for each in summary["outputs"]]
+    return {**summary, "outputs": outputs}
 
 
 def summary_of(resources: list[dict[str, Any]], outputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -65,6 +76,24 @@ def _marked(value: Any, mark: Any) -> Iterator[str]:
     elif isinstance(mark, list) and isinstance(value, list):
         for item, inner in zip(value, mark, strict=False):
             yield from _marked(item, inner)
+
+
+def _output(name: str, change: Mapping[str, Any]) -> dict[str, Any]:
+    secret = {"is_sensitive": True} if _has_mark(change.get("after_sensitive")) else {}
+    return {"name": name, "action": action_of(change.get("actions") or []), **secret}
+
+
+def _is_known(change: Mapping[str, Any]) -> bool:
+    if action_of(change.get("actions") or []) in ("no_op", "delete"):
+        return False
+    return not _has_mark(change.get("after_unknown")) and not _has_mark(change.get("after_sensitive"))
+
+
+def _has_mark(mark: Any) -> bool:
+    """Whether the engine marks a value, or something inside of it."""
+    if isinstance(mark, Mapping | list):
+        return any(_has_mark(inner) for inner in (mark.values() if isinstance(mark, Mapping) else mark))
+    return mark is True
 
 
 def _resource(change: Mapping[str, Any]) -> dict[str, Any]:

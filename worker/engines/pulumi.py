@@ -132,6 +132,13 @@ class PulumiDriver:
         finally:
             await self._export(space, str(lock["ID"]), keeps_lock=is_killed)
 
+    async def change_state(self, space: Workspace) -> None:
+        """Refuse: the server enqueues no such job for Pulumi."""
+        raise JobFailed(
+            f"{space.job.type} is not a job for Pulumi.", code="bad_payload",
+            hint="Pull the state, run `pulumi state` on it, and push it.",
+        )  # fmt: skip
+
     async def output(self, space: Workspace) -> None:
         """Read the stack's outputs; secrets are shown as [secret]."""
         shown = json.loads(await space.capture([self._binary, "stack", "output", "--json", "--stack", STACK]) or b"{}")

@@ -8,12 +8,11 @@ import json
 import os
 import shlex
 from collections.abc import Callable, Mapping
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
+
+import httpx
 
 from worker.errors import Retryable
 
@@ -39,7 +38,7 @@ async def read_secret(source: str, environ: Mapping[str, str] | None = None, reg
     else:
         token = _vault_token(source, environ)
         register(token)
-        found = await asyncio.to_thread(_from_vault, source, environ, token)
+        found = await _from_vault(source, environ, token)
     if not found:
         raise Retryable(f"The secret of {source.partition('#')[0]} is empty.")
     register(found)
@@ -78,21 +77,30 @@ def _from_file(file: Path) -> str:
         raise Retryable(f"{file} cannot be read: {error.strerror}") from error
 
 
-def _from_vault(source: str, environ: Mapping[str, str], token: str) -> str:
+async def _from_vault(source: str, environ: Mapping[str, str], token: str) -> str:
     """HashiCorp Vault's HTTP API: the address of a secret, and after # the field, `value` unless it says otherwise."""
     address, _, field = source.partition("#")
     headers = {"X-Vault-Token": token, "X-Vault-Request": "true"}
     if namespace := environ.get("VAULT_NAMESPACE"):
         headers["X-Vault-Namespace"] = namespace
     try:
-        with urlopen(Request(address, headers=headers), timeout=SECONDS) as answer:  # noqa: S310  (checked above)
-            data = json.load(answer)["data"]
-    except HTTPError as error:
-        raise Retryable(f"Vault answered {error.code} for {address}: {_errors(error)}") from error
-    except (OSError, HTTPException) as error:
+        async with httpx.AsyncClient(timeout=SECONDS, follow_redirects=True) as http:
+            answer = await http.get(address, headers=headers)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise Retryable(f"Vault at {urlsplit(address).netloc} does not answer: {error}") from error
+    try:
+        said = answer.json()
+        if answer.is_error:
+            reasons = "; ".join(map(str, said["errors"])) or "no reason given"
+            raise Retryable(f"Vault answered {answer.status_code} for {address}: {reasons}")
+        data = said["data"]
     except (ValueError, KeyError, TypeError) as error:
-        raise Retryable(f"{address} is no secret of Vault.") from error
+        what = (
+            f"Vault answered {answer.status_code} for {address}"
+            if answer.is_error
+            else f"{address} is no secret of Vault"
+        )
+        raise Retryable(f"{what}.") from error
     # Version 2 of its key-value engine wraps the fields once more.
     fields = data["data"] if isinstance(data, dict) and "metadata" in data else data
     return _field(fields, field or "value", address)
@@ -109,13 +117,6 @@ def _vault_token(source: str, environ: Mapping[str, str]) -> str:
         return token
     file = Path(environ.get("VAULT_TOKEN_FILE") or "~/.vault-token").expanduser()
     return _from_file(file)
-
-
-def _errors(error: HTTPError) -> str:
-    try:
-        return "; ".join(map(str, json.load(error)["errors"])) or "no reason given"
-    except (ValueError, KeyError, TypeError):
-        return error.reason
 
 
 def _from_secrets_manager(name: str) -> str:

@@ -68,12 +68,17 @@ class HooksPreapprovalSettings(Section):
 
 
 class SealingSettings(Section):
-    """Keys that open sealed variables."""
+    """Secrets of jobs: the keys that open sealed variables, and the vaults that jobs may refer to."""
 
     key_files: PathList = Field(
         default_factory=list,
         description="Files that `runyard variables create-key` wrote. The runner reads them for each job that has sealed variables; "
         "jobs do not see them while they are isolated.",
+    )
+    allowed_sources: WordList = Field(
+        default_factory=list,
+        description="References that variables may use, as patterns such as `vault://kv/data/{group}/*`, `aws-sm://eu-west-1/runyard/*` or "
+        "`file:///etc/runyard/secrets/*`; `{module}` and `{group}` are paths of the job. Empty: no reference is read.",
     )
 
 

@@ -28,6 +28,8 @@ async def read_bound(space: Workspace) -> BoundValues:
     found = BoundValues(
         values={name: value for name, value in found.values.items() if name not in given}, sensitive=found.sensitive
     )
+    if space.spec.options.preview:
+        space.say("Preview: some inputs are outputs that are planned and not applied. This plan is never applied.")
     space.log.redactor.add(*(text for name in found.sensitive for text in texts_of(found.values.get(name))))
     for name in sorted(found.values):
         secret = ", sensitive" if name in found.sensitive else ""

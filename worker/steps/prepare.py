@@ -16,6 +16,7 @@ from worker.errors import JobFailed, WorkerError
 from worker.fitness import no_directory
 from worker.settings import Settings
 from worker.steps.identity import give_identities
+from worker.steps.references import read_references
 
 
 async def prepare(space: Workspace) -> None:
@@ -38,9 +39,8 @@ async def take_variables(space: Workspace) -> None:
     if any(each.key_id for each in given):
         keys = await asyncio.to_thread(Keys.read, space.context.settings.sealing.key_files)
         space.keys, opened = keys.open_all(given)
-        sealed = [each.value for each, before in zip(opened, given, strict=True) if before.key_id]
-        await asyncio.to_thread(space.log.hide, texts_in(sealed))
-        given = opened
+        given = await read_references(space, opened)
+        await asyncio.to_thread(space.log.hide, texts_in([each.value for each in given if each.key_id]))
     space.variables = JobVariables.of(given)
     space.log.redactor.add(*space.variables.secrets())
 

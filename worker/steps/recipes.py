@@ -51,6 +51,14 @@ async def _destroy(space: Workspace) -> None:
         await driver.rescue(space)
 
 
+async def _change_state(space: Workspace) -> None:
+    driver = driver_for(space)
+    try:
+        await driver.change_state(space)
+    finally:
+        await driver.rescue(space)
+
+
 async def _output(space: Workspace) -> None:
     await driver_for(space).output(space)
 
@@ -62,6 +70,8 @@ _FETCH = Step("fetch", "Fetch source", JobPhase.FETCH, fetch)
 _INPUTS = Step("inputs", "Write inputs and extra files", JobPhase.INPUTS, write_inputs)
 _SAVE_PLAN = Step("save-plan", "Save plan", JobPhase.PLAN, _save_plan)
 _LOAD_PLAN = Step("load-plan", "Download plan", JobPhase.PLAN, _load_plan)
+
+_CHANGE_STATE = Step("change-state", "Change state", JobPhase.APPLY, _change_state)
 
 _TASKS: dict[str, Step] = {
     "init": Step("init", "Init", JobPhase.INIT, _init),
@@ -91,6 +101,8 @@ def _work(kind: JobType, spec: JobSpec, *, has_saved_plan: bool) -> Iterator[Ste
             yield from (*planned, *_with_hooks("apply", spec), *_with_hooks("output", spec))
         case JobType.DESTROY:
             yield from (*planned, *_with_hooks("destroy", spec))
+        case JobType.STATE:
+            yield _CHANGE_STATE
         case JobType.OUTPUT:
             yield from _with_hooks("output", spec)
         case (

@@ -11,11 +11,13 @@ from worker.attempt.workspace import Workspace
 from worker.errors import JobFailed
 from worker.steps.fingerprint import CODE_FILES, SOURCE_LINE, Tree, read_entries, read_uses
 from worker.steps.git import Git, merge_tree
+from worker.steps.survey import survey
 
 # Trees, and files as small as code is: what is larger changes hashes all the same.
 _FILTER = "--filter=blob:limit=64k"
 # Each is a fetch of its own; the next reading looks at others.
 _MOST_OLD_COMMITS = 20
+_MOST_AHEAD = 100
 _REMOTE = "refs/runyard/"
 _BRANCH = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./@+-]{0,199}\Z")
 
@@ -33,6 +35,8 @@ class ModuleWork(_Part):
     paths: list[str] = Field(default_factory=list)
     # Only where its fingerprint is not known.
     applied_commit: str | None = None
+    # The branch's commits since this one are counted.
+    count_from: str | None = None
 
 
 class PullWork(_Part):
@@ -55,6 +59,9 @@ class Work(_Part):
 
 async def resolve(space: Workspace) -> None:
     """Read the repository and put what was found into the job's result."""
+    if "survey" in space.job.payload:
+        await survey(space)
+        return
     arguments = {"p_job": space.job.id, "p_attempt": space.job.attempt}
     try:
         work = Work.model_validate(await space.context.server.call("worker_resolve", arguments))
@@ -77,6 +84,7 @@ class Reading:
     default: str = ""
     commits: dict[str, str] = field(default_factory=dict)
     trees: dict[str, Tree] = field(default_factory=dict)
+    histories: dict[str, list[str]] = field(default_factory=dict)
     summary: str = ""
 
     async def report(self) -> dict[str, Any]:
@@ -142,8 +150,28 @@ class Reading:
         applied = await self._applied_fingerprint(module)
         return {
             **report, "commit": commit, "watched": watched, "fingerprint": tree.fingerprint(watched),
-            "applied_fingerprint": applied,
+            "applied_fingerprint": applied, "ahead": await self._ahead(module.count_from, commit),
         }  # fmt: skip
+
+    async def _ahead(self, old: str | None, head: str) -> int | None:
+        """Count the commits since the one that was applied; none where it is not among the last hundred."""
+        if old is None or old == head:
+            return None if old is None else 0
+        if head not in self.histories:
+            self.histories[head] = await self._history(head)
+        found = self.histories[head]
+        return found.index(old) if old in found else None
+
+    async def _history(self, head: str) -> list[str]:
+        try:
+            if await self._is_shallow():
+                refs = [f"+{ref}:{_REMOTE}{ref}" for ref, commit in self.commits.items() if commit == head]
+                options = ("--quiet", "--no-tags", "--filter=tree:0", f"--deepen={_MOST_AHEAD}")
+                await self.git.run("fetch", *options, "origin", *refs)
+            listing = await self.git.read("rev-list", "--first-parent", f"--max-count={_MOST_AHEAD + 1}", head)
+        except JobFailed:
+            return []
+        return listing.split()
 
     async def _pull(self, pull: PullWork) -> dict[str, Any]:
         base, head = self.commits.get(f"refs/heads/{pull.base}"), self.commits.get(pull.ref)

@@ -49,6 +49,7 @@ ACTIONS: tuple[tuple[str, str, str, str, str, str], ...] = (
 # Found by their words only: with nothing typed the list above is long enough.
 MORE: tuple[tuple[str, str, str, str, str, str], ...] = (
     ("graph", "waypoints", "Go to the graph of modules", "/dashboard/modules/graph", "", ""),
+    ("move-in", "download", "Bring in a repository", "/dashboard/modules/move-in", "", ""),
     ("theme", "moon", "Switch theme: light or dark", "", "theme", ""),
     ("sign-out", "log-out", "Sign out", "", "sign-out", ""),
     (

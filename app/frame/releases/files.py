@@ -10,7 +10,7 @@ from app.frame.versions import latest
 
 Row = Mapping[str, Any]
 BINARY = "/usr/local/bin/runyard-worker"
-# The newest one: a file that brings its own Python, or a .pex where none could be fetched.
+# In a clone. The newest one: a file that brings its own Python, or a .pex where none could be fetched.
 BUILD = f"make worker-binary\nsudo install -m 0755 \\\n  $(ls -t dist/runyard-worker-* | head -n 1) \\\n  {BINARY}\n"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -24,7 +24,12 @@ class RunnerFile(TypedDict):
     commands: str
 
 
-NO_FILE: RunnerFile = {"name": "", "url": "", "sha256": "", "commands": BUILD}
+NO_FILE: RunnerFile = {
+    "name": "",
+    "url": "",
+    "sha256": "",
+    "commands": f"# In a clone of Runyard: no release offers files.\n{BUILD}",
+}
 
 
 def newest_files(releases: Iterable[Row]) -> list[RunnerFile]:

@@ -6,11 +6,12 @@ import reflex as rx
 
 
 class LogElement(rx.Component):
-    """`<ry-log job attempt seq …>`: fetches the log itself; `seq` only tells it to look again."""
+    """`<ry-log job attempt day seq …>`: fetches the log itself; `seq` only tells it to look again."""
 
     tag = "RyLog"
     job: rx.Var[int]
     attempt: rx.Var[int]
+    day: rx.Var[str]
     seq: rx.Var[int]
     status: rx.Var[str]
     steps: rx.Var[str]

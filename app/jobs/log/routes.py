@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import date
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -18,6 +19,8 @@ INDEX_ROWS = 1000
 MAX_CHUNKS = 200
 DOWNLOAD_CHUNKS = 100
 FIND_CHUNKS = 500
+# A live log grows by a chunk or two at a time: so many come with their lines, in one answer.
+NEW_CHUNKS = 20
 MAX_WORDS = 200
 _INDEX_COLUMNS = "seq,step,line_count,bytes,created_at"
 
@@ -34,9 +37,19 @@ def build_routes(runtime: Runtime) -> list[BaseRoute]:
 
 async def _filters(runtime: Runtime, session: BrowserSession, request: Request) -> tuple[Filter, ...]:
     job, attempt = number(request, "job"), number(request, "attempt")
+    of_attempt = (Filter("job_id", "eq", str(job)), Filter("attempt", "eq", str(attempt)))
+    if day := request.query_params.get("day"):
+        return (*of_attempt, Filter("log_day", "eq", _day(day)))
     query = Query(columns="attempt,created_at,log_day", filters=(Filter("id", "eq", str(job)),), limit=1)
     rows = (await runtime.authorized.select(session, "provision_jobs", query)).rows
-    return (Filter("job_id", "eq", str(job)), Filter("attempt", "eq", str(attempt)), *_days(rows, attempt))
+    return (*of_attempt, *_days(rows, attempt))
+
+
+def _day(text: str) -> str:
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError as error:
+        raise BadQuery from error
 
 
 def _days(rows: list[Row], attempt: int) -> tuple[Filter, ...]:
@@ -49,10 +62,19 @@ def _days(rows: list[Row], attempt: int) -> tuple[Filter, ...]:
 
 
 async def index(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
-    """List the chunks after one."""
-    after = Filter("seq", "gt", str(number(request, "after")))
-    filters = (*await _filters(runtime, session, request), after)
-    query = Query(columns=_INDEX_COLUMNS, filters=filters, order="seq", limit=INDEX_ROWS)
+    """List the chunks after one; a few new ones come with their lines when `lines` is given."""
+    after, filters = number(request, "after"), await _filters(runtime, session, request)
+    if request.query_params.get("lines"):
+        # The chunk before is read as well: it may leave a colour switched on.
+        since = (*filters, Filter("seq", "gte", str(after)))
+        query = Query(columns=f"{_INDEX_COLUMNS},body", filters=since, order="seq", limit=NEW_CHUNKS + 2)
+        rows = (await runtime.authorized.select(session, "job_log_chunks", query)).rows
+        before = rows.pop(0) if rows and rows[0]["seq"] == after else None
+        if len(rows) <= NEW_CHUNKS:
+            parsed = await asyncio.to_thread(pages.page, rows, before)
+            return JSONResponse({**pages.index(rows), "more": False, "pages": parsed})
+    newer = (*filters, Filter("seq", "gt", str(after)))
+    query = Query(columns=_INDEX_COLUMNS, filters=newer, order="seq", limit=INDEX_ROWS)
     rows = (await runtime.authorized.select(session, "job_log_chunks", query)).rows
     return JSONResponse({**pages.index(rows), "more": len(rows) == INDEX_ROWS})
 

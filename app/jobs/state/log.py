@@ -12,6 +12,7 @@ class LogPart(AppState, mixin=True):
 
     log_job: int = 0
     log_attempt: int = 0
+    log_day: str = ""
     log_status: str = ""
     log_steps: str = "[]"
     log_seq: int = 0
@@ -31,6 +32,8 @@ class LogPart(AppState, mixin=True):
         job = self._job if is_own else self._plan_job
         self._assign("log_job", int(job["id"]))
         self._assign("log_attempt", int(job.get("attempt") or 0))
+        # All chunks of an attempt have the day of its claim, so that a read touches one partition.
+        self._assign("log_day", str(job.get("log_day") or ""))
         self._assign("log_status", str(job["status"]))
         self._assign("log_steps", detail.log_steps(job, self._events_of(job)))
         self._assign("log_note", detail.log_note(self._job))

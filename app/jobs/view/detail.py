@@ -13,7 +13,9 @@ from app.ui.words import TYPE_WORDS, as_sentence
 
 Row = Mapping[str, Any]
 
-MAIN_STEP = {"PLAN": "plan", "DRIFT": "plan", "APPLY": "apply", "DESTROY": "destroy", "OUTPUT": "output"}
+MAIN_STEP = {
+    "PLAN": "plan", "DRIFT": "plan", "APPLY": "apply", "DESTROY": "destroy", "OUTPUT": "output", "STATE": "change-state",
+}  # fmt: skip
 # Two heartbeats and a little.
 SILENT_SECONDS = 35.0
 # What an instance reports whose jobs run without a sandbox.
@@ -157,7 +159,8 @@ def _option(job: Row, name: str) -> Any:
 def title(job: Row) -> str:
     """Name what a job does; a plan that only looks is called what it is."""
     if job["type"] == "PLAN":
-        names = (("inspects", "Check"), ("refresh_only", "Refresh-only plan"), ("destroy", "Destroy plan"))
+        options = (("inspects", "Check"), ("preview", "Preview"))
+        names = (*options, ("refresh_only", "Refresh-only plan"), ("destroy", "Destroy plan"))
         found = next((name for option, name in names if _option(job, option)), "")
         if found:
             return found
@@ -196,8 +199,9 @@ def _whose(job: Row) -> dict[str, Any]:
 def _offers(job: Row) -> dict[str, bool]:
     status, is_asked = str(job["status"]), bool(job.get("cancel_kind"))
     summary = job.get("plan_summary") or {}
-    # A check beside a held job shows what that job left behind; it is never applied.
-    is_plan = job["type"] == "PLAN" and bool(job.get("module_id")) and not _option(job, "inspects")
+    # A check beside a held job shows what that job left behind, a preview has values that are only planned: neither is applied.
+    is_only_shown = _option(job, "inspects") or _option(job, "preview")
+    is_plan = job["type"] == "PLAN" and bool(job.get("module_id")) and not is_only_shown
     return {
         "can_cancel": status in words.ACTIVE,
         # After a request to cancel, only a harder kind makes sense; before a runner has it, there is only one kind.

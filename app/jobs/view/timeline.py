@@ -21,8 +21,9 @@ _TASKS: dict[str, tuple[str, ...]] = {
     "APPLY": ("init", "plan", "apply", "output"),
     "DESTROY": ("init", "plan", "destroy"),
     "OUTPUT": ("init", "output"),
+    "STATE": ("init", "change-state"),
 }
-_TITLES = {"save-plan": "Save plan", "load-plan": "Download plan"}
+_TITLES = {"save-plan": "Save plan", "load-plan": "Download plan", "change-state": "Change state"}
 _STAMPS = (
     ("CLAIMED", "claimed_at"),
     ("PROCESSING", "started_at"),

@@ -3,8 +3,10 @@
 import reflex as rx
 
 from app.frame.session import SessionState
+from app.modules.components.links import linked_module, unlink_button
 from app.modules.state.dependencies import DependenciesState
 from app.modules.view.dependencies import DependencyView
+from app.ui.form.elements import check_field
 from app.ui.icons import icon
 
 State = DependenciesState
@@ -21,29 +23,17 @@ def _line(text: rx.Var[str]) -> rx.Component:
 
 
 def _other(one: rx.Var[DependencyView], action: rx.Component) -> rx.Component:
-    path = one["path"].to(str)
-    return rx.el.li(
-        rx.el.div(
-            rx.link(path, href="/dashboard/modules?path=" + path, class_name="ry-a ry-mono ry-breaks"),
-            rx.foreach(one["inputs"].to(list[str]), _line),
-            rx.cond(one["cascades"] != "", rx.el.small(one["cascades"], class_name="mut"), rx.fragment()),
-            class_name="grow",
-        ),
-        action,
-        key=one["id"].to(str),
+    return linked_module(
+        one,
+        rx.foreach(one["inputs"].to(list[str]), _line),
+        rx.cond(one["cascades"] != "", rx.el.small(one["cascades"], class_name="mut"), rx.fragment()),
+        action=action,
     )
 
 
 def _producer(one: rx.Var[DependencyView]) -> rx.Component:
-    remove = rx.icon_button(
-        icon("x"),
-        on_click=State.remove(one["id"].to(str)),
-        variant="ghost",
-        color_scheme="gray",
-        size="1",
-        aria_label="Stop depending on " + one["path"].to(str),
-        title="Remove",
-    )
+    label = "Stop depending on " + one["path"].to(str)
+    remove = unlink_button(label, "Remove", State.remove(one["id"].to(str)))
     return _other(one, rx.cond(SessionState.can_operate, remove, rx.fragment()))
 
 
@@ -83,6 +73,7 @@ def _add() -> rx.Component:
             name="cascades",
             default_value="off",
         ),
+        check_field("Apply only the commit that was applied there", name="is_promotion"),
         rx.button("Add dependency", type="submit", variant="surface", color_scheme="gray"),
         on_submit=State.add,
         class_name="ry-pb ry-stack ry-dependency",

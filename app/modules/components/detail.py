@@ -14,6 +14,7 @@ from app.modules.components.dependencies import changed_note, dependencies
 from app.modules.components.grants import output_readers
 from app.modules.components.rail import beside_rail
 from app.modules.components.repository import repository
+from app.modules.components.state_change import change_button
 from app.modules.state.actions import ModuleActionState
 from app.modules.state.contents import ModuleContentsState
 from app.modules.state.form import ModuleFormState
@@ -321,7 +322,7 @@ def _state() -> rx.Component:
         rx.el.div(
             rx.el.h2("State versions"),
             rx.el.span(class_name="grow"),
-            rx.cond(state.is_locked, locked, rx.fragment()),
+            rx.cond(state.is_locked, locked, change_button()),
             class_name="ry-ph",
         ),
         rx.cond(

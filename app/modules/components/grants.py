@@ -3,35 +3,19 @@
 import reflex as rx
 
 from app.frame.session import SessionState
+from app.modules.components.links import linked_module, unlink_button
 from app.modules.state.grants import ModuleGrantsState
 from app.modules.view.grants import Reader
 from app.ui.elements import ago
-from app.ui.icons import icon
 
 State = ModuleGrantsState
 
 
 def _reader(reader: rx.Var[Reader]) -> rx.Component:
-    revoke = rx.icon_button(
-        icon("x"),
-        on_click=State.revoke(reader["id"].to(str)),
-        variant="ghost",
-        color_scheme="gray",
-        size="1",
-        aria_label="Stop " + reader["path"].to(str) + " from reading",
-        title="Revoke",
-    )
-    return rx.el.li(
-        rx.el.div(
-            rx.link(
-                reader["path"], href="/dashboard/modules?path=" + reader["path"].to(str), class_name="ry-a ry-mono"
-            ),
-            rx.el.small(ago(reader["since"].to(str))),
-            class_name="grow",
-        ),
-        rx.cond(SessionState.can_admin, revoke, rx.fragment()),
-        key=reader["id"].to(str),
-    )
+    label = "Stop " + reader["path"].to(str) + " from reading"
+    revoke = unlink_button(label, "Revoke", State.revoke(reader["id"].to(str)))
+    since = rx.el.small(ago(reader["since"].to(str)))
+    return linked_module(reader, since, action=rx.cond(SessionState.can_admin, revoke, rx.fragment()))
 
 
 def _add() -> rx.Component:

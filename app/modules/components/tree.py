@@ -9,6 +9,7 @@ from app.modules.view.tree import Node
 from app.ui.icons import icon
 from app.ui.table import search_box
 
+MOVE_IN = "/dashboard/modules/move-in"
 DOTS = {
     "SUCCEEDED": "succeeded",
     "FAILED": "failed",
@@ -95,6 +96,7 @@ def _new_menu() -> rx.Component:
         rx.dropdown_menu.trigger(button),
         rx.dropdown_menu.content(
             rx.dropdown_menu.item(icon("box"), "Module", on_select=ModuleFormState.new_module),
+            rx.dropdown_menu.item(icon("download"), "From a repository", on_select=rx.redirect(MOVE_IN)),
             rx.dropdown_menu.item(icon("folder"), "Group", on_select=ModuleFormState.new_group),
             variant="soft",
             color_scheme="gray",

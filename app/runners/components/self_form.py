@@ -8,7 +8,7 @@ from app.frame.releases.file_list import file_list
 from app.runners.components.dialogs import token_warning
 from app.runners.components.edit import account_items
 from app.runners.state.add_runner import AddRunnerState
-from app.runners.view.commands import WAYS
+from app.runners.view.commands import WAYS, WITH_FILE
 from app.runners.view.form import NAME_RULE
 from app.ui.copy import code_block, copy_button
 from app.ui.elements import doc_link, secret, timer
@@ -138,7 +138,7 @@ def _account_credentials() -> rx.Component:
         code_block(State.trusts, "Copy the trust"),
     )
     return rx.el.section(
-        rx.el.span("1. It signs in with its service account", class_name="ry-lab"),
+        rx.el.span("It signs in with its service account", class_name="ry-lab"),
         rx.el.div(
             _shown_line("Runner ID", State.worker_id, "Copy the runner id"),
             _shown_line("Client ID", State.client_id, "Copy the client id"),
@@ -157,7 +157,7 @@ def _account_credentials() -> rx.Component:
 
 def _credentials() -> rx.Component:
     return rx.el.section(
-        rx.el.span("1. Copy the token now", class_name="ry-lab"),
+        rx.el.span("Its credentials", class_name="ry-lab"),
         rx.el.div(
             _shown_line("Runner ID", State.worker_id, "Copy the runner id"),
             _secret_line(
@@ -172,39 +172,29 @@ def _credentials() -> rx.Component:
     )
 
 
-def _get() -> rx.Component:
+def _file() -> rx.Component:
+    """Which file the command installs where there is no runner yet."""
     names = rx.foreach(State.files, lambda file: rx.segmented_control.item(file["name"], value=file["name"]))
     choice = rx.segmented_control.root(
         names, value=State.file["name"], on_change=State.set_file, aria_label="Which file to install"
     )
     offered = rx.fragment(file_list(State.files), rx.cond(State.files.length() > 1, choice, rx.fragment()))
     none = rx.el.p(
-        "No downloads yet. Build it from a clone, on a machine like the one it will run on:",
+        "No downloads yet: paste it in a clone of Runyard, on a machine like the one it will run on.",
         class_name="ry-hint",
     )
-    return rx.el.section(
-        rx.el.span("2. Get the runner", class_name="ry-lab"),
-        rx.cond(State.files.length() > 0, offered, none),
-        code_block(State.file["commands"], "Copy the commands that install it"),
-        rx.el.p(
-            "Docker, Compose and Kubernetes use an image instead. ",
-            doc_link("All ways to install it", "runner"),
-            class_name="ry-hint",
-        ),
-        class_name="ry-f",
-        aria_label="Get the runner",
-    )
+    return rx.cond(State.files.length() > 0, offered, none)
 
 
 def _start() -> rx.Component:
     ways = [rx.segmented_control.item(way, value=way) for way in WAYS]
-    command = State.commands[State.way]
     return rx.el.section(
-        rx.el.span("3. Start it on your machine", class_name="ry-lab"),
+        rx.el.span("Paste this on your machine", class_name="ry-lab"),
         rx.segmented_control.root(*ways, value=State.way, on_change=State.set_way, aria_label="How to start it"),
-        code_block(command, "Copy the command", State.copied, State.worker_id),
+        rx.match(State.way, *((way, _file()) for way in WITH_FILE), rx.fragment()),
+        code_block(State.command, "Copy the command", State.copied, State.worker_id),
         rx.el.p(
-            "Only outbound HTTPS is needed. It must find ",
+            "It installs the runner where it is missing, and starts it. Only outbound HTTPS is needed, and ",
             rx.el.span("tofu", class_name="ry-mono"),
             ", ",
             rx.el.span("terraform", class_name="ry-mono"),
@@ -212,6 +202,7 @@ def _start() -> rx.Component:
             rx.el.span("pulumi", class_name="ry-mono"),
             ". ",
             doc_link("Self-hosted setup", "self-hosted"),
+            doc_link("All ways to install it", "runner"),
             class_name="ry-hint",
         ),
         class_name="ry-f",
@@ -269,21 +260,20 @@ def _registered() -> rx.Component:
             rx.el.span(
                 rx.el.b(State.worker_name, style={"font_weight": "600"}),
                 " is registered. ",
-                rx.el.span("Three steps left.", class_name="mut"),
+                rx.el.span("One paste starts it.", class_name="mut"),
             ),
             class_name="ry-row",
             style={"gap": "10px"},
             custom_attrs={"data-testid": "registered"},
         ),
-        rx.cond(State.client_id != "", _account_credentials(), _credentials()),
-        _get(),
         _start(),
+        rx.cond(State.client_id != "", _account_credentials(), _credentials()),
         heartbeat_box(),
     )
 
 
 def self_tab() -> rx.Component:
-    """The form; after Register the three steps."""
+    """The form; after Register the command, the credentials and the wait."""
     return rx.cond(State.worker_id == "", _form(), _registered())
 
 

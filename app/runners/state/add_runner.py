@@ -13,7 +13,7 @@ from app.project.models import Filter, Query, Row
 from app.project.runtime import runtime
 from app.project.snapshot import JOB_COLUMNS
 from app.runners.state.deploy_form import ALL_MODULES, DeployForm
-from app.runners.view.commands import WAYS, Launch, commands
+from app.runners.view.commands import WAYS, Launch, commands, paste
 from app.runners.view.deployment import arrival, build_identity
 from app.runners.view.form import (
     NO_ACCOUNT,
@@ -122,6 +122,11 @@ class AddRunnerState(DeployForm, rx.State):
         """Choose what it may sign in with besides its token."""
         if account_id in (NO_ACCOUNT, *(item["id"] for item in self.accounts)):
             self.account_id = account_id
+
+    @rx.var
+    def command(self) -> str:
+        """What is pasted on the machine, for the chosen way and file."""
+        return paste(self.way, self.commands.get(self.way, ""), self.file["commands"])
 
     @rx.event
     def set_file(self, name: str | list[str]) -> None:

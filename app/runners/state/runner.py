@@ -19,11 +19,13 @@ from app.runners.view.detail import (
     Assignment,
     EventRow,
     InstanceDetail,
+    LogLine,
     Strip,
     TokenRow,
     build_assignments,
     build_events,
     build_instances,
+    build_log,
     build_strip,
     build_tokens,
     cloud_rights,
@@ -86,6 +88,7 @@ class RunnerState(LivePage, rx.State):
     jobs_said: str = ""
     strip: Strip = NO_STRIP
     events: list[EventRow] = []
+    log: list[LogLine] = []
     assignments: list[Assignment] = []
     tokens: list[TokenRow] = []
     paths: list[str] = []
@@ -169,6 +172,7 @@ class RunnerState(LivePage, rx.State):
 
     def _show_around(self, worker: Row, answer: Row) -> None:
         self._assign("instances", build_instances(answer["instances"]))
+        self._assign("log", build_log(answer["instances"]))
         self._assign("events", build_events(answer["events"]))
         self._assign("created_by", build_events([answer["registered"]])[0]["by"] if answer["registered"] else "")
         self._assign("service_account", str(answer["service_account"] or ""))

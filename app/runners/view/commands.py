@@ -1,4 +1,4 @@
-"""Ready-to-paste commands that start a runner, for each way people start things.
+"""Commands that install and start a runner by one paste, for each way people start things.
 
 A runner proves who it is by its own token, or by its service account: with a secret that is pasted, or with the token of an
 issuer. The ways differ in where they keep that, and in nothing else; with an account no command contains a secret.
@@ -7,22 +7,26 @@ issuer. The ways differ in where they keep that, and in nothing else; with an ac
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from textwrap import indent
 
-from app.frame.releases.files import BINARY, BUILD, RunnerFile
+from app.frame.releases.files import BUILD, RunnerFile
 from app.runners.view.launch import (
     AUDIENCE,
     CONTAINER_HOST,
     IMAGE_USER,
     LOCAL_IMAGE,
     Launch,
+    build,
     build_note,
     image_here,
     in_container,
 )
 
-__all__ = ["WAYS", "Launch", "commands", "update"]
+__all__ = ["WAYS", "WITH_FILE", "Launch", "commands", "paste", "update"]
 
 WAYS = ("Shell", "Docker", "Compose", "systemd", "Kubernetes")
+# These start the runner's own file; the others start an image.
+WITH_FILE = ("Shell", "systemd")
 # A cluster pulls: without a setting, the reader puts the name of a registry here.
 SOME_REGISTRY = "registry.example/runyard-worker"
 UNIT_FILE = Path(__file__).parents[3] / "deploy" / "systemd" / "runyard-worker.service"
@@ -72,6 +76,16 @@ def _variables(launch: Launch, url: str, identity: str) -> dict[str, str]:
     return {"SUPABASE_URL": url, "WORKER_ID": launch.worker_id, **account, **proof}
 
 
+def paste(way: str, command: str, install: str) -> str:
+    """One block that installs the runner where it is missing and starts it.
+
+    A shell reads a block to its end before it runs it: no line of it becomes the input of a command that asks for a
+    password or a secret.
+    """
+    installed = f"command -v runyard-worker >/dev/null || {{\n{indent(install, '  ')}}}\n" if way in WITH_FILE else ""
+    return f"{{\n{installed}{command}}}\n"
+
+
 def shell(launch: Launch) -> str:
     """Start it in a terminal."""
     known = "".join(f"export {name}={value}\n" for name, value in _variables(launch, launch.url, HERE).items())
@@ -102,18 +116,19 @@ def docker(launch: Launch) -> str:
 
 
 def compose(launch: Launch) -> str:
-    """Describe it for docker compose."""
+    """Write it for docker compose, and start it."""
     image, first = image_here(launch)
     url, is_here = in_container(launch.url)
     extra_hosts = f'    extra_hosts: ["{CONTAINER_HOST}:host-gateway"]\n' if is_here else ""
     environment = "".join(f"      {name}: {value}\n" for name, value in _variables(launch, url, PROJECTED).items())
     uses, mounted, below = "", f', "{HERE}:{PROJECTED}:ro"', ""
     if secret := _secret(launch):
-        first += f"# first: {secret.into_file()}"
+        first += secret.into_file()
         uses, mounted = f"    secrets: [{{source: {secret.name}, target: {secret.variable}}}]\n", ""
         below = f"secrets:\n  {secret.name}: {{file: ./{secret.file}}}\n"
     return (
         f"{first}"
+        "cat > compose.yaml <<'EOF'\n"
         "services:\n"
         "  runner:\n"
         f"    image: {image}\n"
@@ -126,6 +141,8 @@ def compose(launch: Launch) -> str:
         f"{below}"
         "volumes:\n"
         "  runner: {}\n"
+        "EOF\n"
+        "docker compose up -d\n"
     )
 
 
@@ -144,7 +161,6 @@ def systemd(launch: Launch) -> str:
         loads = f"LoadCredential={secret.variable}:{place}"
     known = "".join(f"{name}={value}\n" for name, value in _variables(launch, launch.url, HERE).items())
     return (
-        f"# {BINARY} must be there: see Get the runner.\n"
         "id -u runyard >/dev/null 2>&1 ||\n"
         "  sudo useradd --system --home-dir /var/lib/runyard --shell /usr/sbin/nologin runyard\n"
         "sudo install -d -m 0755 /etc/runyard\n"
@@ -162,7 +178,8 @@ def systemd(launch: Launch) -> str:
 
 def _pushed(image: str) -> str:
     """How an image comes to a cluster, which pulls."""
-    return f"{build_note(image)}# and push it where the cluster can pull it:\n# docker push {image}\n"
+    first = "# No registry has the image. Build it, and push it where the cluster can pull it:\n"
+    return f"{first}# {build(image)}# docker push {image}\n"
 
 
 def kubernetes(launch: Launch) -> str:

@@ -12,6 +12,7 @@ from app.ui.words import count, duration, parse_time
 Row = Mapping[str, Any]
 TICK = timedelta(minutes=15)
 TICKS = 96
+LOG_LINES = 30
 
 
 class InstanceDetail(TypedDict):
@@ -107,6 +108,38 @@ ISOLATION = {
 def _facts(row: Row) -> Row:
     facts = row.get("facts")
     return facts if isinstance(facts, Mapping) else {}
+
+
+class LogLine(TypedDict):
+    """A warning or an error that a process of the runner reported."""
+
+    key: str
+    at: str
+    instance: str
+    level: str
+    text: str
+
+
+def build_log(instances: Iterable[Row]) -> list[LogLine]:
+    """List the newest problems of all processes, the newest first."""
+    lines = [
+        LogLine(
+            key=f"{row['id']}-{place}",
+            at=str(line.get("at") or ""),
+            instance=str(row["name"]),
+            level=str(line.get("level") or ""),
+            text=str(line.get("text") or ""),
+        )
+        for row in instances
+        for place, line in enumerate(_lines(row))
+    ]
+    return sorted(lines, key=lambda line: line["at"], reverse=True)[:LOG_LINES]
+
+
+def _lines(row: Row) -> list[Row]:
+    """Read what a process reported; it may be of any shape."""
+    lines = _facts(row).get("log")
+    return [line for line in lines if isinstance(line, Mapping)] if isinstance(lines, list) else []
 
 
 def _trouble(row: Row) -> str:

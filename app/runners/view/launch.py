@@ -30,9 +30,14 @@ class Launch:
     proof: str = "token"
 
 
+def build(image: str) -> str:
+    """Build the image, in a clone."""
+    return f"docker build --file deploy/Dockerfile --tag {image} .\n"
+
+
 def build_note(image: str) -> str:
-    """Explain how to get the image: no public registry has it."""
-    return f"# Build the image first, in a clone of Runyard:\n# docker build --file deploy/Dockerfile --tag {image} .\n"
+    """Build the image where it is missing: no public registry has it."""
+    return f"# In a clone of Runyard: no registry has the image.\ndocker image inspect {image} >/dev/null 2>&1 ||\n  {build(image)}"
 
 
 def image_here(launch: Launch) -> tuple[str, str]:

@@ -1,5 +1,7 @@
 """Panels for the page of a module or group: the set that runs, "Plan all", and its schedules."""
 
+from typing import Any
+
 import reflex as rx
 
 from app.frame.session import SessionState
@@ -8,6 +10,7 @@ from app.triggers.view.schedules import ScheduleView
 from app.triggers.view.sets import FailureView, KeyView, SetView
 from app.ui.dialog import question
 from app.ui.icons import icon
+from app.ui.panel import link_button
 
 State = WorkState
 CHANGED = {"data-testid": "set-changes"}
@@ -15,42 +18,65 @@ SURFACE = {"variant": "surface", "color_scheme": "gray"}
 BUSY = "A set is running here. Wait for it or cancel the rest."
 
 
-def _ask() -> rx.Component:
+def _ask_apply() -> rx.Component:
     return question(
-        is_open=State.is_asking,
+        is_open=State.asking == "APPLY",
         title=rx.fragment("Apply all modules below ", State.path, "?"),
         text="Each one is applied after those that it depends on. A failure leaves out what depends on it. Modules that "
         "require approvals wait for them.",
         act="Apply all",
         on_act=State.start("APPLY"),
-        on_keep=State.ask_apply(False),
+        on_keep=State.ask(""),
         is_danger=False,
     )
 
 
-def work_buttons() -> rx.Component:
-    """Plan all, or check all for drift; they are disabled while a set runs, and show why."""
+def _ask_destroy() -> rx.Component:
+    typed = rx.el.div(
+        rx.el.label("Type ", rx.el.span(State.path, class_name="ry-mono"), " to confirm", html_for="destroy-path"),
+        rx.input(
+            id="destroy-path",
+            value=State.typed,
+            on_change=State.set_typed,
+            auto_complete="off",
+            custom_attrs={"spellCheck": "false"},
+        ),
+        class_name="ry-f ry-dialog-field",
+    )
+    return question(
+        typed,
+        is_open=State.asking == "DESTROY",
+        title=rx.fragment("Destroy everything below ", State.path, "?"),
+        text="Each module is destroyed before those that it depends on, without another confirmation. Modules that "
+        "require approvals wait for them.",
+        act="Destroy all",
+        on_act=State.start("DESTROY"),
+        on_keep=State.ask(""),
+        is_disabled=State.typed != State.path,
+    )
 
-    def button(name: str, words: str, kind: str) -> rx.Component:
+
+def work_buttons() -> rx.Component:
+    """Plan, apply, check or destroy all modules below; they wait while a set runs, and say so."""
+
+    def button(name: str, words: str, event: Any, color: str = "gray") -> rx.Component:
         return rx.button(
             icon(name),
             words,
-            on_click=State.start(kind),
+            on_click=event,
             disabled=State.is_running,
             title=rx.cond(State.is_running, BUSY, ""),
-            **SURFACE,
+            variant="surface",
+            color_scheme=color,
         )
 
-    apply = rx.button(
-        icon("play"),
-        "Apply all in order",
-        on_click=State.ask_apply(True),
-        disabled=State.is_running,
-        title=rx.cond(State.is_running, BUSY, ""),
-        **SURFACE,
-    )
+    destroy = rx.fragment(button("flame", "Destroy all", State.ask("DESTROY"), "red"), _ask_destroy())
     acts = rx.fragment(
-        button("file-search", "Plan all", "PLAN"), apply, button("search-check", "Check all for drift", "DRIFT"), _ask()
+        button("file-search", "Plan all", State.start("PLAN")),
+        button("play", "Apply all in order", State.ask("APPLY")),
+        button("search-check", "Check all for drift", State.start("DRIFT")),
+        rx.cond(SessionState.can_admin, destroy, rx.fragment()),
+        _ask_apply(),
     )
     return rx.cond(SessionState.can_operate, acts, rx.fragment())
 
@@ -100,6 +126,7 @@ def _set(row: rx.Var[SetView]) -> rx.Component:
         rx.link("Show them", href=row["changes_href"].to(str), class_name="ry-link", custom_attrs=CHANGED),
         rx.fragment(),
     )
+    review = link_button("Review", href=row["review_href"].to(str), size="1", attrs={"data-testid": "set-review"})
     acts = rx.el.div(
         rx.cond(row["can_retry"], retry, rx.fragment()),
         rx.cond(row["is_running"], cancel, rx.fragment()),
@@ -115,6 +142,7 @@ def _set(row: rx.Var[SetView]) -> rx.Component:
             ),
             rx.el.span(row["by"], rx.cond(row["left"] != "", ", " + row["left"].to(str), ""), class_name="mut hide-s"),
             rx.el.span(class_name="grow"),
+            rx.cond(row["review_href"] != "", review, rx.fragment()),
             rx.cond(SessionState.can_operate, acts, rx.fragment()),
             class_name="ry-ph wrap",
         ),

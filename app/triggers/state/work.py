@@ -23,7 +23,8 @@ class WorkState(AppState, rx.State):
     sets: list[SetView] = []
     schedules: list[ScheduleView] = []
     is_running: bool = False
-    is_asking: bool = False
+    asking: str = ""
+    typed: str = ""
 
     async def _read(self) -> None:
         org = await self._org_id()
@@ -66,15 +67,22 @@ class WorkState(AppState, rx.State):
 
     @rx.event
     async def start(self, kind: str) -> list[Any] | rx.event.EventSpec | None:
-        """Plan all modules below, apply them in order, or check all for drift."""
-        self.is_asking = False
+        """Plan all modules below, apply or destroy them in order, or check all for drift."""
+        is_confirmed = kind in ("PLAN", "DRIFT") or self.asking == kind
+        is_typed = kind != "DESTROY" or self.typed == self.path != ""
+        self.asking, self.typed = "", ""
         args = {"p_org": await self._org_id(), "p_type": kind, "p_path": self.path}
-        return await self._act("start_set", args) if kind in ("PLAN", "DRIFT", "APPLY") else None
+        return await self._act("start_set", args) if is_confirmed and is_typed else None
 
     @rx.event
-    def ask_apply(self, is_open: bool) -> None:
-        """Ask before all modules are applied."""
-        self.is_asking = is_open
+    def ask(self, kind: str) -> None:
+        """Ask before all modules are applied or destroyed."""
+        self.asking, self.typed = kind if kind in ("APPLY", "DESTROY") else "", ""
+
+    @rx.event
+    def set_typed(self, text: str) -> None:
+        """Take what is typed to confirm a destroy."""
+        self.typed = text[:500]
 
     @rx.event
     async def cancel(self, key: str) -> list[Any] | rx.event.EventSpec | None:

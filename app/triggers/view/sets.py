@@ -41,6 +41,7 @@ class SetView(TypedDict):
     left: str
     foot: str
     changes_href: str
+    review_href: str
     succeeded: str
     failed: str
     running: str
@@ -63,6 +64,7 @@ def build_view(row: Row, why: Row | None = None) -> SetView:
         "left": left_words(row.get("seconds_left")) if is_running else "",
         "foot": _foot(row),
         "changes_href": f"/dashboard/jobs?changed={row['id']}" if row.get("with_changes") and row.get("id") else "",
+        "review_href": "" if row.get("type") == "DRIFT" else f"/dashboard/modules/review?set={row.get('id')}",
         "succeeded": _share(row, "succeeded"),
         "failed": _share(row, "failed"),
         "running": _share(row, "running"),
@@ -78,6 +80,7 @@ def _waits(why: Row) -> list[str]:
     """Which module waits for which others, and which were left out; one that waits for its turn alone is not named."""
     waiting = [one for one in why.get("waiting") or [] if one["waits_for"]]
     lines = [f"{one['module_path']} waits for {', '.join(map(_before, one['waits_for']))}" for one in waiting]
+    lines += [f"{one['module_path']}: {one['message']}" for one in why.get("waiting_for_apply") or []]
     return lines + [f"{one['module_path']} is left out. {one['message']}" for one in why.get("left_out") or []]
 
 
@@ -107,6 +110,8 @@ def _foot(row: Row) -> str:
     plans, drifts = ("1 plan has changes.", "1 module has drift.") if changes == 1 else many
     found = {"PLAN": plans, "DRIFT": drifts}
     words = found.get(str(row.get("type")), "") if changes else ""
+    if row.get("waiting_for_apply"):
+        words = f"{words} {row['waiting_for_apply']} are planned after applies.".strip()
     if row.get("left_out"):
         words = (
             f"{words} {row['left_out']} left out because of what failed; a successful retry runs them as well.".strip()

@@ -30,7 +30,8 @@ def field(key: str, label: str, control: rx.Component, errors: Any, hint: Any = 
 def text_field(key: str, label: str, value: Any, errors: Any, hint: Any = "", **props: Any) -> rx.Component:
     """A line of text."""
     control = rx.input(
-        id=f"s-{key}",
+        # Joined: Reflex would make a ref of formatted text, named after a hash that differs from build to build.
+        id="s-" + key,
         name=key,
         default_value=value,
         auto_complete="off",

@@ -4,7 +4,8 @@ import reflex as rx
 
 from app.frame.session import SessionState
 from app.ui.badges import tag
-from app.ui.dialog import question
+from app.ui.dialog import act_button, alert, dialog_acts, question
+from app.ui.elements import ago
 from app.ui.feedback import empty
 from app.ui.form.elements import check_field, field, form_dialog, text_field
 from app.ui.icons import icon
@@ -14,15 +15,34 @@ from app.variables.state.variables import PAGE, PathVariablesState, VariablesSta
 from app.variables.view.rows import KINDS, VariableView
 
 State = VariablesState
-HEADS = (("Name", ""), ("Kind", ""), ("Value", ""), ("From", ""), ("Actions", "r"))
+HEADS = (("Name", ""), ("Kind", ""), ("Value", ""), ("From", ""), ("Last used", ""), ("Actions", "r"))
+UNUSED_HEADS = (("Name", ""), ("Kind", ""), ("Set at", ""), ("Last used", ""))
 ABOUT = "The next job gets the first value that is set: enforced (outer first), run, module, groups, organisation."
 # Hints on the value, by kind.
 HINTS = {
-    "input": "JSON, or a text. Every member can read it. Secrets: runyard variables seal.",
-    "hcl": "An expression, such as [for n in range(3) : n].",
-    "env": "A text. Every member can read it. Secrets: runyard variables seal.",
-    "file": "The content. The name is its path in the module's folder.",
+    "input": "JSON, or a text. Every member can read it.",
+    "hcl": "An expression, such as [for n in range(3) : n]. Every member can read it.",
+    "env": "A text. Every member can read it.",
+    "file": "The content; every member can read it. The name is its path in the module's folder.",
 }
+SEALED_HINT = "Sealed in this browser. Only runners with the organisation's key can read it; nobody sees it again."
+REFERENCE_HINT = (
+    "vault://PATH#FIELD, aws-sm://REGION/NAME#FIELD or file:///PATH; the runner's operator has to allow it."
+)
+NO_KEY = "For secrets, an admin first creates a key: runyard variables create-key FILE."
+
+
+class SealedValue(rx.Component):
+    """A text area whose value leaves the browser only as a sealed box."""
+
+    library = "$/public/sealed_value.js"
+    tag = "SealedValue"
+    lib_dependencies: list[str] = ["libsodium-wrappers@0.8.4"]
+    field: rx.Var[str]
+    public_key: rx.Var[str]
+    path: rx.Var[str]
+    kind: rx.Var[str]
+    name: rx.Var[str]
 
 
 def _name(row: rx.Var[VariableView]) -> rx.Component:
@@ -53,12 +73,27 @@ def _from(row: rx.Var[VariableView]) -> rx.Component:
 
 def _menu(row: rx.Var[VariableView]) -> rx.Component:
     key = row["id"].to(str)
-    acts = menu(
-        "More actions for " + row["name"].to(str),
-        rx.cond(row["is_sealed"], rx.fragment(), menu_item("pencil", "Edit", State.edit(key))),
+    changes = rx.fragment(
+        menu_item("pencil", rx.cond(row["is_sealed"], "Replace value", "Edit"), State.edit(key)),
         menu_item("trash-2", "Remove", State.ask_remove(key), color_scheme="red"),
     )
-    return rx.cond(SessionState.can_operate & row["is_own"].to(bool), acts, rx.fragment())
+    acts = menu(
+        "More actions for " + row["name"].to(str),
+        menu_item("users", "Who can use it", State.show_users(key)),
+        rx.cond(SessionState.can_operate, changes, rx.fragment()),
+    )
+    return rx.cond(row["is_own"], acts, rx.fragment())
+
+
+def _used(row: rx.Var[VariableView]) -> rx.Component:
+    job = rx.link(row["used_by"], href="/dashboard/jobs/" + row["job"].to_string(), class_name="ry-a")
+    return rx.cond(
+        row["used_at"] != "",
+        rx.el.span(
+            rx.cond(row["used_by"] != "", job, rx.fragment()), ago(row["used_at"].to(str)), class_name="ry-row c6"
+        ),
+        rx.el.span("Never"),
+    )
 
 
 def _row(row: rx.Var[VariableView]) -> rx.Component:
@@ -67,6 +102,7 @@ def _row(row: rx.Var[VariableView]) -> rx.Component:
         cell(row["words"], class_name="mut n-b"),
         cell(_value(row), class_name="n-c"),
         cell(_from(row), class_name="mut"),
+        cell(_used(row), class_name="mut hide-s"),
         cell(_menu(row), class_name="r n-d"),
         role="row",
         key=row["id"],
@@ -103,6 +139,42 @@ def variables_panel() -> rx.Component:
     return settings_panel("Variables", ABOUT, _add(), _path(), rows)
 
 
+def _unused_row(row: rx.Var[VariableView]) -> rx.Component:
+    return rx.el.tr(
+        cell(_name(row), class_name="n-a"),
+        cell(row["words"], class_name="mut n-b"),
+        cell(rx.link(row["source"], href=row["href"].to(str), class_name="ry-a"), class_name="mut"),
+        cell(_used(row), class_name="mut n-c"),
+        role="row",
+        key=row["id"],
+    )
+
+
+def unused_panel() -> rx.Component:
+    """The variables that no job needs any more, beside those of the organisation."""
+    rows = table("Unused variables", heads(*UNUSED_HEADS), rx.foreach(State.unused, _unused_row))
+    text = "No job has used them for 30 days. Remove those that nobody needs, secrets first."
+    shown = settings_panel("Unused variables", text, rx.fragment(), rows)
+    return rx.cond(State.unused.length() > 0, shown, rx.fragment())
+
+
+def _users() -> rx.Component:
+    facts = (
+        ("Modules whose next job gets it", State.users["modules"]),
+        ("People and accounts that start such jobs", State.users["people"]),
+        ("Runners that open secrets", State.users["runners"]),
+    )
+    lines = [rx.el.div(rx.el.dt(label), rx.el.dd(words, class_name="ry-breaks")) for label, words in facts]
+    return alert(
+        rx.fragment("Who can use ", State.users_of),
+        "Anyone who changes the code of such a module can print the value, too.",
+        rx.el.dl(*lines),
+        dialog_acts(act_button("Done", on_click=State.close_users)),
+        is_open=State.users_of != "",
+        on_escape=State.close_users,
+    )
+
+
 def _kinds() -> rx.Component:
     return rx.select.root(
         rx.select.trigger(id="s-kind", aria_label="Kind", width="100%"),
@@ -113,9 +185,8 @@ def _kinds() -> rx.Component:
     )
 
 
-def _fields() -> list[rx.Component]:
-    hint = rx.match(State.kind, *HINTS.items(), "")
-    value = rx.text_area(
+def _value_field() -> rx.Component:
+    plain = rx.text_area(
         id="s-value",
         name="value",
         default_value=State.chosen["text"],
@@ -123,12 +194,34 @@ def _fields() -> list[rx.Component]:
         class_name="ry-mono",
         custom_attrs={"spellCheck": "false"},
     )
+    sealed = SealedValue.create(
+        field="s-value", public_key=State.public_key, path=State.path, kind=State.kind, name=State.chosen["name"]
+    )
+    plain_hint = rx.cond(State.is_reference, REFERENCE_HINT, rx.match(State.kind, *HINTS.items(), ""))
+    hint = rx.cond(State.is_sealed, SEALED_HINT, plain_hint)
+    return field("value", "Value", rx.cond(State.is_sealed, sealed, plain), State.errors, hint)
+
+
+def _fields() -> list[rx.Component]:
     name = text_field("name", "Name", State.chosen["name"], State.errors, "", disabled=~State.is_new)
     enforced = check_field("Enforced: wins over paths below", checked=State.is_enforced, on_change=State.set_enforced)
+    sealed = check_field(
+        "Secret: sealed in this browser",
+        checked=State.is_sealed,
+        on_change=State.set_sealed,
+        disabled=State.chosen["is_sealed"],
+    )
+    reference = check_field(
+        "Reference: the runner reads the value from a vault",
+        checked=State.is_reference,
+        on_change=State.set_reference,
+        disabled=State.chosen["is_sealed"],
+    )
     return [
         field("kind", "Kind", _kinds(), State.errors),
         name,
-        field("value", "Value", value, State.errors, hint),
+        _value_field(),
+        rx.cond(State.public_key != "", rx.fragment(sealed, reference), rx.el.small(NO_KEY, class_name="mut")),
         rx.cond(SessionState.can_admin, enforced, rx.fragment()),
     ]
 
@@ -138,6 +231,7 @@ def variable_dialogs() -> list[rx.Component]:
     where = rx.cond(State.path == "", "Of the whole organisation.", "Of " + State.path + ".")
     return [
         form_dialog(State, "variable", where, _fields()),
+        _users(),
         question(
             is_open=State.removing != "",
             title=rx.fragment("Remove ", State.removing_name, "?"),

@@ -8,9 +8,19 @@ from app.frame.route import say_in_address
 from app.frame.session import AppState, say_error
 from app.live.item_form import Items
 from app.project.errors import AppError
-from app.project.models import BrowserSession
+from app.project.models import BrowserSession, Filter, Query
 from app.project.store import Changed, OrgStore
-from app.variables.view.rows import KINDS, VariableView, build_row, build_rows, check_form
+from app.variables.view.rows import (
+    KINDS,
+    NOBODY,
+    UsersView,
+    VariableView,
+    build_row,
+    build_rows,
+    build_users,
+    check_form,
+    check_sealed,
+)
 
 PAGE = "/dashboard/settings/variables"
 NEW: VariableView = build_row({"id": "", "name": "", "kind": "input", "value": "", "path": ""}, "")
@@ -27,19 +37,38 @@ class VariablesState(Items, rx.State):
     path: str = ""
     kind: str = "input"
     is_enforced: bool = False
+    is_sealed: bool = False
+    is_reference: bool = False
+    public_key: str = ""
+    _key_id: str = ""
+    unused: list[VariableView] = []
+    users: UsersView = NOBODY
+    users_of: str = ""
 
     async def _prepare(self, session: BrowserSession) -> None:
         """Read the path from the address, and close what was open before a reload: states outlive it."""
-        self.is_open, self.removing = False, ""
+        self.is_open, self.removing, self.users_of = False, "", ""
         self.path = str(self.router.url.query_parameters.get("path") or "")[:1000].strip("/")
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         rows = await self._rpc("preview_variables", {"p_org": store.org_id, "p_path": self.path})
         self._assign("rows", build_rows(rows, self.path))
+        await self._find_key(store.org_id)
+        unused = await self._rpc("list_unused_variables", {"p_org": store.org_id}) if not self.path else []
+        self._assign("unused", build_rows(unused, ""))
+
+    async def _find_key(self, org_id: str) -> None:
+        """Read the key that secrets are sealed to; without one there are none."""
+        filters = (Filter("org_id", "eq", org_id), Filter("retired_at", "is", "null"))
+        found = (await self._select("sealing_keys", Query(filters=filters, limit=1))).rows
+        key = found[0] if found else {"id": "", "public_key": ""}
+        self._assign("public_key", key["public_key"])
+        self._key_id = key["id"]
 
     def _fill(self, chosen: Any, *, is_new: bool) -> None:
         super()._fill(chosen, is_new=is_new)
         self.kind, self.is_enforced = chosen["kind"], chosen["is_enforced"]
+        self.is_sealed, self.is_reference = chosen["is_sealed"], chosen["is_reference"]
 
     @rx.event
     def set_kind(self, value: str) -> None:
@@ -51,6 +80,18 @@ class VariablesState(Items, rx.State):
     def set_enforced(self, value: bool) -> None:
         """Choose whether it wins over paths below."""
         self.is_enforced = value
+
+    @rx.event
+    def set_sealed(self, value: bool) -> None:
+        """Choose whether the browser seals the value; a secret does not become plain again."""
+        self.is_sealed = bool(self.public_key) and (value or self.chosen["is_sealed"])
+        self.is_reference = self.is_reference and not self.is_sealed
+
+    @rx.event
+    def set_reference(self, value: bool) -> None:
+        """Choose whether the value is an address that the runner reads."""
+        self.is_reference = bool(self.public_key) and value and not self.chosen["is_sealed"]
+        self.is_sealed = self.is_sealed and not self.is_reference
 
     @rx.event
     async def choose(self, form: dict[str, Any]) -> list[Any]:
@@ -67,7 +108,9 @@ class VariablesState(Items, rx.State):
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
         """Check the form and let the database set the variable."""
         fixed = {} if self.is_new else {"name": self.chosen["name"]}
-        checked = check_form({**form, **fixed}, self.kind, is_enforced=self.is_enforced)
+        checked = check_form({**form, **fixed}, self.kind, is_enforced=self.is_enforced, is_reference=self.is_reference)
+        if self.is_sealed:
+            check_sealed(checked, form, self.path, self._key_id)
         self.errors = checked.errors
         if checked.errors or not self.is_open:
             return None
@@ -80,9 +123,28 @@ class VariablesState(Items, rx.State):
         self.is_open = False
         if made["warning"]:
             return rx.toast.warning(
-                made["warning"], description="Every member can read it. Seal secrets: runyard variables seal."
+                made["warning"],
+                description="Every member can read it. Edit it and choose Secret, then change the secret.",
             )
         return rx.toast.success("Saved. Applies to future jobs.")
+
+    @rx.event
+    async def show_users(self, key: str) -> rx.event.EventSpec | None:
+        """Show which jobs get a variable, and who can start them."""
+        found = self._find(key)
+        if found is None:
+            return None
+        try:
+            self.users = build_users(await self._rpc("list_variable_users", {"p_variable": int(key)}))
+        except AppError as error:
+            return say_error(error)
+        self.users_of = found["name"]
+        return None
+
+    @rx.event
+    def close_users(self) -> None:
+        """Close what `show_users` opened."""
+        self.users_of = ""
 
     @rx.event
     async def remove(self) -> rx.event.EventSpec | None:

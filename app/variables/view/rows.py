@@ -13,6 +13,7 @@ KINDS = {"input": "Input", "hcl": "Input, HCL expression", "env": "Environment",
 # A longer value is shown by its beginning.
 MOST_SHOWN = 120
 MOST_TEXT = 1_000_000
+SCHEMES = ("vault://", "aws-sm://", "file://")
 
 
 class VariableView(TypedDict):
@@ -29,9 +30,40 @@ class VariableView(TypedDict):
     hides: str
     warning: str
     version: int
+    job: int
+    used_by: str
+    used_at: str
     is_own: bool
     is_enforced: bool
     is_sealed: bool
+    is_reference: bool
+
+
+class UsersView(TypedDict):
+    """Which jobs get a variable, and who can start them."""
+
+    modules: str
+    people: str
+    runners: str
+
+
+NOBODY: UsersView = {"modules": "", "people": "", "runners": ""}
+MOST_NAMED = 20
+
+
+def build_users(row: Row) -> UsersView:
+    """Put the answer of list_variable_users into words."""
+    people = [f"{each['email']} ({each['role']})" for each in row["members"]]
+    return {
+        "modules": _named(row["modules"]),
+        "people": _named([*people, *(f"{name} (service account)" for name in row["accounts"])]),
+        "runners": _named(row["runners"]),
+    }
+
+
+def _named(names: list[str]) -> str:
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "") or "None"
 
 
 def build_rows(rows: list[Row], path: str) -> list[VariableView]:
@@ -43,6 +75,7 @@ def build_row(row: Row, path: str) -> VariableView:
     """Put one variable into words."""
     kind = "hcl" if row.get("is_hcl") else str(row["kind"])
     hidden = [f"{_place(each)} {shown_value(each)}" for each in row.get("hides") or ()]
+    use = row.get("last_use") or {}
     return {
         "id": str(row["id"]),
         "name": str(row["name"]),
@@ -55,22 +88,30 @@ def build_row(row: Row, path: str) -> VariableView:
         "hides": f"hides {', '.join(hidden)}" if hidden else "",
         "warning": str(row.get("warning") or ""),
         "version": int(row.get("version") or 1),
+        "job": int(use.get("job") or 0),
+        "used_by": f"#{use['number']}" if use.get("number") else "",
+        "used_at": str(use.get("used_at") or ""),
         "is_own": row["path"] == path,
         "is_enforced": bool(row.get("is_enforced")),
-        "is_sealed": bool(row.get("key_id")),
+        "is_sealed": _is_sealed(row),
+        "is_reference": bool(row.get("is_reference")),
     }
 
 
 def shown_value(row: Row) -> str:
     """Write a value on one line; a file is shown by its size."""
     value = row.get("value")
-    if row.get("key_id"):
+    if _is_sealed(row):
         return "Sealed"
-    if row["kind"] == "file":
+    is_code = row["kind"] == "env" or row.get("is_hcl") or row.get("is_reference")
+    if row["kind"] == "file" and not is_code:
         return count(len(str(value).encode()), "byte")
-    is_code = row["kind"] == "env" or row.get("is_hcl")
     line = str(value) if is_code else json.dumps(value, ensure_ascii=False)
     return line if len(line) <= MOST_SHOWN else f"{line[:MOST_SHOWN]}…"
+
+
+def _is_sealed(row: Row) -> bool:
+    return bool(row.get("key_id")) and not row.get("is_reference")
 
 
 def text_of(row: Row) -> str:
@@ -94,21 +135,35 @@ def _refuse(constant: str) -> Any:
     raise ValueError(constant)
 
 
-def check_form(raw: object, kind: str, *, is_enforced: bool) -> Checked:
+def check_form(raw: object, kind: str, *, is_enforced: bool, is_reference: bool = False) -> Checked:
     """Check the form of one variable; the database checks names and sizes."""
     form, checked = texts(raw), Checked()
     rule = fields.env_name if kind == "env" else _any_name
     name, value = checked.take("name", form, rule, ""), checked.take("value", form, _any_value, "")
     if kind not in KINDS:
         checked.errors["kind"] = f"One of {', '.join(KINDS)}."
+    if is_reference and not value.strip().startswith(SCHEMES):
+        checked.errors["value"] = f"An address that begins with {', '.join(SCHEMES)}."
     checked.spec = {
         "kind": "input" if kind == "hcl" else kind,
         "name": name,
-        "value": input_of(value) if kind == "input" else value,
+        "value": value.strip() if is_reference else input_of(value) if kind == "input" else value,
         "is_hcl": kind == "hcl",
         "is_enforced": is_enforced,
+        "is_reference": is_reference,
     }
     return checked
+
+
+def check_sealed(checked: Checked, raw: object, path: str, key_id: str) -> None:
+    """Put the box that the browser made in the place of the value; it opens only at the place that is inside it."""
+    form, spec = texts(raw), checked.spec
+    place = json.dumps([path, spec["kind"], spec["name"], spec["is_hcl"]], ensure_ascii=False, separators=(",", ":"))
+    if not form.get("box"):
+        checked.errors["value"] = "A value is needed."
+    elif form.get("place") != place:
+        checked.errors["value"] = "The form changed meanwhile. Save again."
+    checked.spec = {**spec, "value": form.get("box", ""), "key_id": key_id}
 
 
 def _any_name(text: str) -> str:

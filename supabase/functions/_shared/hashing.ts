@@ -7,6 +7,8 @@ import bcrypt from "bcryptjs";
 import { Answer } from "./http.ts";
 
 const THREADS = 2;
+/** One thread is left to the others, however much one organisation asks for. */
+const THREADS_OF_ONE = THREADS - 1;
 const LIMIT_MILLISECONDS = 15_000;
 const MOST_WAITING = 500;
 const MOST_OF_ONE = 100;
@@ -23,6 +25,7 @@ function start(): Worker | undefined {
 }
 
 interface Comparison {
+  owner: string;
   secret: string;
   hash: string;
   done: PromiseWithResolvers<boolean>;
@@ -31,32 +34,45 @@ interface Comparison {
 /** What waits, by organisation: the next one is always of the organisation that has waited longest for its turn. */
 class Turns {
   #waiting = new Map<string, Comparison[]>();
+  #running = new Map<string, number>();
   #size = 0;
 
-  add(owner: string, comparison: Comparison): void {
-    const own = this.#waiting.get(owner) ?? [];
+  add(comparison: Comparison): void {
+    const own = this.#waiting.get(comparison.owner) ?? [];
     if (own.length >= MOST_OF_ONE || this.#size >= MOST_WAITING) {
       throw new Answer(503, BUSY, { "retry-after": "5" });
     }
     own.push(comparison);
-    this.#waiting.set(owner, own);
+    this.#waiting.set(comparison.owner, own);
     this.#size++;
   }
 
   next(): Comparison | undefined {
-    const first = this.#waiting.entries().next().value;
-    if (first === undefined) return undefined;
-    const [owner, own] = first;
-    const comparison = own.shift();
-    this.#waiting.delete(owner);
-    // Behind the others: a map keeps the order in which its keys came.
-    if (own.length > 0) this.#waiting.set(owner, own);
-    this.#size--;
-    return comparison;
+    for (const [owner, own] of this.#waiting) {
+      const running = this.#running.get(owner) ?? 0;
+      if (running >= THREADS_OF_ONE) continue;
+      this.#running.set(owner, running + 1);
+      // Behind the others: a map keeps the order in which its keys came.
+      this.#waiting.delete(owner);
+      if (own.length > 1) this.#waiting.set(owner, own);
+      this.#size--;
+      return own.shift();
+    }
+    return undefined;
+  }
+
+  has(owner: string): boolean {
+    return this.#waiting.has(owner);
+  }
+
+  end(owner: string): void {
+    const left = (this.#running.get(owner) ?? 1) - 1;
+    if (left > 0) this.#running.set(owner, left);
+    else this.#running.delete(owner);
   }
 }
 
-/** One thread, which works while anything waits. */
+/** One thread, which works while anything waits that it may do. */
 class Lane {
   #thread: Worker | undefined;
   #isBusy = false;
@@ -65,7 +81,10 @@ class Lane {
     if (this.#isBusy) return;
     this.#isBusy = true;
     for (let next = turns.next(); next !== undefined; next = turns.next()) {
-      await this.#run(next.secret, next.hash).then(next.done.resolve, next.done.reject);
+      const { owner, done } = next;
+      const beganAt = performance.now();
+      await this.#run(next.secret, next.hash).then(done.resolve, done.reject);
+      release(owner, turns.has(owner) ? performance.now() - beganAt : 0);
     }
     this.#isBusy = false;
   }
@@ -98,10 +117,22 @@ class Lane {
 const turns = new Turns();
 const lanes = Array.from({ length: THREADS }, () => new Lane());
 
+function work(): void {
+  for (const lane of lanes) lane.work(turns);
+}
+
+/** Lets an organisation rest for as long as its turn took: half of one processor is the most that a flood costs. */
+function release(owner: string, milliseconds: number): void {
+  setTimeout(() => {
+    turns.end(owner);
+    work();
+  }, milliseconds);
+}
+
 /** Tells whether a secret belongs to a hash; `owner` is the organisation whose turn is used. */
 export async function compare(secret: string, hash: string, owner: string): Promise<boolean> {
   const done = Promise.withResolvers<boolean>();
-  turns.add(owner, { secret, hash, done });
-  for (const lane of lanes) lane.work(turns);
+  turns.add({ owner, secret, hash, done });
+  work();
   return await done.promise;
 }

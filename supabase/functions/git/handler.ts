@@ -1,10 +1,10 @@
 /** Deliveries of git providers: checks the signature, writes the delivery down, answers. The database does the rest. */
 
 import { call, Refusal } from "../_shared/database.ts";
+import { type Provider, readDelivery } from "../_shared/git_events.ts";
 import { Answer, isStorable, json, readBytes, serveWith } from "../_shared/http.ts";
 import { open } from "../_shared/sealing.ts";
-import { readDelivery } from "./events.ts";
-import { isSigned, type Provider } from "./signatures.ts";
+import { isSigned } from "./signatures.ts";
 
 /** A push of thousands of commits stays below it; the poll finds what a larger one announces. */
 const MOST_BYTES = 5 * 1024 * 1024;

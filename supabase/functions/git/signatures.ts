@@ -1,8 +1,7 @@
 /** Who sent a delivery: signatures over the raw body, compared in constant time. */
 
+import type { Provider } from "../_shared/git_events.ts";
 import { isEqual } from "../_shared/secrets.ts";
-
-export type Provider = "github" | "gitlab" | "gitea" | "generic";
 
 const MOST_SKEW_SECONDS = 300;
 const encoder = new TextEncoder();

@@ -1,7 +1,7 @@
 /** Where and how a git provider accepts statuses and comments. */
 
 export interface Report {
-  kind: "status" | "comment";
+  kind: "status" | "comment" | "answer" | "pulls";
   connection: string;
   provider: "github" | "gitlab" | "gitea";
   url: string;
@@ -13,6 +13,12 @@ export interface Report {
   number?: number;
   comment_id?: number | null;
   rows?: Row[];
+  /** Of an answer to a command: the delivery, the reaction, and what is written. */
+  id?: number;
+  reaction?: "+1" | "confused";
+  answer?: string | null;
+  /** Of a list of pull requests: those that are known as open. */
+  known?: number[];
 }
 
 export interface Row {
@@ -37,6 +43,11 @@ export interface Provider {
   comments(report: Report): string;
   comment(report: Report, id: number): string;
   edit: "PATCH" | "PUT";
+  /** A reaction to a comment. */
+  reaction(report: Report, id: number): Write;
+  /** Where pull requests are listed, and how one is read as its event would be. */
+  pulls(report: Report): string;
+  event(pull: Record<string, unknown>): Record<string, unknown>;
 }
 
 const CONTEXT = "runyard";
@@ -90,6 +101,13 @@ const github: Provider = {
   comments: (report) => `${repository(report)}/issues/${report.number}/comments`,
   comment: (report, id) => `${repository(report)}/issues/comments/${id}`,
   edit: "PATCH",
+  reaction: (report, id) => ({
+    method: "POST",
+    path: `${github.comment(report, id)}/reactions`,
+    body: { content: report.reaction },
+  }),
+  pulls: (report) => `${repository(report)}/pulls`,
+  event: (pull) => ({ number: pull.number, pull_request: pull, sender: pull.user }),
 };
 
 const gitea: Provider = { ...github, headers: (token) => ({ "authorization": `token ${token}` }) };
@@ -108,6 +126,16 @@ const gitlab: Provider = {
   comments: (report) => `${project(report)}/merge_requests/${report.number}/notes`,
   comment: (report, id) => `${gitlab.comments(report)}/${id}`,
   edit: "PUT",
+  reaction: (report, id) => ({
+    method: "POST",
+    path: `${gitlab.comment(report, id)}/award_emoji`,
+    body: { name: report.reaction === "+1" ? "thumbsup" : report.reaction },
+  }),
+  pulls: (report) => `${project(report)}/merge_requests`,
+  event: (pull) => ({
+    object_attributes: { ...pull, last_commit: { id: pull.sha } },
+    user: pull.author,
+  }),
 };
 
 export const PROVIDERS = { github, gitea, gitlab };

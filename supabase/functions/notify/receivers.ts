@@ -12,6 +12,8 @@ export interface Outcome {
   retry_seconds?: number;
   /** The comment that has a pull request's results from now on. */
   comment_id?: number | null;
+  /** Pull requests as a provider lists them. */
+  pulls?: unknown[];
 }
 
 export const TIMEOUT_MILLISECONDS = 10_000;

@@ -1,6 +1,7 @@
 /** Reports git results to the provider: a status for a commit, one comment for a pull request, edited in place. */
 
 import { dashboardUrl } from "../_shared/env.ts";
+import { mergeRequest, pullRequest } from "../_shared/git_events.ts";
 import { sendTo } from "../_shared/outgoing.ts";
 import { linkOf, type Message } from "./messages.ts";
 import { apiOf, type Provider, PROVIDERS, type Report, type Row, type Write } from "./providers.ts";
@@ -9,6 +10,8 @@ import { checkReceiver, type Outcome, reasonOf, TIMEOUT_MILLISECONDS } from "./r
 /** With their links they stay below GitHub's 65,536 characters. */
 const MOST_ROWS = 200;
 const PER_PAGE = 100;
+const MOST_GONE = 20;
+const READERS = { github: pullRequest, gitea: pullRequest, gitlab: mergeRequest };
 const MOST_WAIT_SECONDS = 6 * 3600;
 
 class Api {
@@ -94,7 +97,11 @@ async function writeStatus(api: Api, report: Report, write: Write): Promise<Outc
 }
 
 /** A sender that died after creating the comment could not note its id. */
-async function findComment(api: Api, report: Report): Promise<number | undefined | Response> {
+async function findComment(
+  api: Api,
+  report: Report,
+  mark: string,
+): Promise<number | undefined | Response> {
   const path = `${api.provider.comments(report)}?per_page=${PER_PAGE}&limit=${PER_PAGE}`;
   const response = await api.send("GET", path);
   if (!response.ok) {
@@ -102,7 +109,7 @@ async function findComment(api: Api, report: Report): Promise<number | undefined
     return response;
   }
   const found = await response.json() as { id: number; body?: string }[];
-  return found.find((each) => each.body?.startsWith(marker(report)))?.id;
+  return found.find((each) => each.body?.startsWith(mark))?.id;
 }
 
 async function editComment(api: Api, report: Report, id: number, body: string): Promise<Outcome> {
@@ -119,7 +126,7 @@ async function writeComment(api: Api, report: Report, body: string): Promise<Out
   if (report.rows?.length === 0 && report.state !== "failure") {
     return { status: "DELIVERED", note: "No comment: nothing is planned." };
   }
-  const found = await findComment(api, report);
+  const found = await findComment(api, report, marker(report));
   if (found instanceof Response) return failed(found);
   if (found !== undefined) return await editComment(api, report, found, body);
   const response = await api.send("POST", api.provider.comments(report), { body });
@@ -131,6 +138,47 @@ async function writeComment(api: Api, report: Report, body: string): Promise<Out
   return { ...delivered(response), comment_id: id };
 }
 
+/** Lists open pull requests, and reads those that were open before. */
+async function listPulls(api: Api, report: Report): Promise<Outcome> {
+  const where = api.provider.pulls(report);
+  const state = report.provider === "gitlab" ? "opened" : "open";
+  const answer = await api.send("GET", `${where}?state=${state}&per_page=${PER_PAGE}&limit=50`);
+  if (!answer.ok) {
+    await answer.body?.cancel();
+    return failed(answer);
+  }
+  const listed = await answer.json() as Record<string, unknown>[];
+  const found = new Set(listed.map((each) => each.iid ?? each.number));
+  const gone = (report.known ?? []).filter((number) => !found.has(number)).slice(0, MOST_GONE);
+  for (const number of gone) {
+    const one = await api.send("GET", `${where}/${number}`);
+    if (one.ok) listed.push(await one.json() as Record<string, unknown>);
+    else await one.body?.cancel();
+  }
+  const read = READERS[report.provider];
+  const pulls = listed.map((each) => read(api.provider.event(each)))
+    .flatMap(({ pull, sender }) => pull ? [{ ...pull, author: sender }] : []);
+  return { ...delivered(answer), pulls };
+}
+
+/** Acknowledges a command: a reaction, which a provider accepts twice, and an answer, which is written once. */
+async function writeAnswer(api: Api, report: Report, write: Write): Promise<Outcome> {
+  const reaction = await api.send(write.method, write.path, write.body);
+  // GitLab refuses a reaction that is there.
+  const isThere = reaction.ok || (await reaction.text()).includes("already been taken");
+  if (!isThere && reaction.status !== 404) return failed(reaction);
+  // The comment may be deleted by now.
+  if (!report.answer || !isThere) return delivered(reaction);
+  const mark = `<!-- runyard answer ${report.id} -->`;
+  const found = await findComment(api, report, mark);
+  if (found instanceof Response) return failed(found);
+  if (found !== undefined) return delivered(reaction);
+  const body = `${mark}\n${plain(report.answer)}`;
+  const response = await api.send("POST", api.provider.comments(report), { body });
+  await response.body?.cancel();
+  return response.ok ? delivered(response) : failed(response);
+}
+
 /** Writes a report; a failure is one of the report alone. */
 export async function report(message: Message, token: string): Promise<Outcome> {
   const content = message.body as unknown as Report;
@@ -138,6 +186,14 @@ export async function report(message: Message, token: string): Promise<Outcome> 
   const api = new Api(apiOf(content), provider, token);
   if (content.kind === "comment") {
     return await writeComment(api, content, commentOf(content, message.org));
+  }
+  if (content.kind === "pulls") return await listPulls(api, content);
+  if (content.kind === "answer") {
+    return await writeAnswer(
+      api,
+      content,
+      provider.reaction(content, content.comment_id as number),
+    );
   }
   return await writeStatus(api, content, provider.status(content, linkOf(message)));
 }

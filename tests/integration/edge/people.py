@@ -35,8 +35,8 @@ class Person:
     def __init__(self, stack: RunningStack) -> None:
         self.stack = stack
         self.headers = {"apikey": stack.publishable_key}
-        credentials = {"email": f"{uuid.uuid4().hex[:12]}@example.com", "password": secrets.token_hex(12)}
-        answer = httpx.post(f"{stack.url}/auth/v1/signup", json=credentials, headers=self.headers, timeout=30)
+        self.credentials = {"email": f"{uuid.uuid4().hex[:12]}@example.com", "password": secrets.token_hex(12)}
+        answer = httpx.post(f"{stack.url}/auth/v1/signup", json=self.credentials, headers=self.headers, timeout=30)
         answer.raise_for_status()
         self.token = str(answer.json()["access_token"])
         self.headers["authorization"] = f"Bearer {self.token}"

@@ -164,3 +164,35 @@ def test_the_merge_commit_of_a_pull_request_is_noted(edge: Edge, person: Person)
             timeout=60,
         )
         assert answer.json() == [{"merge_commit": expected, "is_open": more is not merge}]
+
+
+@pytest.mark.parametrize(("provider", "sign"), [("github", webhooks.github), ("gitea", webhooks.gitea)])
+def test_a_comment_on_a_pull_request_that_begins_with_the_mark_is_a_command(
+    edge: Edge, person: Person, provider: str, sign: Sign
+) -> None:
+    there = Connected(edge, person, provider)
+    for body, verdict in (
+        (webhooks.comment_body("/runyard plan net/vpc\nThanks!"), "REFUSED"),
+        (webhooks.comment_body("Please /runyard plan"), "IGNORED"),
+        (webhooks.comment_body("/runyard plan", action="edited"), "IGNORED"),
+        (webhooks.comment_body("/runyard plan", is_pull=False), "IGNORED"),
+    ):
+        answer = there.send(body, sign(SECRET, body, event="issue_comment"))
+        assert (answer.status_code, answer.json()["verdict"]) == (202, verdict), answer.text
+    refusal = there.deliveries()[-1]
+    assert (refusal["event"], refusal["pull_request"], refusal["sender"]) == ("comment", 7, "ann")
+    assert "not linked" in refusal["reason"]
+
+
+def test_a_note_on_a_merge_request_is_a_command(edge: Edge, person: Person) -> None:
+    there = Connected(edge, person, "gitlab")
+    what = {"id": 5, "note": "/runyard help", "noteable_type": "MergeRequest", "action": "create"}
+    body = json.dumps(
+        {
+            "object_kind": "note",
+            "object_attributes": what,
+            "merge_request": {"iid": 7},
+            "user": {"id": 1, "username": "ann"},
+        }
+    ).encode()
+    assert there.send(body, webhooks.gitlab(SECRET, body, event="Note Hook")).json()["verdict"] == "REFUSED"

@@ -160,6 +160,51 @@ def test_a_refused_report_keeps_the_time_that_the_provider_names(
     assert len(provider.requests) == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "path", "reaction"),
+    [
+        ("github", "/api/v3/repos/Infra/edge/issues/comments/5/reactions", {"content": "confused"}),
+        ("gitea", "/api/v1/repos/Infra/edge/issues/comments/5/reactions", {"content": "confused"}),
+        ("gitlab", "/api/v4/projects/Infra%2Fedge/merge_requests/7/notes/5/award_emoji", {"name": "confused"}),
+    ],
+)
+def test_a_command_is_acknowledged_and_answered_once(
+    provider: GitProvider, name: str, path: str, reaction: dict[str, str]
+) -> None:
+    answer = {
+        "kind": "answer", "connection": ORG, "provider": name, "base_url": None, "id": 3, "number": 7, "comment_id": 5,
+        "reaction": "confused", "answer": '"deploy" is no command.',
+    }  # fmt: skip
+    results = send(provider, answer, answer, {**answer, "id": 4, "answer": None})
+    assert [each["status"] for each in results] == ["DELIVERED"] * 3
+    assert (provider.requests[0].path, provider.requests[0].body) == (path, reaction)
+    ((_, text),) = provider.comments.items()
+    assert text == '<!-- runyard answer 3 -->\n"deploy" is no command.'
+    provider.answers.append((404, {}, "{}"))
+    assert send(provider, {**answer, "id": 6})[0]["status"] == "DELIVERED", "the comment was deleted meanwhile"
+    assert len(provider.comments) == 1
+
+
+def test_open_pull_requests_are_listed_and_known_ones_that_closed_are_read(provider: GitProvider) -> None:
+    there = {"sha": SHA, "ref": "feature", "repo": {"id": 1}}
+    shared = {"title": "x", "draft": False, "base": {"ref": "main", "repo": {"id": 1}}, "user": {"login": "ann"}}
+    provider.pulls = [{"number": 7, "state": "open", "head": there, **shared}]
+    closed = {"number": 5, "state": "closed", "merged": True, "merge_commit_sha": "b" * 40, "head": there, **shared}
+    wanted = {"kind": "pulls", "connection": ORG, "provider": "github", "base_url": None, "known": [5, 7]}
+    provider.answers += [(200, {}, json.dumps(provider.pulls)), (200, {}, json.dumps(closed))]
+    (result,) = send(provider, wanted)
+    shown = [(each["number"], each["is_open"], each["author"], each.get("merge_commit")) for each in result["pulls"]]
+    assert shown == [(7, True, "ann", None), (5, False, "ann", "b" * 40)]
+    provider.pulls = [
+        {
+            "iid": 3, "state": "opened", "title": "x", "target_branch": "main", "source_branch": "f", "sha": SHA,
+            "source_project_id": 1, "target_project_id": 1, "author": {"username": "ann"},
+        }
+    ]  # fmt: skip
+    (result,) = send(provider, {**wanted, "provider": "gitlab", "known": []})
+    assert [(each["number"], each["head_commit"], each["is_fork"]) for each in result["pulls"]] == [(3, SHA, False)]
+
+
 def test_a_status_that_gitlab_has_already_is_delivered(provider: GitProvider) -> None:
     provider.answers.append((400, {}, '{"message": "Cannot transition status via :enqueue from :pending"}'))
     assert send(provider, {**STATUS, "provider": "gitlab"})[0]["status"] == "DELIVERED"

@@ -70,6 +70,7 @@ def test_odd_changes_are_passed_over(odd: Any) -> None:
     ("options", "said"),
     [
         ({"inspects": 7, "refresh_only": True}, "Check"),
+        ({"preview": True}, "Preview"),
         ({"refresh_only": True}, "Refresh-only plan"),
         ({"destroy": True}, "Destroy plan"),
         ({}, "Plan"),

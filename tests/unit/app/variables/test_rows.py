@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.variables.view.rows import build_row, build_rows, check_form, input_of, text_of
+from app.variables.view.rows import build_row, build_rows, check_form, check_sealed, input_of, text_of
 
 
 def row(**more: Any) -> dict[str, Any]:
@@ -44,7 +44,16 @@ def test_the_form_gives_back_the_value_that_it_was_given(value: Any) -> None:
 )
 def test_each_kind_reads_its_value(kind: str, value: str, spec: dict[str, Any]) -> None:
     checked = check_form({"name": " n ", "value": value}, kind, is_enforced=True)
-    assert (checked.spec, checked.errors) == ({**spec, "name": "n", "is_enforced": True}, {})
+    assert (checked.spec, checked.errors) == ({**spec, "name": "n", "is_enforced": True, "is_reference": False}, {})
+
+
+def test_a_reference_shows_its_address_and_needs_one() -> None:
+    shown = build_row(row(value="vault://kv/x#y", key_id="k", is_reference=True, kind="file"), "")
+    assert (shown["value"], shown["is_sealed"], shown["is_reference"]) == ("vault://kv/x#y", False, True)
+    checked = check_form({"name": "n", "value": " file:///x "}, "input", is_enforced=False, is_reference=True)
+    assert (checked.spec["value"], checked.errors) == ("file:///x", {})
+    wrong = check_form({"name": "n", "value": "x"}, "input", is_enforced=False, is_reference=True)
+    assert list(wrong.errors) == ["value"]
 
 
 @pytest.mark.parametrize(
@@ -60,3 +69,22 @@ def test_each_kind_reads_its_value(kind: str, value: str, spec: dict[str, Any]) 
 )
 def test_what_cannot_be_set_is_named_at_its_field(kind: str, form: object, field: str) -> None:
     assert list(check_form(form, kind, is_enforced=False).errors) == [field]
+
+
+PLACE = '["a/b","input","size",false]'
+
+
+@pytest.mark.parametrize(
+    ("form", "errors"),
+    [
+        ({"box": "Zm9v", "place": PLACE}, []),
+        ({"box": "", "place": PLACE}, ["value"]),
+        ({"value": "typed", "place": PLACE}, ["value"]),
+        ({"box": "Zm9v", "place": PLACE.replace("a/b", "a")}, ["value"]),
+    ],
+)
+def test_a_secret_is_saved_as_the_box_for_its_own_place(form: dict[str, str], errors: list[str]) -> None:
+    checked = check_form({"name": "size", **form}, "input", is_enforced=False)
+    check_sealed(checked, form, "a/b", "0123456789abcdef")
+    assert list(checked.errors) == errors
+    assert (checked.spec["value"], checked.spec["key_id"]) == (form.get("box", ""), "0123456789abcdef")

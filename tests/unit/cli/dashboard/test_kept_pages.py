@@ -4,7 +4,7 @@ import gzip
 import threading
 from pathlib import Path
 
-from cli.dashboard.kept_pages import KEPT, provide_page
+from cli.dashboard.kept_pages import BUILT_ADDRESS, KEPT, provide_page
 
 ENV = "assets/reflex-env-abc.js"
 
@@ -12,36 +12,43 @@ ENV = "assets/reflex-env-abc.js"
 class Builder:
     """What Reflex would write, and how often it was asked to."""
 
-    def __init__(self, client: Path, address: str) -> None:
+    def __init__(self, client: Path) -> None:
         self.client = client
-        self.address = address
         self.times = 0
 
     def __call__(self) -> None:
         self.times += 1
         file = self.client / ENV
         file.parent.mkdir(parents=True)
-        text = f"PING:`{self.address}/ping`,EVENT:`{self.address.replace('http', 'ws')}/_event`"
+        text = f"PING:`{BUILT_ADDRESS}/ping`,EVENT:`{BUILT_ADDRESS.replace('http', 'ws')}/_event`"
         file.write_text(text)
         (self.client / f"{ENV}.gz").write_bytes(gzip.compress(text.encode()))
         (self.client / "index.html").write_text("page")
 
 
 def take(folder: Path, name: str, port: int, fingerprint: str = "sources") -> Builder:
-    client, address = folder / name, f"http://localhost:{port}"
-    builder = Builder(client, address)
-    provide_page(folder / "shelf", lambda: fingerprint, client, address, builder)
+    builder = Builder(folder / name)
+    provide_page(folder / "shelf", lambda: fingerprint, builder.client, f"http://localhost:{port}", builder)
     return builder
 
 
 def test_a_page_is_built_once_and_connects_to_whichever_port_takes_it(tmp_path: Path) -> None:
-    assert take(tmp_path, "first", 3000).times == 1
-    second = take(tmp_path, "second", 3100)
-    assert second.times == 0
-    expected = "PING:`http://localhost:3100/ping`,EVENT:`ws://localhost:3100/_event`"
-    assert (second.client / ENV).read_text() == expected
-    assert gzip.decompress((second.client / f"{ENV}.gz").read_bytes()).decode() == expected
-    assert sorted(path.name for path in second.client.iterdir()) == ["assets", "index.html"]
+    assert take(tmp_path, "first", 3100).times == 1
+    for name, port in (("first", 3100), ("second", 3200)):
+        taken = take(tmp_path, name, port)
+        assert taken.times == 0
+        expected = f"PING:`http://localhost:{port}/ping`,EVENT:`ws://localhost:{port}/_event`"
+        assert (taken.client / ENV).read_text() == expected
+        assert gzip.decompress((taken.client / f"{ENV}.gz").read_bytes()).decode() == expected
+        assert sorted(path.name for path in taken.client.iterdir()) == ["assets", "index.html"]
+
+
+def test_a_page_for_an_address_with_tls_connects_with_tls(tmp_path: Path) -> None:
+    builder = Builder(tmp_path / "page")
+    address = "https://runyard.example.com:8443"
+    provide_page(tmp_path / "shelf", lambda: "sources", builder.client, address, builder)
+    expected = "PING:`https://runyard.example.com:8443/ping`,EVENT:`wss://runyard.example.com:8443/_event`"
+    assert (builder.client / ENV).read_text() == expected
 
 
 def test_other_sources_are_another_page(tmp_path: Path) -> None:
@@ -79,8 +86,7 @@ def test_only_the_newest_pages_are_kept(tmp_path: Path) -> None:
 def test_a_page_whose_sources_changed_while_it_was_built_is_not_kept(tmp_path: Path) -> None:
     sources = iter(["before", "after"])
     client = tmp_path / "client"
-    builder = Builder(client, "http://localhost:3000")
-    provide_page(tmp_path / "shelf", lambda: next(sources), client, builder.address, builder)
+    provide_page(tmp_path / "shelf", lambda: next(sources), client, BUILT_ADDRESS, Builder(client))
     assert (client / ENV).exists()
     assert [path.name for path in (tmp_path / "shelf").iterdir()] == ["lock"]
 
@@ -91,7 +97,7 @@ def test_a_failed_build_leaves_nothing_on_the_shelf(tmp_path: Path) -> None:
 
     for _ in range(2):
         try:
-            provide_page(tmp_path / "shelf", lambda: "sources", tmp_path / "client", "http://localhost:3000", fail)
+            provide_page(tmp_path / "shelf", lambda: "sources", tmp_path / "client", BUILT_ADDRESS, fail)
         except RuntimeError:
             continue
     assert [path.name for path in (tmp_path / "shelf").iterdir()] == ["lock"]

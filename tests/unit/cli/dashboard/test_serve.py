@@ -1,14 +1,16 @@
 """Where the built page connects to."""
 
+import json
 import os
 import socket
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from cli.dashboard.serve import build_fingerprint, dashboard_environment, socket_address
+from cli.dashboard.serve import PLAIN_FACTS, build_fingerprint, dashboard_environment, socket_address
 from cli.dashboard.settings import DashboardSettings
 from cli.errors import ExitCode
 from stack.settings import PROJECT, Settings
@@ -78,3 +80,13 @@ def test_a_taken_port_is_refused_before_anything_is_built(tmp_path: Path) -> Non
     assert f"port {port}: Address already in use" in done.stderr
     assert "RUNYARD_PORT_OFFSET=100" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_reflex_puts_its_version_alone_into_the_page(tmp_path: Path) -> None:
+    """Its own file has a random number and the time, which would give every file of the page another name."""
+    facts = tmp_path / "reflex.json"
+    facts.write_text('{"project_hash": 1, "last_reflex_run_datetime": "now"}')
+    environment = os.environ | {"REFLEX_WEB_WORKDIR": str(tmp_path), "REFLEX_TELEMETRY_ENABLED": "false"}
+    set_up = f"{PLAIN_FACTS}\nfrom pathlib import Path\nfrom reflex.utils import build\nbuild.setup_frontend(Path())"
+    subprocess.run([sys.executable, "-c", set_up], cwd=PROJECT, env=environment, check=True)
+    assert json.loads(facts.read_text()) == {"version": version("reflex")}

@@ -1,5 +1,6 @@
 """Root modules of a repository, the paths that they get, and what cannot come."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from cli.modules.discovery import find_roots, propose_paths
 from cli.modules.repository import NEEDS_GIT, NO_TEXT, TOO_LARGE, name_of, open_repository, without_password
 
 S3 = 'terraform {\n  required_version = ">= 1.5"\n  backend "s3" {}\n}\n'
+
+
+LOCAL = 'terraform {\n  backend "local" {}\n}\n'
 
 
 def write(top: Path, **files: str) -> Path:
@@ -48,6 +52,39 @@ def test_roots_are_folders_with_a_backend_or_that_no_other_folder_calls(tmp_path
     assert (found["network/edge"].backend, found["network/edge"].engine) == ("", "tofu")
     assert (found["shop"].engine, found["shop"].problem) == ("pulumi", "")
     assert "Terragrunt is not supported yet" in found["live/prod"].problem
+
+
+def test_workspaces_and_the_backend_of_pulumi_are_named(tmp_path: Path) -> None:
+    write(tmp_path, **{
+        "a__main.tf": 'terraform {\n  cloud {\n    workspaces {\n      name = "shop"\n    }\n  }\n}\n',
+        "b__main.tf": 'terraform {\n  backend "remote" {\n    workspaces {\n      prefix = "app-"\n    }\n  }\n}\n',
+        "c__main.tf": LOCAL,
+        "c__terraform.tfstate.d__prod__terraform.tfstate": "{}",
+        "d__Pulumi.yaml": "name: d\nbackend:\n  url: s3://states/d\nruntime: yaml\n",
+        "d__Pulumi.prod.yaml": "",
+        "d__Pulumi.dev.yml": "",
+    })  # fmt: skip
+    assert [(each.folder, each.backend, each.workspaces) for each in find_roots(tmp_path)] == [
+        ("a", "cloud", ("shop",)), ("b", "remote", ("app-*",)), ("c", "local", ("prod",)),
+        ("d", "s3://states/d", ("dev", "prod")),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["zip", "gztar"])
+def test_an_archive_is_read_without_the_folder_around_it(tmp_path: Path, kind: str) -> None:
+    write(tmp_path / "in" / "infra-main", **{"a__main.tf": LOCAL, "b__main.tf": call("../a")})
+    archive = shutil.make_archive(str(tmp_path / "Infra"), kind, tmp_path / "in")
+    with open_repository(archive, None) as found:
+        assert (found.name, found.url) == ("infra", "")
+        roots = find_roots(found.top)
+        assert [(each.folder, found.problem(each)) for each in roots] == [("a", ""), ("b", NEEDS_GIT)]
+        assert found.spec(roots[0])["source"] == {"files": {"main.tf": LOCAL}}
+    (tmp_path / "broken.tar.gz").write_text("no archive")
+    with (
+        pytest.raises(CommandError, match="cannot be unpacked"),
+        open_repository(str(tmp_path / "broken.tar.gz"), None),
+    ):
+        pass
 
 
 def test_the_engine_is_the_one_that_people_wrote_down(tmp_path: Path) -> None:

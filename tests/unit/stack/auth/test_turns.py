@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 
 import pytest
 
@@ -24,6 +25,24 @@ async def test_a_flood_of_one_organisation_is_served_in_turn_with_the_others() -
     passwords.close()
     assert {"second", "third"} <= set(served[:6])
     assert served[6:] == ["flood"] * 26
+
+
+async def test_a_flood_leaves_a_thread_to_the_others_and_rests_between_its_turns() -> None:
+    turns, gate, spans = Turns(threads=2), threading.Event(), list[tuple[float, float]]()
+
+    def work() -> None:
+        began_at = time.monotonic()
+        gate.wait()
+        spans.append((began_at, time.monotonic()))
+
+    flood = [asyncio.create_task(turns.run("flood", work)) for _ in range(2)]
+    await asyncio.sleep(0)
+    assert await turns.run("other", lambda: "served") == "served", "though a check of the flood is not finished"
+    gate.set()
+    await asyncio.gather(*flood)
+    turns.close()
+    (began_at, ended_at), (again_at, _) = spans
+    assert again_at - ended_at >= ended_at - began_at
 
 
 async def test_an_owner_with_a_full_queue_is_refused_and_the_others_are_not() -> None:

@@ -4,6 +4,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -13,7 +14,7 @@ from cli.engines.catalog import ENGINES
 from tests.support.waiting import eventually
 from worker.engines.finder import EngineFinder
 from worker.engines.outputs import secret_outputs, shown_outputs
-from worker.engines.plan_summary import sensitive_texts, summarise
+from worker.engines.plan_summary import mark_known, planned_outputs, sensitive_texts, summarise
 from worker.engines.versions import check_version
 from worker.enums import EngineName
 from worker.errors import JobFailed, RunnerUnfit
@@ -49,6 +50,23 @@ def test_a_plan_is_counted_by_action() -> None:
     assert {"address": "a.y", "type": "a", "name": "y", "action": "replace"} in summary["resources"]
     assert [each["address"] for each in summary["resources"] if each["action"] == "read"] == ["data.r"]
     assert summary["outputs"] == [{"name": "o", "action": "create"}]
+
+
+def test_planned_outputs_are_shown_to_others_only_where_known_and_not_secret() -> None:
+    changes: dict[str, Any] = {
+        "new": {"actions": ["create"], "after": {"a": [1]}, "after_unknown": False, "after_sensitive": False},
+        "deep": {"actions": ["update"], "after": {"b": [{}]}, "after_unknown": {"b": [{"id": True}]}},
+        "secret": {"actions": ["update"], "after": "x", "after_unknown": False, "after_sensitive": True},
+        "masked": {"actions": ["update"], "after": "known-secret", "after_unknown": False},
+        "same": {"actions": ["no-op"], "after": 1, "after_unknown": False},
+        "gone": {"actions": ["delete"], "after": None, "after_unknown": False},
+    }
+    plan = {"output_changes": changes}
+    known = planned_outputs(plan, lambda text: text.replace("known-secret", "***"))
+    assert known == {"new": {"a": [1]}}
+    marked = {each["name"]: each for each in mark_known(summarise(plan), known)["outputs"]}
+    assert [name for name, each in marked.items() if each["is_known"]] == ["new"]
+    assert (marked["secret"].get("is_sensitive"), "same" in marked) == (True, False)
 
 
 def test_a_summary_has_no_values() -> None:

@@ -101,7 +101,9 @@ def test_encryption_of_the_state_is_seen(tmp_path: Path) -> None:
 
 def test_runner_and_command_line_read_code_alike() -> None:
     """They are separate wheels, so each carries the text."""
-    assert (ROOT / "cli/modules/hcl_blocks.py").read_text() == (ROOT / "worker/engines/hcl_blocks.py").read_text()
+    for name in ("hcl_blocks.py", "discovery.py"):
+        runners = (ROOT / "worker/engines" / name).read_text().replace("from worker.engines.", "from cli.modules.")
+        assert (ROOT / "cli/modules" / name).read_text() == runners
 
 
 def test_declared_variables_are_found_in_both_languages(tmp_path: Path) -> None:

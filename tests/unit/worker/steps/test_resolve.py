@@ -238,3 +238,15 @@ async def test_an_answer_that_cannot_be_read_fails_the_job(place: Place) -> None
     with pytest.raises(JobFailed) as caught:
         await place.read({"folder": "vpc"}, modules="none")
     assert caught.value.code == "bad_payload"
+
+
+async def test_commits_since_the_applied_one_are_counted(place: Place) -> None:
+    applied = place.head()
+    for number in range(3):
+        place.commit(dns__main=f"locals {{ n = {number} }}\n")
+    asked: list[dict[str, Any]] = [
+        {"folder": "vpc", "count_from": applied}, {"folder": "dns", "count_from": place.head()},
+        {"folder": "modules/names", "count_from": "a" * 40}, {"folder": "modules/unused"},
+    ]  # fmt: skip
+    found = await place.read(*asked)
+    assert [each["ahead"] for each in found["modules"]] == [3, 0, None, None]

@@ -1,6 +1,6 @@
 /** What a delivery says, in the words of the database, whichever provider sent it. */
 
-import type { Provider } from "./signatures.ts";
+export type Provider = "github" | "gitlab" | "gitea" | "generic";
 
 /** A pull request as far as a plan of it needs to know. */
 export interface Pull {
@@ -8,10 +8,20 @@ export interface Pull {
   title: string;
   base: string;
   head_commit: string;
+  head_branch?: string;
   is_fork: boolean;
   is_draft: boolean;
   is_open: boolean;
   merge_commit?: string;
+}
+
+/** A command in a comment on a pull request. */
+export interface Comment {
+  id: number;
+  number: number;
+  verb: string;
+  argument: string;
+  sender_id: string;
 }
 
 export interface Delivery {
@@ -24,6 +34,7 @@ export interface Delivery {
   is_deleted?: boolean;
   sender?: string;
   pull?: Pull;
+  comment?: Comment;
 }
 
 type Json = Record<string, unknown>;
@@ -61,7 +72,7 @@ function push(body: Json): Partial<Delivery> {
 }
 
 /** GitHub's and Gitea's pull requests have the same shape. */
-function pullRequest(body: Json): Partial<Delivery> {
+export function pullRequest(body: Json): Partial<Delivery> {
   const pull = at(body, "pull_request") as Json | undefined;
   const head_commit = commit(at(pull ?? {}, "head", "sha"));
   const [base, number] = [text(at(pull ?? {}, "base", "ref")), at(body, "number")];
@@ -78,6 +89,7 @@ function pullRequest(body: Json): Partial<Delivery> {
       title: text(pull.title) ?? "",
       base,
       head_commit,
+      head_branch: text(at(pull, "head", "ref")),
       // A repository that is gone was a fork, too.
       is_fork: at(pull, "head", "repo", "id") === undefined ||
         at(pull, "head", "repo", "id") !== at(pull, "base", "repo", "id"),
@@ -88,7 +100,7 @@ function pullRequest(body: Json): Partial<Delivery> {
   };
 }
 
-function mergeRequest(body: Json): Partial<Delivery> {
+export function mergeRequest(body: Json): Partial<Delivery> {
   const what = (at(body, "object_attributes") ?? {}) as Json;
   const head_commit = commit(at(what, "last_commit", "id"));
   const [base, number] = [text(what.target_branch), what.iid];
@@ -105,11 +117,63 @@ function mergeRequest(body: Json): Partial<Delivery> {
       title: text(what.title) ?? "",
       base,
       head_commit,
+      head_branch: text(what.source_branch),
       is_fork: what.source_project_id !== what.target_project_id,
       is_draft: what.draft === true || what.work_in_progress === true,
       is_open: what.state === "opened",
-      merge_commit: what.state === "merged" ? commit(what.merge_commit_sha) : undefined,
+      // A merge without a commit of its own is the squashed commit, or the head itself.
+      merge_commit: what.state === "merged"
+        ? commit(what.merge_commit_sha) ?? commit(what.squash_commit_sha) ?? head_commit
+        : undefined,
     },
+  };
+}
+
+/** Reads a command: a comment that begins with /runyard; without a word it asks for help. */
+function command(body: unknown): Pick<Comment, "verb" | "argument"> | undefined {
+  const first = typeof body === "string" ? body.trimStart().split("\n", 1)[0].trim() : "";
+  const [mark, verb = "help", argument = "", ...more] = first.split(/\s+/);
+  if (mark !== "/runyard") return undefined;
+  const words = more.length > 0 ? [argument, ...more].join(" ") : argument;
+  return { verb: verb.slice(0, MOST_TEXT), argument: words.slice(0, MOST_TEXT) };
+}
+
+function commentOf(
+  isNew: boolean,
+  body: unknown,
+  [id, number, sender]: unknown[],
+): Comment | undefined {
+  const found = isNew ? command(body) : undefined;
+  const numbers = [id, number, sender];
+  if (!found || !numbers.every((each) => Number.isSafeInteger(each))) return undefined;
+  return { ...found, id: id as number, number: number as number, sender_id: String(sender) };
+}
+
+/** Only new comments: an edited one may have been written by somebody else. */
+function issueComment(body: Json): Partial<Delivery> {
+  const isPull = at(body, "issue", "pull_request") != null || body.is_pull === true;
+  const ids = [["comment", "id"], ["issue", "number"], ["comment", "user", "id"]];
+  return {
+    event: "comment",
+    action: text(body.action),
+    sender: text(at(body, "comment", "user", "login")),
+    comment: commentOf(
+      isPull && body.action === "created",
+      at(body, "comment", "body"),
+      ids.map((path) => at(body, ...path)),
+    ),
+  };
+}
+
+function note(body: Json): Partial<Delivery> {
+  const what = (at(body, "object_attributes") ?? {}) as Json;
+  const isNew = what.noteable_type === "MergeRequest" && (what.action ?? "create") === "create";
+  const ids = [what.id, at(body, "merge_request", "iid"), at(body, "user", "id")];
+  return {
+    event: "comment",
+    action: text(what.action),
+    sender: text(at(body, "user", "username")),
+    comment: commentOf(isNew, what.note, ids),
   };
 }
 
@@ -123,12 +187,15 @@ const GITLAB_EVENTS: Record<string, (body: Json) => Partial<Delivery>> = {
   push: push,
   tag_push: push,
   merge_request: mergeRequest,
+  note: note,
 };
 const GITHUB_EVENTS: Record<string, (body: Json) => Partial<Delivery>> = {
   push: push,
   pull_request: pullRequest,
   // Gitea has a name of its own for a pull request whose commits changed.
   pull_request_sync: pullRequest,
+  issue_comment: issueComment,
+  pull_request_comment: issueComment,
 };
 
 function identityOf(provider: Provider, headers: Headers): string | undefined {

@@ -1,0 +1,21 @@
+"""Other modules that a module is linked to, as rows of a list."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.ui.icons import icon
+
+
+def linked_module(one: Any, *lines: rx.Component, action: rx.Component) -> rx.Component:
+    """A row: the other module's path, lines about it, and what can be done."""
+    path = one["path"].to(str)
+    link = rx.link(path, href="/dashboard/modules?path=" + path, class_name="ry-a ry-mono ry-breaks")
+    return rx.el.li(rx.el.div(link, *lines, class_name="grow"), action, key=one["id"].to(str))
+
+
+def unlink_button(label: Any, title: str, event: Any) -> rx.Component:
+    """The button that ends the link."""
+    return rx.icon_button(
+        icon("x"), on_click=event, variant="ghost", color_scheme="gray", size="1", aria_label=label, title=title
+    )

@@ -1,0 +1,65 @@
+"""The dialog that changes a module's state."""
+
+import reflex as rx
+
+from app.frame.session import SessionState
+from app.modules.state.modules import ModulesState
+from app.modules.state.state_change import ACTIONS, StateChangeState
+from app.ui.dialog import act_button, alert, cancel, dialog_acts
+from app.ui.icons import icon
+
+State = StateChangeState
+
+
+def change_button() -> rx.Component:
+    """Opens the dialog; for admins, where Runyard has a state or may get its first resource."""
+    button = rx.button(
+        icon("pencil"), "Change", on_click=State.show(True), size="1", variant="surface", color_scheme="gray"
+    )
+    is_possible = (ModulesState.module["backend"] != "own") & ~ModulesState.module["engine"].to(str).contains("Pulumi")
+    return rx.cond(SessionState.can_admin & is_possible, button, rx.fragment())
+
+
+def _field(name: str, label: str, hint: str, *, is_long: bool = False, is_needed: bool = True) -> rx.Component:
+    make = rx.text_area if is_long else rx.input
+    more = {"rows": "3"} if is_long else {"auto_complete": "off"}
+    return rx.el.div(
+        rx.el.label(label, html_for=f"change-{name}"),
+        make(
+            id=f"change-{name}", name=name, placeholder=hint, required=is_needed, class_name="ry-mono",
+            custom_attrs={"spellCheck": "false"}, **more,
+        ),
+        class_name="ry-f ry-dialog-field",
+    )  # fmt: skip
+
+
+def state_change_dialog() -> rx.Component:
+    """What to do, and with which resources."""
+    choice = rx.segmented_control.root(
+        *[rx.segmented_control.item(label, value=value) for value, label in ACTIONS.items()],
+        value=State.action,
+        on_change=State.choose,
+        aria_label="What to do",
+    )
+    address = "aws_instance.web"
+    fields = rx.match(
+        State.action,
+        ("remove", _field("addresses", "Addresses, one per line", address, is_long=True)),
+        ("import", rx.fragment(_field("addresses", "Address", address), _field("id", "Provider's id", "i-0abc"))),
+        rx.fragment(
+            _field("addresses", "From address", address),
+            _field("to", "To address", "aws_instance.site"),
+            _field("module", "Into another module (optional)", "apps/site", is_needed=False),
+        ),
+    )
+    acts = dialog_acts(cancel(State.show(False)), act_button("Queue the change", type="submit"))
+    return alert(
+        "Change the state",
+        "A job on a runner. No infrastructure changes, and the state before stays as a version.",
+        rx.el.div(choice, class_name="ry-dialog-field"),
+        rx.el.p(State.effect, class_name="mut"),
+        rx.form(fields, acts, on_submit=State.submit),
+        is_open=State.is_open,
+        on_escape=State.show(False),
+        width="480px",
+    )

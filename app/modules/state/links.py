@@ -1,0 +1,43 @@
+"""Other modules that the chosen one is linked to: one is added by its path, or removed."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+import reflex as rx
+
+from app.frame.session import AppState, say_error
+from app.modules.state.lookup import find_module
+from app.project.errors import AppError
+
+Call = Callable[[str], Awaitable[None]]
+
+
+class LinkedModules(AppState, mixin=True):
+    """The links of one module, of one kind."""
+
+    revision: int = 0
+    _module_id: str = ""
+
+    async def _link(self, typed: Any, call: Call, words: str, description: str) -> Any:
+        """Link the module at the path that was typed; `words` has a place for it."""
+        path = str(typed or "").strip().strip("/")[:500]
+        if not self._module_id or not path:
+            return None
+        try:
+            await call(await find_module(self, path))
+        except AppError as error:
+            return say_error(error)
+        # The fields are uncontrolled: another number empties them.
+        self.revision += 1
+        return rx.toast.success(words.format(path), description=description)
+
+    async def _unlink(self, known: Iterable[Any], module: str, call: Call, words: str) -> Any:
+        """End the link to a module that is linked."""
+        path = next((each["path"] for each in known if each["id"] == module), "")
+        if not path:
+            return None
+        try:
+            await call(module)
+        except AppError as error:
+            return say_error(error)
+        return rx.toast.success(words.format(path))

@@ -1,0 +1,64 @@
+"""Changing a module's state from its page: moving, removing and importing resources, as a job."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.frame.session import AppState, say_error
+from app.jobs.state.run import RunState, lines
+from app.modules.state.lookup import find_module
+from app.modules.state.modules import ModulesState
+from app.project.errors import AppError
+
+ACTIONS = {"move": "Move", "remove": "Remove", "import": "Import"}
+EFFECTS = {
+    "move": "Gives a resource another address, here or in another module's state.",
+    "remove": "The state no longer knows of them. What they are in the world stays, and nobody manages it.",
+    "import": "Adds a resource that exists and that the code describes under this address.",
+}
+
+
+class StateChangeState(AppState, rx.State):
+    """The dialog."""
+
+    is_open: bool = False
+    action: str = "move"
+
+    @rx.var
+    def effect(self) -> str:
+        """What the chosen action does."""
+        return EFFECTS[self.action]
+
+    @rx.event
+    def show(self, is_open: bool) -> None:
+        """Open or close the dialog; also asked for when a page opens, because states outlive a reload."""
+        self.is_open, self.action = is_open, "move"
+
+    @rx.event
+    def choose(self, action: str | list[str]) -> None:
+        """Choose what to do."""
+        if isinstance(action, str) and action in ACTIONS:
+            self.action = action
+
+    @rx.event
+    async def submit(self, form: dict[str, Any]) -> Any:
+        """Queue the job and show it."""
+        page, runs = await self.get_state(ModulesState), await self.get_state(RunState)
+        if not self.is_open or not page.module["id"]:
+            return None
+        try:
+            change = await self._change(form)
+        except AppError as error:
+            return say_error(error)
+        self.is_open = False
+        return await runs._queue("STATE", page.module["id"], {"state_change": change})
+
+    async def _change(self, form: dict[str, Any]) -> dict[str, Any]:
+        change: dict[str, Any] = {"action": self.action, "addresses": lines(form.get("addresses"))}
+        if self.action == "import":
+            change["id"] = str(form.get("id") or "").strip()
+        if self.action == "move":
+            change["to"] = str(form.get("to") or "").strip()
+            if path := str(form.get("module") or "").strip().strip("/")[:500]:
+                change["module"] = await find_module(self, path)
+        return change

@@ -1,0 +1,204 @@
+"""The move-in page: where from, which root modules, and the state of each with its first plan."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.frame.layout import head, page
+from app.frame.route import Route
+from app.frame.session import SessionState
+from app.move_in.state import PATH, MoveInState
+from app.move_in.view import BroughtRow, RootRow
+from app.ui.dialog import act_button
+from app.ui.feedback import failed
+from app.ui.icons import icon
+from app.ui.panel import link_button
+from app.ui.table import cell, heads, table
+
+State = MoveInState
+# A socket's message would be too large for an archive.
+SEND = """(async () => {
+  const file = document.getElementById('move-in-archive').files[0];
+  const group = document.getElementById('move-in-group').value;
+  if (!file) return { message: 'Choose an archive.' };
+  const address = '/api/move-in?' + new URLSearchParams({ group, name: file.name });
+  const headers = { 'Content-Type': 'application/octet-stream' };
+  return await (await fetch(address, { method: 'POST', body: file, headers })).json();
+})()"""
+
+
+def _panel(number: str, title: str, about: Any, is_done: Any, *children: Any) -> rx.Component:
+    done = rx.el.span(icon("check", "xs"), class_name="ry-step ok num")
+    mark = rx.cond(is_done, done, rx.el.span(number, class_name="ry-step now num"))
+    return rx.el.section(
+        rx.el.div(mark, rx.el.h2(title), rx.el.span(about, class_name="mut"), class_name="ry-ph wrap"),
+        *children,
+        class_name="ry-panel",
+        aria_label=title,
+    )
+
+
+def _input(name: str, label: str, value: Any, **props: Any) -> rx.Component:
+    return rx.input(
+        name=name, id=f"move-in-{name}", placeholder=label, default_value=value, aria_label=label, auto_complete="off",
+        custom_attrs={"spellCheck": "false"}, **props,
+    )  # fmt: skip
+
+
+def _from_git() -> rx.Component:
+    return rx.form(
+        _input("url", "Git URL", State.url, class_name="grow ry-mono", required=True),
+        _input("ref", "Branch, tag or commit", State.ref, width="160px"),
+        _input("group", "Group", State.group, width="160px", required=True),
+        act_button(rx.cond(State.number > 0, "Read again", "Read"), type="submit", disabled=State.is_reading),
+        on_submit=State.read,
+        class_name="ry-bar grow",
+        key=State.number.to_string(),
+    )
+
+
+def _from_archive() -> rx.Component:
+    return rx.el.div(
+        rx.el.input(type="file", id="move-in-archive", accept=".tar,.tgz,.gz,.zip", aria_label="Archive"),
+        _input("group", "Group", State.group, width="160px"),
+        act_button("Read", on_click=rx.call_script(SEND, callback=State.sent), type="button"),
+        class_name="ry-bar grow",
+    )
+
+
+def _source() -> rx.Component:
+    kinds = rx.segmented_control.root(
+        rx.segmented_control.item("Git URL", value="git"),
+        rx.segmented_control.item("Upload", value="upload"),
+        value=rx.cond(State.is_upload, "upload", "git"),
+        on_change=State.choose_source,
+        aria_label="Where from",
+    )
+    about = rx.cond(
+        State.is_reading,
+        "A runner reads it.",
+        rx.cond(State.read_by != "", "Read by " + State.read_by, "A runner reads it with its own credentials."),
+    )
+    problem = rx.el.div(
+        icon("triangle-alert", ""),
+        rx.el.p(State.failure),
+        link_button("Show job", href="/dashboard/jobs/" + State.number.to_string(), size="1", attrs={}),
+        class_name="ry-note",
+        custom_attrs={"data-accent-color": "red", "data-testid": "not-read"},
+    )
+    return _panel(
+        "1",
+        "Source",
+        about,
+        (State.roots.length() + State.brought.length()) > 0,
+        rx.el.div(kinds, rx.cond(State.is_upload, _from_archive(), _from_git()), class_name="ry-bar ry-pb"),
+        rx.cond(State.failure != "", problem, rx.fragment()),
+    )
+
+
+def _root(root: rx.Var[RootRow]) -> rx.Component:
+    folder = root["folder"].to(str)
+    shown = rx.cond(folder != "", folder, ".").to(str)
+    tick = rx.checkbox(
+        checked=State.chosen.contains(folder),
+        disabled=~root["can_come"].to(bool),
+        on_change=lambda is_on: State.choose(folder, is_on),
+        aria_label="Bring " + shown,
+    )
+    note = rx.cond(root["note"] != "", rx.el.small(root["note"], class_name="mut"), rx.fragment())
+    return rx.el.tr(
+        cell(tick),
+        cell(rx.el.span(shown, class_name="ry-mono ry-breaks"), note, class_name="n-a"),
+        cell(rx.el.span(root["path"], class_name="ry-mono ry-breaks"), class_name="n-c"),
+        cell(root["backend"], class_name="n-b"),
+        cell(root["engine"], class_name="n-d"),
+        role="row",
+        key=folder,
+    )
+
+
+def _roots() -> rx.Component:
+    labels = (("Bring", ""), ("Folder", ""), ("Path here", ""), ("Backend", ""), ("Engine", ""))
+    about = rx.fragment(State.roots.length(), " left, ", State.chosen.length(), " chosen")
+    bring = act_button(
+        "Bring in ",
+        State.chosen.length(),
+        on_click=State.bring,
+        disabled=State.chosen.length() == 0,
+        custom_attrs={"data-testid": "bring"},
+    )
+    foot = rx.el.div(
+        rx.el.span(
+            "Folders that only other folders call are left out. Nothing is applied, old backends are only read."
+        ),
+        rx.el.span(class_name="grow"),
+        rx.cond(SessionState.can_operate, bring, rx.fragment()),
+        class_name="ry-foot",
+    )
+    rows = table("Root modules", heads(*labels), rx.foreach(State.roots, _root))
+    shown = _panel("2", "Root modules", about, False, rows, foot)
+    return rx.cond(State.roots.length() > 0, shown, rx.fragment())
+
+
+def _brought(row: rx.Var[BroughtRow]) -> rx.Component:
+    verdict = rx.badge(row["verdict"], color_scheme=row["color"].to(str), radius="full")
+    why = rx.cond(row["why"] != "", rx.el.small(row["why"], class_name="mut"), rx.fragment())
+    job = rx.cond(
+        row["number"].to(int) > 0,
+        rx.link(
+            "#" + row["number"].to_string(), href="/dashboard/jobs/" + row["number"].to_string(), class_name="ry-a num"
+        ),
+        "–",
+    )
+    return rx.el.tr(
+        cell(
+            rx.link(row["path"], href="/dashboard/modules?module=" + row["id"].to(str), class_name="ry-a ry-mono"),
+            class_name="n-a",
+        ),
+        cell(row["state"], class_name="n-c"),
+        cell(verdict, why, class_name="n-b"),
+        cell(job, class_name="n-d"),
+        role="row",
+        key=row["id"].to(str),
+        custom_attrs={"data-verdict": row["verdict"]},
+    )
+
+
+def _states() -> rx.Component:
+    labels = (("Module", ""), ("State copied", ""), ("First plan", ""), ("Job", ""))
+    about = rx.fragment(State.proven, " of ", State.brought.length(), " done")
+    note = rx.el.div(
+        icon("triangle-alert", ""),
+        rx.el.p(
+            "The old state is out of date as soon as you apply here: deny writes to it, or archive it. ",
+            rx.el.span("Until then both copies are the same."),
+        ),
+        link_button("How", href="/docs/bring-in-state/", size="1", attrs={"target": "_blank"}),
+        class_name="ry-note",
+        custom_attrs={"data-accent-color": "amber"},
+    )
+    rows = table("State and first plan", heads(*labels), rx.foreach(State.brought, _brought))
+    is_done = State.proven == State.brought.length()
+    return rx.cond(
+        State.brought.length() > 0,
+        rx.fragment(_panel("3", "State and first plan", about, is_done, rows), note),
+        rx.fragment(),
+    )
+
+
+def move_in() -> rx.Component:
+    """The move-in page."""
+    problem = failed("The reading could not be loaded", State.problem, State.problem_hint, State.load)
+    body = rx.fragment(_source(), _roots(), _states())
+    return page(
+        head("Bring in existing infrastructure", "From a repository and its state. Nothing is applied."),
+        rx.el.div(
+            rx.cond(State.problem != "", rx.el.section(problem, class_name="ry-panel"), body), class_name="ry-stack"
+        ),
+        title="Bring in",
+        active="modules",
+        crumbs=(("Modules", "/dashboard/modules"),),
+    )
+
+
+ROUTES = (Route(PATH, "Bring in", move_in, [MoveInState.load]),)

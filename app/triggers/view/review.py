@@ -1,0 +1,92 @@
+"""The jobs of a set by the steps of their order: what each plan changes, and what can be decided."""
+
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Any, TypedDict
+
+from app.triggers.view.sets import TITLES
+
+Row = Mapping[str, Any]
+DECISIONS = {"apply": "Can be applied", "approve": "Waits for approval"}
+PREVIEW = "Preview with planned values. It is planned again after they are applied, and is never applied itself."
+
+
+class ReviewRow(TypedDict):
+    """One module of the set."""
+
+    id: str
+    path: str
+    number: str
+    status: str
+    has_plan: bool
+    added: int
+    changed: int
+    removed: int
+    note: str
+    is_open: bool
+
+
+class StepView(TypedDict):
+    """The modules that run at the same time."""
+
+    label: str
+    rows: list[ReviewRow]
+
+
+class ReviewView(TypedDict):
+    """Everything that the page shows."""
+
+    title: str
+    line: str
+    path: str
+    is_plan: bool
+    steps: list[StepView]
+
+
+NOTHING: ReviewView = {"title": "", "line": "", "path": "", "is_plan": True, "steps": []}
+
+
+def build(answer: Row) -> ReviewView:
+    """Read the answer of set_review."""
+    rows = answer.get("rows") or []
+    steps = [(step, [_row(row) for row in found]) for step, found in groupby(rows, key=lambda row: int(row["step"]))]
+    return {
+        "title": TITLES.get(str(answer.get("type")), ""),
+        "line": f"{answer['done']} of {answer['total']} done, {answer['with_changes']} with changes",
+        "path": str(answer.get("path") or ""),
+        "is_plan": answer.get("type") == "PLAN",
+        "steps": [{"label": f"Step {step}", "rows": found} for step, found in steps],
+    }
+
+
+def open_ids(view: ReviewView) -> list[str]:
+    """The modules about whose jobs somebody can decide."""
+    return [row["id"] for step in view["steps"] for row in step["rows"] if row["is_open"]]
+
+
+def _row(row: Row) -> ReviewRow:
+    counts = row.get("counts") or {}
+    number = row.get("apply_number") or row.get("job_number")
+    return {
+        "id": str(row["module_id"]),
+        "path": str(row["module_path"]),
+        "number": str(number or ""),
+        "status": str(row.get("apply_status") or row.get("status") or ""),
+        "has_plan": bool(row.get("has_changes")),
+        "added": int(counts.get("create", 0)) + int(counts.get("replace", 0)),
+        "changed": int(counts.get("update", 0)),
+        "removed": int(counts.get("delete", 0)) + int(counts.get("replace", 0)),
+        "note": _note(row),
+        "is_open": bool(row.get("decision")),
+    }
+
+
+def _note(row: Row) -> str:
+    if row.get("decision"):
+        return DECISIONS[str(row["decision"])]
+    if row.get("message"):
+        return str(row["message"])
+    if row.get("is_preview"):
+        return PREVIEW
+    is_same = row.get("status") == "SUCCEEDED" and row.get("has_changes") is False
+    return "No changes" if is_same else "" if row.get("job_number") else "Waits for the steps before it"

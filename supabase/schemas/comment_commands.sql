@@ -1,0 +1,278 @@
+-- Commands in comments: /runyard plan|apply|confirm|unlock|help [module], on pull requests. The signed delivery proves
+-- who wrote the comment at the provider; an admin links that login to a member, and the command is done as that member,
+-- with the rights that they have on the module. Each comment is read once, and acknowledged by a reaction.
+
+create table public.git_logins (
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  host text not null check (host = lower(host) and length(host) between 1 and 255),
+  login text not null check (login = lower(login) and length(login) between 1 and 200),
+  user_id uuid not null,
+  account_id text check (length(account_id) <= 40),
+  created_by_label text not null,
+  created_at timestamptz not null default now(),
+  primary key (org_id, host, login),
+  foreign key (org_id, user_id) references public.memberships (org_id, user_id) on delete cascade
+);
+create index git_logins_user_id_idx on public.git_logins (org_id, user_id);
+alter table public.git_logins enable row level security;
+grant select on public.git_logins to authenticated, service_role;
+create policy "Members see who is linked to which login" on public.git_logins
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.git_logins is 'Members'' logins at git providers: commands in their comments are done as them.';
+comment on column public.git_logins.host is 'The host of the repositories'' URLs.';
+comment on column public.git_logins.login is 'Their name there, in lower case.';
+comment on column public.git_logins.user_id is 'The member.';
+comment on column public.git_logins.account_id is
+  'The provider''s number of the account, from its first command: a login that changed hands is refused.';
+comment on column public.git_logins.created_by_label is 'Who linked it.';
+create trigger wake after insert or update on public.git_logins for each row execute function private.wake_for_row();
+
+create table private.git_commands (
+  delivery_id bigint primary key references public.git_deliveries (id) on delete cascade,
+  connection_id uuid not null references public.git_connections (id) on delete cascade,
+  comment_id bigint not null,
+  pull_request integer not null,
+  is_done boolean not null default false,
+  answer text check (length(answer) <= 2000),
+  unique (connection_id, comment_id)
+);
+alter table private.git_commands enable row level security;
+comment on table private.git_commands is 'Comments that were commands, once each; they go with their deliveries.';
+comment on column private.git_commands.delivery_id is 'The event that announced it.';
+comment on column private.git_commands.connection_id is 'The repository.';
+comment on column private.git_commands.pull_request is 'The pull request that it is below.';
+comment on column private.git_commands.is_done is 'Whether it was done; otherwise it was refused.';
+comment on column private.git_commands.comment_id is 'The provider''s id of the comment.';
+comment on column private.git_commands.answer is 'What is written below it; null: a reaction is enough.';
+
+-- ## links
+
+create function private.link_git_login(p_org uuid, p_user uuid, p_host text, p_login text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_link public.git_logins;
+begin
+  perform private.need('member.manage', p_org);
+  insert into public.git_logins as l (org_id, host, login, user_id, created_by_label)
+  values (p_org, lower(trim(p_host)), lower(trim(leading '@' from trim(p_login))), p_user, private.caller_label(p_org))
+  on conflict (org_id, host, login) do update set user_id = excluded.user_id, account_id = null,
+    created_by_label = excluded.created_by_label, created_at = now() returning * into v_link;
+  perform private.audit(p_org, 'member.login_linked', 'member', p_user::pg_catalog.text, v_link.login,
+    jsonb_build_object('host', v_link.host));
+  return to_jsonb(v_link);
+exception
+  when foreign_key_violation then
+    perform private.fail('RY404', 'There is no such member.', 'Invite them first.');
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'A link needs a host and a login.', 'Such as github.com and octocat.');
+end;
+$$;
+comment on function private.link_git_login is
+  'Links a login at a git provider to a member: commands in that login''s comments are done as the member. Admins.';
+grant execute on function private.link_git_login to authenticated;
+
+create function private.unlink_git_login(p_org uuid, p_host text, p_login text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_link public.git_logins;
+begin
+  perform private.need('member.manage', p_org);
+  delete from public.git_logins where org_id = p_org and host = lower(trim(p_host))
+    and login = lower(trim(leading '@' from trim(p_login))) returning * into v_link;
+  if v_link.org_id is null then
+    perform private.fail('RY404', 'There is no such link.', 'It may have been removed.');
+  end if;
+  perform private.audit(p_org, 'member.login_unlinked', 'member', v_link.user_id::pg_catalog.text, v_link.login,
+    jsonb_build_object('host', v_link.host));
+  perform private.wake_org(p_org, 'git_logins', v_link.login);
+  return to_jsonb(v_link);
+end;
+$$;
+comment on function private.unlink_git_login is 'Ends the link of a login at a git provider. Admins.';
+grant execute on function private.unlink_git_login to authenticated;
+
+create function private.list_git_logins(p_org uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('git.read', p_org);
+  return (select coalesce(jsonb_agg(to_jsonb(l) || jsonb_build_object('email', m.email) order by l.host, l.login), '[]')
+    from public.git_logins as l join public.memberships as m on m.org_id = l.org_id and m.user_id = l.user_id
+    where l.org_id = p_org);
+end;
+$$;
+comment on function private.list_git_logins is 'Logins at git providers, and whose they are. Members.';
+grant execute on function private.list_git_logins to authenticated;
+
+-- Whether this user is the one who last changed a pull request.
+create function private.is_login_of(p_pull public.pull_requests, p_user uuid) returns boolean
+language sql stable set search_path = '' as $$
+  select exists (
+    select from public.git_logins as l join public.git_connections as c on c.id = p_pull.connection_id
+    where l.org_id = p_pull.org_id and l.host = split_part(c.repository, '/', 1) and l.login = lower(p_pull.sender)
+      and l.user_id = p_user)
+$$;
+
+-- ## doing
+
+-- The member whose login wrote a comment. The first comment notes the number of the account.
+create function private.commander(p_connection public.git_connections, p_login text, p_account text) returns uuid
+language plpgsql set search_path = '' as $$
+declare
+  v_link public.git_logins;
+begin
+  update public.git_logins as l set account_id = coalesce(l.account_id, p_account)
+  where l.org_id = p_connection.org_id and l.host = split_part(p_connection.repository, '/', 1)
+    and l.login = lower(p_login) and coalesce(l.account_id, p_account) = p_account returning * into v_link;
+  if v_link.user_id is null then
+    perform private.fail('RY403', 'This account is not linked to a member of the organisation.',
+      'An admin links it under Settings → Git, or with `runyard git link`.');
+  end if;
+  return v_link.user_id;
+end;
+$$;
+
+-- The modules that a command is about: the one that it names, or all that its pull request is planned for.
+create function private.commanded_modules(
+  p_connection public.git_connections, p_pull public.pull_requests, p_path text
+) returns setof public.modules
+language plpgsql stable set search_path = '' as $$
+begin
+  return query select m.* from private.modules_of_connection(p_connection) as m
+  where m.path = p_path or p_path is null and p_pull.planned ? m.id::pg_catalog.text;
+  if not found and p_path is not null then
+    perform private.fail('RY404', format('There is no module "%s" in this repository.', left(p_path, 200)),
+      'Write its whole path, such as platform/network.');
+  end if;
+end;
+$$;
+
+-- Confirms what waits of a pull request, and reviews plans that wait for nobody.
+create function private.confirm_pull(p_pull public.pull_requests, p_modules public.modules[]) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_job bigint;
+  v_count integer := 0;
+begin
+  for v_job in
+    select coalesce(a.id, p.id) from unnest(p_modules) as m
+    cross join lateral (select (private.current_pull_plan(p_pull, m.id)).*) as p
+    left join public.provision_jobs as a on a.plan_job_id = p.id and a.status = 'AWAITING_APPROVAL'
+    where a.id is not null or p.status = 'SUCCEEDED' and p.plan_summary -> 'has_changes' = 'true'
+      and not exists (select from public.provision_jobs as o where o.plan_job_id = p.id)
+    order by m.path
+  loop
+    perform private.approve_job(v_job, 'approve', format('By a comment on #%s.', p_pull.number));
+    v_count := v_count + 1;
+  end loop;
+  if v_count = 0 then
+    perform private.fail('RY409', format('Nothing of #%s waits for a confirmation.', p_pull.number),
+      'Wait for its plans to end.');
+  end if;
+end;
+$$;
+
+-- Ends the locks that a pull request has.
+create function private.unlock_pull(p_pull public.pull_requests, p_modules public.modules[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.unlock_module(l.module_id) from public.module_locks as l join unnest(p_modules) as m
+    on m.id = l.module_id where l.connection_id = p_pull.connection_id and l.pull_request = p_pull.number;
+  if not found then
+    perform private.fail('RY409', format('No module is locked to #%s.', p_pull.number),
+      'A lock of a member is removed on the module''s page.');
+  end if;
+end;
+$$;
+
+-- Does a command as the caller; the answer, where a reaction says too little.
+create function private.do_command(p_connection public.git_connections, p_number integer, p_comment jsonb) returns text
+language plpgsql set search_path = '' as $$
+declare
+  v_pull public.pull_requests;
+  v_word pg_catalog.text := nullif(p_comment ->> 'argument', '');
+  v_path pg_catalog.text := case when v_word !~ '^[0-9a-f]{40,64}$' then v_word end;
+  v_modules public.modules[];
+begin
+  select * into v_pull from public.pull_requests where connection_id = p_connection.id and number = p_number;
+  v_modules := array(select m from private.commanded_modules(p_connection, v_pull, v_path) as m);
+  case p_comment ->> 'verb'
+    when 'help' then
+      return 'Commands: /runyard plan [module] · /runyard apply [module], before the merge · /runyard confirm [module]'
+        || ' · /runyard unlock [module] · /runyard plan COMMIT, for a fork.';
+    when 'plan' then
+      perform private.plan_pull_request(p_connection.id, p_number, case when v_path is not null
+        then v_modules[1].id end, v_word);
+    when 'apply' then
+      perform private.apply_pull_request(p_connection.id, p_number, case when v_path is not null
+        then v_modules[1].id end);
+    when 'confirm' then perform private.confirm_pull(v_pull, v_modules);
+    when 'unlock' then perform private.unlock_pull(v_pull, v_modules);
+    else perform private.fail('RY422', format('"%s" is no command.', left(p_comment ->> 'verb', 50)),
+      'Write /runyard plan, apply, confirm, unlock or help.');
+  end case;
+  return null;
+end;
+$$;
+
+-- Does a command as the member who wrote it, and queues its acknowledgement. What it was refused for is its answer.
+create function private.run_command(
+  p_connection public.git_connections, p_delivery public.git_deliveries, p_comment jsonb
+) returns public.git_deliveries
+language plpgsql set search_path = '' as $$
+declare
+  v_command private.git_commands;
+  v_hint pg_catalog.text;
+begin
+  insert into private.git_commands (delivery_id, connection_id, comment_id, pull_request)
+  values (p_delivery.id, p_connection.id, (p_comment ->> 'id')::bigint, p_delivery.pull_request)
+  on conflict do nothing returning * into v_command;
+  if v_command.delivery_id is null then
+    update public.git_deliveries set verdict = 'IGNORED', reason = 'The comment was read before.', decided_at = now()
+    where id = p_delivery.id returning * into p_delivery;
+    return p_delivery;
+  end if;
+  begin
+    perform private.act_as(private.commander(p_connection, p_delivery.sender, p_comment ->> 'sender_id'));
+    v_command.answer := private.do_command(p_connection, p_delivery.pull_request, p_comment);
+    v_command.is_done := true;
+    perform private.act_as(null);
+  exception
+    when others then
+      get stacked diagnostics v_hint = pg_exception_hint;
+      v_command.answer := case when sqlstate like 'RY%' then left(sqlerrm || ' ' || coalesce(v_hint, ''), 2000)
+        else 'The command failed.' end;
+      raise log 'command of delivery %: %', p_delivery.id, sqlerrm;
+  end;
+  update public.git_deliveries set verdict = case when v_command.is_done then 'DONE' else 'REFUSED' end,
+    decided_at = now(), reason = coalesce(case when not v_command.is_done then v_command.answer end, format(
+      'Done: /runyard %s', concat_ws(' ', p_comment ->> 'verb', nullif(p_comment ->> 'argument', ''))))
+  where id = p_delivery.id returning * into p_delivery;
+  -- The same answer is written once on a pull request: anybody may comment there.
+  update private.git_commands set is_done = v_command.is_done, answer = case when not exists (
+      select from private.git_commands as o where o.connection_id = p_connection.id
+        and o.pull_request = p_delivery.pull_request and o.answer = v_command.answer) then v_command.answer end
+  where delivery_id = p_delivery.id;
+  perform private.request_answer(p_connection, p_delivery);
+  return p_delivery;
+end;
+$$;
+
+-- ## answering
+
+-- Queues the acknowledgement of a command.
+create function private.request_answer(p_connection public.git_connections, p_delivery public.git_deliveries)
+returns void
+language sql set search_path = '' as $$
+  insert into public.deliveries (org_id, rule_id, event, event_id, subject, title)
+  select p_connection.org_id, p_connection.id, 'git.report', gen_random_uuid()::pg_catalog.text,
+    'command:' || p_delivery.id, 'Answer on #' || p_delivery.pull_request
+  where p_connection.has_token and p_connection.provider <> 'generic'
+$$;
+
+-- What a sender writes below a command {kind, number, comment_id, reaction, answer}.
+create function private.command_answer(p_delivery bigint) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('kind', 'answer', 'id', c.delivery_id, 'number', c.pull_request, 'comment_id',
+    c.comment_id, 'reaction', case when c.is_done then '+1' else 'confused' end, 'answer', c.answer)
+  from private.git_commands as c where c.delivery_id = p_delivery
+$$;

@@ -1,0 +1,249 @@
+-- Reviews: what members decide about the plan of a pull request, and what follows for its modules. After the merge the
+-- merge commit is planned; where that plan changes the same as the reviewed one, the reviews count for its apply. A
+-- module that is applied before the merge is locked to the pull request meanwhile.
+
+create table private.plan_digests (
+  job_id bigint primary key references public.provision_jobs (id) on delete cascade,
+  digest text not null check (digest ~ '^[0-9a-f]{64}$')
+);
+alter table private.plan_digests enable row level security;
+comment on table private.plan_digests is
+  'A digest of what each plan of a commit or pull request changes. Values are part of it, so nobody reads it.';
+comment on column private.plan_digests.job_id is 'The plan.';
+comment on column private.plan_digests.digest is 'As its runner reported it; equal for plans that change the same.';
+
+-- Keeps the digest of a plan apart from its result, which members read.
+create function private.note_plan_digest(p_plan public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+begin
+  if p_plan.result ? 'change_digest' then
+    insert into private.plan_digests (job_id, digest) select p_plan.id, p_plan.result ->> 'change_digest'
+    where p_plan.result ->> 'change_digest' ~ '^[0-9a-f]{64}$' on conflict do nothing;
+    update public.provision_jobs set result = result - 'change_digest' where id = p_plan.id;
+  end if;
+end;
+$$;
+
+-- The pull request that a job was planned for.
+create function private.pull_of(p_job public.provision_jobs) returns public.pull_requests
+language sql stable set search_path = '' as $$
+  select r from public.pull_requests as r
+  where r.connection_id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid
+    and r.number = (p_job.payload #>> '{options,git,pull_request}')::integer
+$$;
+
+-- The newest finished plan of a module for a pull request; null where that plan is not of what it has now.
+create function private.current_pull_plan(p_pull public.pull_requests, p_module uuid) returns public.provision_jobs
+language sql stable set search_path = '' as $$
+  select j from public.provision_jobs as j
+  where j.org_id = p_pull.org_id and j.module_id = p_module and j.type = 'PLAN'
+    and j.payload #>> '{options,git,pull_request}' = p_pull.number::pg_catalog.text
+    and j.payload #>> '{options,git,connection_id}' = p_pull.connection_id::pg_catalog.text
+    and p_pull.planned ? p_module::pg_catalog.text
+  order by j.id desc limit 1
+$$;
+
+-- Whether a job belongs to a pull request whose module is applied before the merge.
+create function private.is_applied_unmerged(p_job public.provision_jobs) returns boolean
+language sql stable set search_path = '' as $$
+  select coalesce(p_job.payload #> '{options,git,is_fork}', 'false') <> 'true' and exists (
+    select from public.module_git as g where g.module_id = p_job.module_id and g.apply = 'before_merge')
+$$;
+
+-- Refuses to apply the plan of a pull request, unless its module is applied before the merge and the plan is current.
+create function private.refuse_unmerged(p_plan bigint) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_plan public.provision_jobs;
+  v_pull public.pull_requests;
+begin
+  select * into v_plan from public.provision_jobs where id = p_plan;
+  if v_plan.payload #>> '{options,git,pull_request}' is null then
+    return;
+  end if;
+  if not private.is_applied_unmerged(v_plan) then
+    perform private.fail('RY409', format('Job %s planned a pull request, and is never applied.', v_plan.number),
+      'Merge the pull request: the merged commit is planned, and that plan can be applied.');
+  end if;
+  v_pull := private.pull_of(v_plan);
+  if not coalesce(v_pull.is_open, false) or v_pull.problem is not null
+    or (private.current_pull_plan(v_pull, v_plan.module_id)).id is distinct from p_plan then
+    perform private.fail('RY409', format('Job %s is not the newest plan of an open pull request.', v_plan.number),
+      'Plan the pull request again, and apply that plan.');
+  end if;
+end;
+$$;
+
+-- The fingerprint of what was applied before a merge: that of the merge, so the merge commit has nothing to plan.
+create function private.merged_fingerprint(p_job public.provision_jobs) returns text
+language sql stable set search_path = '' as $$
+  select (private.pull_of(p_job)).planned ->> p_job.module_id::pg_catalog.text
+$$;
+
+-- ## reviews
+
+-- Notes what the caller decides about the plan of a pull request.
+create function private.review_pull_plan(p_plan public.provision_jobs, p_decision text, p_comment text) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_pull public.pull_requests := private.pull_of(p_plan);
+  v_module public.modules;
+begin
+  select * into v_module from public.modules where id = p_plan.module_id and deleted_at is null;
+  if p_plan.status <> 'SUCCEEDED' or not coalesce(v_pull.is_open, false) or v_pull.is_fork
+    or (private.current_pull_plan(v_pull, p_plan.module_id)).id is distinct from p_plan.id then
+    perform private.fail('RY409', 'Only the newest finished plan of an open pull request is reviewed.',
+      'Look at the plan of its newest commit. Plans of forks are never applied, so a review of one would not count.');
+  end if;
+  if v_module.approvals_required > 0 and private.is_login_of(v_pull, private.caller_id()) and not (
+    select o.can_approve_own_jobs from public.organizations as o where o.id = p_plan.org_id) then
+    perform private.fail('RY403', 'You changed this pull request; somebody else reviews it.',
+      'Ask another operator, admin or owner.');
+  end if;
+  insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, plan_sha256)
+  values (p_plan.org_id, p_plan.id, private.caller_id(), private.caller_label(p_plan.org_id), p_decision, p_comment,
+    p_plan.plan_sha256);
+  perform private.audit(p_plan.org_id, 'job.reviewed', 'job', p_plan.number::pg_catalog.text,
+    'PLAN ' || p_plan.module_path, jsonb_build_object('decision', p_decision, 'pull_request', v_pull.number));
+end;
+$$;
+
+-- The plan that was reviewed on the pull request which became this plan's commit, and whether both change the same.
+create function private.reviewed_plan(p_plan public.provision_jobs)
+returns table (job_id bigint, pull_request integer, is_same boolean)
+language sql stable set search_path = '' as $$
+  select j.id, r.number, coalesce((select d.digest from private.plan_digests as d where d.job_id = j.id)
+    = (select d.digest from private.plan_digests as d where d.job_id = p_plan.id), false)
+  from public.pull_requests as r cross join lateral (
+    select j.id from public.provision_jobs as j
+    where j.org_id = r.org_id and j.module_id = p_plan.module_id and j.type = 'PLAN' and j.status = 'SUCCEEDED'
+      and j.payload #>> '{options,git,pull_request}' = r.number::pg_catalog.text
+      and j.payload #>> '{options,git,connection_id}' = r.connection_id::pg_catalog.text
+    order by j.id desc limit 1) as j
+  where r.connection_id = (p_plan.payload #>> '{options,git,connection_id}')::pg_catalog.uuid and not r.is_fork
+    and r.merge_commit = p_plan.payload #>> '{options,git,commit}'
+    and exists (select from public.approvals as a where a.job_id = j.id)
+  order by r.number desc limit 1
+$$;
+
+-- Counts the reviews of a pull request for the apply of its merge commit, where the change is the same and nobody
+-- rejected it. The caller holds the state's lock.
+create function private.count_reviews(p_apply public.provision_jobs, p_plan public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_reviewed pg_catalog.record;
+  v_review public.approvals;
+  v_words pg_catalog.text;
+begin
+  if p_apply.status <> 'AWAITING_APPROVAL' or p_plan.payload #>> '{options,git,commit}' is null
+    or exists (select from public.module_locks as l where l.module_id = p_apply.module_id) then
+    return;
+  end if;
+  select * into v_reviewed from private.reviewed_plan(p_plan);
+  if v_reviewed.job_id is null then
+    return;
+  end if;
+  if not v_reviewed.is_same or exists (select from public.approvals as a where a.job_id = v_reviewed.job_id
+    and a.decision = 'reject') then
+    perform private.record_job_event(p_apply, 'review_open', null, null, 'system', null, 'system', case
+      when v_reviewed.is_same then format('Its plan was rejected on #%s: it waits for a new review.',
+        v_reviewed.pull_request)
+      else format('It changes something else than was reviewed on #%s: it waits for a new review.',
+        v_reviewed.pull_request) end);
+    return;
+  end if;
+  v_words := format('Reviewed on #%s, and the change is the same.', v_reviewed.pull_request);
+  for v_review in
+    select a.* from public.approvals as a join public.memberships as m on m.org_id = a.org_id
+      and m.user_id = a.user_id and m.role <= private.least_role('job.approve')
+    where a.job_id = v_reviewed.job_id order by a.created_at
+  loop
+    exit when p_apply.status <> 'AWAITING_APPROVAL';
+    insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, plan_sha256)
+    values (p_apply.org_id, p_apply.id, v_review.user_id, v_review.user_label, 'approve', v_words, p_apply.plan_sha256)
+    on conflict do nothing;
+    if found then
+      p_apply := private.count_approval(p_apply.id, false, v_review.user_label, v_words);
+    end if;
+  end loop;
+end;
+$$;
+
+-- What follows from the end of a pull request: its locks end, the reviews of one that was merged count for applies that
+-- wait already, and modules that it was applied to without a merge are planned from their branch again.
+create function private.end_pull(p_connection public.git_connections, p_number integer) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_pull public.pull_requests;
+  v_apply public.provision_jobs;
+begin
+  select * into v_pull from public.pull_requests where connection_id = p_connection.id and number = p_number;
+  with freed as (
+    delete from public.module_locks as l where l.connection_id = p_connection.id and l.pull_request = p_number
+    returning l.module_id
+  )
+  update public.module_git as g set seen_fingerprint = null, seen_set_id = null from freed as f
+  where g.module_id = f.module_id and v_pull.merge_commit is null;
+  for v_apply in
+    select j.* from public.provision_jobs as j
+    where j.org_id = v_pull.org_id and j.status = 'AWAITING_APPROVAL' and j.type = 'APPLY'
+      and j.payload #>> '{options,git,connection_id}' = p_connection.id::pg_catalog.text
+      and j.payload #>> '{options,git,commit}' = v_pull.merge_commit
+    order by j.module_id
+  loop
+    perform private.lock_state(v_apply.org_id, v_apply.module_id);
+    perform private.count_reviews(j, p) from public.provision_jobs as j
+    join public.provision_jobs as p on p.id = j.plan_job_id where j.id = v_apply.id;
+  end loop;
+end;
+$$;
+
+-- ## before the merge
+
+-- Locks a module to a pull request; one that has the lock keeps it.
+create function private.lock_to_pull(p_pull public.pull_requests, p_module uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.lock_state(p_pull.org_id, p_module);
+  insert into public.module_locks (module_id, org_id, reason, user_id, user_label, connection_id, pull_request)
+  values (p_module, p_pull.org_id, format('Pull request #%s is applied before its merge.', p_pull.number),
+    private.caller_id(), private.caller_label(p_pull.org_id), p_pull.connection_id, p_pull.number)
+  on conflict do nothing;
+  perform private.wake_org(p_pull.org_id, 'modules', p_module::pg_catalog.text);
+end;
+$$;
+
+create function private.apply_pull_request(p_connection uuid, p_number integer, p_module uuid default null)
+returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_connection public.git_connections := private.my_connection(p_connection, 'job.run');
+  v_pull public.pull_requests;
+  v_module public.modules;
+  v_plan public.provision_jobs;
+  v_jobs pg_catalog.jsonb := '[]';
+begin
+  select * into v_pull from public.pull_requests where connection_id = p_connection and number = p_number;
+  for v_module in select m.* from private.modules_of_connection(v_connection) as m
+    where v_pull.planned ? m.id::pg_catalog.text and (m.id = p_module or p_module is null and exists (
+      select from public.module_git as g where g.module_id = m.id and g.apply = 'before_merge')) loop
+    v_plan := private.current_pull_plan(v_pull, v_module.id);
+    continue when p_module is null and not coalesce(v_plan.status = 'SUCCEEDED'
+      and v_plan.plan_summary -> 'has_changes' = 'true', false);
+    perform private.need('job.run', v_module.org_id, v_module.path);
+    perform private.refuse_unmerged(v_plan.id);
+    perform private.lock_to_pull(v_pull, v_module.id);
+    v_jobs := v_jobs || private.enqueue_job(v_module.org_id, 'APPLY', v_module.id,
+      jsonb_build_object('plan_job_id', v_plan.id, 'reason', format('Pull request #%s, before its merge', p_number)));
+  end loop;
+  if v_jobs = '[]' then
+    perform private.fail('RY409', format('Nothing of pull request #%s can be applied.', p_number),
+      'Its modules need the mode before_merge, and finished plans with changes.');
+  end if;
+  return v_jobs;
+end;
+$$;
+comment on function private.apply_pull_request is
+  'Applies the plans of an open pull request, of one module or of all that are applied before the merge, and locks '
+  'these modules to it until it is merged or closed. Operators.';
+grant execute on function private.apply_pull_request to authenticated;

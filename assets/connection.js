@@ -31,7 +31,7 @@
     socket = opened;
     opened.addEventListener("message", (event) => {
       heardAt = Date.now();
-      // "0" only says that there is a server; what comes after it says that the page is served.
+      // "0" only shows that there is a server; later messages show that the page is served.
       if (opened === socket && typeof event.data === "string" && !event.data.startsWith("0")) mend();
     });
     opened.addEventListener("close", () => { if (opened === socket && !leaving) leaving = setTimeout(cut, GRACE_MS); });

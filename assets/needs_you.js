@@ -1,4 +1,4 @@
-/* The title of the page names what it shows and counts the jobs that need you, and the browser says when there is one more, if
+/* The title of the page names what it shows and counts the jobs that need you, and the browser notifies when there is one more, if
    you let it. */
 (() => {
   "use strict";

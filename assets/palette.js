@@ -1,4 +1,4 @@
-// The command palette: Ctrl K opens it, arrows move the choice, Enter follows it. What it finds comes from the server.
+// The command palette: Ctrl K opens it, arrows move the choice, Enter follows it. Its results come from the server.
 (() => {
   const THEN = "runyard-then";
   const items = () => [...document.querySelectorAll("[data-pal]")];

@@ -39,7 +39,7 @@ EXPLANATIONS: dict[ExitCode, str] = {
     ExitCode.JOB_FAILED: "with --wait: the job failed",
     ExitCode.JOB_CANCELLED: "with --wait: the job was cancelled or rejected",
     ExitCode.JOB_NEEDS_ATTENTION: "with --wait: the job needs a person's decision",
-    ExitCode.INTERRUPTED: "interrupted with Ctrl-C; a job that was followed goes on",
+    ExitCode.INTERRUPTED: "interrupted with Ctrl-C; a job that was followed continues",
 }
 
 

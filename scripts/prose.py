@@ -75,7 +75,7 @@ RULES = {
     r"says? (?:it|that|which|what|how|when|where|whether|nothing|no)\b": "shows, contains, names",
     r"do(?:es)? without\b": "needs no …, is ignored",
     r"for want of\b": "for lack of",
-    r"(?:mends?|mended|heals?|healed)\b": "fix, recover",
+    r"(?<![-.])(?:mended|heals?|healed)\b": "fix, recover",
     r"believed\b": "counts, is trusted",
     r"Have (?:a|an|the|its?) (?:[a-z]+ )+[a-z]+ed\b": "the act itself: Create …, Start …",
 }

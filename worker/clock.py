@@ -11,7 +11,7 @@ class Clock(Protocol):
     """What the loops need to know about time."""
 
     def monotonic(self) -> float:
-        """Seconds that never go back and go on while the machine sleeps."""
+        """Seconds that never go back and count while the machine sleeps."""
         ...
 
     def now(self) -> datetime:
@@ -56,7 +56,7 @@ class Skew:
         self.reported: int | None = None
 
     def note(self, server_time: str | None, asked_at: datetime, answered_at: datetime) -> None:
-        """Compare with the moment between question and answer; a slow answer says nothing about a small skew."""
+        """Compare with the moment between question and answer; a slow answer cannot show a small skew."""
         try:
             theirs = datetime.fromisoformat(server_time or "")
             skew = (asked_at + (answered_at - asked_at) / 2 - theirs).total_seconds()

@@ -52,7 +52,7 @@ class TokenExpired(Retryable):
 
 
 class Fatal(WorkerError):
-    """The process cannot go on: say why and leave with this exit code."""
+    """The process cannot continue: log why and leave with this exit code."""
 
     def __init__(self, message: str, *, exit_code: ExitCode = ExitCode.UNEXPECTED, **rest: Any) -> None:
         """Keep the exit code that tells a supervisor whether a restart can help."""

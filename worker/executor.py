@@ -31,7 +31,7 @@ from worker.signals import STOPPING
 from worker.statebackend.sealing import take_seal
 
 PULSE_SECONDS = 10.0
-# The project may be away when we begin: nothing has been done yet, so it is waited for as long as a lease holds.
+# The project may be away when we begin: nothing has been done yet, so wait for it as long as a lease is valid.
 FIRST_SECONDS = 45.0
 RENEW_SECONDS = 9 * 60.0
 

@@ -61,7 +61,7 @@ class Fitness:
         self._note.unlink(missing_ok=True)
 
     def lacks(self, what: RunnerUnfit) -> None:
-        """Take no more jobs until a probe, or time, says that it may work again."""
+        """Take no more jobs until a probe succeeds or some time has passed."""
         self._failures += 1
         if self._process_status.degraded is None:
             since = self._clock.now().isoformat()

@@ -32,7 +32,7 @@ class TaskProtection:
                 await self._tell(is_on=True)
 
     async def release(self, who: Hashable) -> None:
-        """Let the task go when nobody else needs it; a job that never held it changes nothing."""
+        """Remove the protection when no other job needs it; a job that never had it changes nothing."""
         async with self._turn:
             was_held = who in self._holders
             self._holders.discard(who)

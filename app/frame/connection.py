@@ -26,9 +26,9 @@ def connection_mark() -> rx.Component:
         ("live", _mark("Live", "", "Changes arrive as they happen.")),
         ("", _mark("Connecting…", "poll", "Live updates start in a moment.")),
         ("polling", _mark("Polling, every 10 s", "poll", "Live updates paused. Refreshing every 10 s.")),
-        _mark("Offline", "off", "The database does not answer. What you see may be old."),
+        _mark("Offline", "off", "The database does not answer. This page may be out of date."),
     )
-    cut_off = _mark("Offline", "off", "The dashboard does not answer. What you see may be old.")
+    cut_off = _mark("Offline", "off", "The dashboard does not answer. This page may be out of date.")
     return rx.el.span(
         rx.el.span(link_words, class_name="ry-told"), rx.el.span(cut_off, class_name="ry-cut"), role="status"
     )
@@ -57,7 +57,7 @@ def connection_banner() -> rx.Component:
     """Explain what is broken and since when, and what becomes of running work; offer to try now."""
     again = rx.button("Try now", on_click=SessionState.try_now, variant="ghost", color_scheme="gray", size="1")
     paused = _words("Live updates paused. Refreshing every 10 s. Jobs are not affected.")
-    away = _words("Out of contact with the database", _since(), ". What you see may be old. ", KEPT)
+    away = _words("Out of contact with the database", _since(), ". This page may be out of date. ", KEPT)
     unswept = _words(
         "Nothing sweeps this database: lost jobs are not found, and schedules do not start. Run ",
         rx.el.code("runyard doctor"),

@@ -39,7 +39,7 @@ def _way_to_sign_in(state: BaseState) -> EventSpec:
 
 
 class DenyByDefault(rx.Middleware):
-    """Let an event through only for somebody signed in, with arguments of the right types."""
+    """Allow an event only for somebody signed in, with arguments of the right types."""
 
     async def preprocess(self, app: rx.App, state: BaseState, event: Event) -> StateUpdate | None:
         """Judge one event; an update in return means: the handler does not run."""

@@ -13,7 +13,7 @@ from app.project.runtime import Runtime
 
 
 async def alive(request: Request) -> Response:
-    """Answer that the process serves; says nothing about the project."""
+    """Answer that the process serves, whatever the project's condition."""
     return JSONResponse({"status": "ok"})
 
 

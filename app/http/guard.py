@@ -1,4 +1,4 @@
-"""Every route under /api: somebody is signed in, our own page asks, and errors are said in the same words as elsewhere."""
+"""Every route under /api: somebody is signed in, our own page calls, and errors have the same texts as elsewhere."""
 
 import json
 import re
@@ -32,7 +32,7 @@ class BadQuery(AppError):
 
 
 def guarded(runtime: Runtime, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
-    """Let an endpoint answer only somebody who is signed in."""
+    """Make an endpoint answer only people who are signed in."""
 
     async def answer(request: Request) -> Response:
         try:

@@ -1,4 +1,4 @@
-"""Where a page may be opened: sockets from elsewhere are refused, and the log says which setting would allow them."""
+"""Where a page may be opened: sockets from elsewhere are refused, and the log names the setting that would allow them."""
 
 from collections.abc import Collection
 from urllib.parse import urlsplit

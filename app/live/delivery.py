@@ -43,7 +43,7 @@ class Delivery:
         connection = self._sockets.manager.eio_sid_from_sid(socket, self._namespace)
         if delta and connection is not None:
             await self._sockets.eio.send_packet(connection, self._frame(delta))
-            # Let it be written before the next tab is looked at.
+            # Write it before the next tab is handled.
             await asyncio.sleep(0)
 
     def _frame(self, delta: Delta) -> Frame:

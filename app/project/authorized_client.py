@@ -92,7 +92,7 @@ class AuthorizedClient:
         await self.client.sign_out(proof)
 
     async def raise_level(self, session: BrowserSession, factor: str, code: str) -> None:
-        """Confirm a device; this session goes on with two factors, every other one with one alone is over."""
+        """Confirm a device; this session continues with two factors, every other one with only one ends."""
         auth = await self.with_token(session, lambda token: two_steps.confirm(self.client, token, factor, code))
         await self._adopt(session, auth)
         await self.sessions.end_others(session.user_id, session.sid)

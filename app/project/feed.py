@@ -1,6 +1,6 @@
 """Keeps what is known of one organisation true while somebody looks at it.
 
-Subscribe, wait until the stream is live, ask everything that is looked at, apply
+Subscribe, wait until the stream is live, run every query on screen, apply
 what arrived meanwhile, then live. On anything strange: build it all again. Without
 Realtime the same is polled every few seconds, so everything works, slower.
 """
@@ -96,7 +96,7 @@ class OrgFeed:
             self._counts_old.set()
 
     async def load(self, session: BrowserSession) -> set[tuple[str, str]]:
-        """Read what is held whole and ask what is looked at; names the rows that no event had told about."""
+        """Read the tables that are kept whole and run the queries on screen; returns the rows that no event had brought."""
         before_at = time.time() - IN_FLIGHT_SECONDS
         snapshot = await read_snapshot(self._authorized, session, self.store.org_id)
         missed = {

@@ -174,7 +174,7 @@ class TabHub:
         await self._open[org_id].feed.load_figures(session)
 
     def nudge(self, org_id: str) -> None:
-        """Let a feed that waits try again now."""
+        """Make a waiting feed try again now."""
         entry = self._open.get(org_id)
         if entry is not None:
             entry.feed.nudge()

@@ -12,7 +12,7 @@ LONGEST_ANSWER = 1024 * 1024
 
 
 async def ask(socket: Path | None, question: dict[str, str]) -> dict[str, Any]:
-    """Ask, and return the answer; a refusal is said in its own words."""
+    """Ask, and return the answer; a refusal keeps its own message."""
     if socket is None:
         raise NotThere("There is no demo here.", "`make up` or `runyard up` starts one on its own machine.")
     try:

@@ -1,4 +1,4 @@
-"""Who is a member of what, asked of the project and believed for seconds."""
+"""Memberships, read from the project and cached for seconds."""
 
 import time
 from collections.abc import Callable

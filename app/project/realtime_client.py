@@ -124,7 +124,7 @@ class RealtimeClient:
     async def join(
         self, topic: str, token: str, bindings: Iterable[Binding], wake_ups: Iterable[str]
     ) -> AsyncIterator[Joined]:
-        """Join a private topic and yield once the server says that its stream is live."""
+        """Join a private topic and yield once the server reports that its stream is live."""
         joined = await self._subscribe(topic, token, tuple(bindings), tuple(wake_ups))
         try:
             async with asyncio.timeout(READY_SECONDS):

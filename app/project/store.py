@@ -1,6 +1,6 @@
 """What is known of an organisation that somebody looks at: the answers on screens, and what has changed lately.
 
-It is no copy of the organisation. Releases and rollouts are few and held whole; of runners, their processes and jobs
+It is not a copy of the organisation. Releases and rollouts are few and kept whole; of runners, their processes and jobs
 only the rows that changed lately are here (`row`), and lists are live queries, asked of the database by the page.
 """
 
@@ -140,14 +140,14 @@ class OrgStore:
             # The page of one run or runner must not ask again for each of the organisation.
             topic, column = OF_ONE[table]
             self.live_queries.note_change(f"{topic}:{row.get(column)}")
-        # The first snapshot is no change: the one who asked for it is shown it as a whole.
+        # The first snapshot is not a change: its requester is shown it as a whole.
         if not self.is_loaded and table in LIVE_TABLES:
             return
         for listener in tuple(self._listeners):
             listener(table, row_id)
 
     def put(self, table: str, row: Row) -> bool:
-        """Take a row if it is newer than what is held; says whether it was taken."""
+        """Accept a row if it is newer than the known one; returns whether it was."""
         row_id = str(row["id"])
         held = self.tables[table].get(row_id)
         if held is not None and version_of(row) < version_of(held):

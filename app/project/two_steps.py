@@ -27,7 +27,7 @@ ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
 class NeedsCode(Refused):
     """The password was right, and the account needs a code as well; `auth` is the session of the password alone."""
 
-    # The first request for a code is no error, so it has no words.
+    # The first request for a code is not an error, so it has no message.
     message = hint = ""
 
     def __init__(self, auth: AuthSession, message: str = "", hint: str = "") -> None:

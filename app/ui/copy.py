@@ -1,4 +1,4 @@
-"""Copy buttons that say that they copied."""
+"""Copy buttons that confirm the copy."""
 
 from typing import Any
 

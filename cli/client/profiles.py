@@ -74,7 +74,7 @@ class Profiles:
         return profile
 
     def choose_organization(self, name: str, organization: str) -> Profile:
-        """Let a profile's commands act in this organisation unless another is named."""
+        """Set the default organisation of a profile's commands."""
         with self.lock():
             # Read under the lock: another command may have renewed the tokens while this one waited for it.
             profile = replace(self.get(name), organization=organization)

@@ -7,7 +7,7 @@ from cli.client.api import claims_of, refusal
 from cli.client.http import Connection
 from cli.errors import SignedOut
 
-# Asks for a code; the words say what was wrong with the one before, if there was one.
+# Asks for a code; the text explains what was wrong with the one before, if there was one.
 Ask = Callable[[str], str]
 TRIES = 3
 WRONG = "mfa_verification_failed"

@@ -73,9 +73,7 @@ def update(
     name: Annotated[str | None, typer.Option("--name", help="Another name.")] = None,
     description: Annotated[str | None, typer.Option(help="What it is for.")] = None,
     role: Role = None,
-    no_role: Annotated[
-        bool, typer.Option("--no-role", help="Remove its role; only runners can use it then.")
-    ] = False,
+    no_role: Annotated[bool, typer.Option("--no-role", help="Remove its role; only runners can use it then.")] = False,
 ) -> None:
     """Change the named settings; a change of role takes effect at once."""
     given = {"name": name, "description": description, "role": role}

@@ -124,7 +124,7 @@ def _find(here: Here, path: str, name: str) -> dict[str, Any]:
 
 def _phase(text: str) -> str:
     if text not in ("plan", "apply"):
-        raise Usage(f'"{text}" is no phase.', "Write plan or apply.")
+        raise Usage(f'"{text}" is not a phase.', "Write plan or apply.")
     return text
 
 

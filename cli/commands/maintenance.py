@@ -55,7 +55,7 @@ def _until(text: str) -> str:
     try:
         return datetime.fromisoformat(text).astimezone(UTC).isoformat()
     except ValueError as error:
-        raise Usage(f'"{text}" is no time.', "Write 30m, 2h, 1d or 2030-01-31T08:00Z.") from error
+        raise Usage(f'"{text}" is not a time.', "Write 30m, 2h, 1d or 2030-01-31T08:00Z.") from error
 
 
 def _sentence(now: dict[str, Any] | None) -> str:

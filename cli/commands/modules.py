@@ -183,7 +183,7 @@ def grants(here: Here, module: Module) -> None:
 
 @command(app, "grant", calls=("grant_outputs",), page=READERS)
 def grant(here: Here, module: Module, to: Annotated[str, typer.Option("--to", help="The module that reads.")]) -> None:
-    """Let another module's jobs read this module's outputs (terraform_remote_state)."""
+    """Grant another module's jobs access to this module's outputs (terraform_remote_state)."""
     _decide(here, "grant_outputs", module, to, "may read the outputs of")
 
 

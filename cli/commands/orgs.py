@@ -71,7 +71,7 @@ def shared_runners(
 ) -> None:
     """Set when shared runners may take the organisation's jobs."""
     if use not in SHARED_USE:
-        raise Usage(f'"{use}" is no answer.', f"Choose from {', '.join(SHARED_USE)}.")
+        raise Usage(f'"{use}" is not a choice.', f"Choose from {', '.join(SHARED_USE)}.")
     after = here.api.call("set_shared_runners", org=here.org.id, use=use.replace("-", "_").upper())
     here.printer.result(after, lambda _: f"{here.org.slug}: {use}")
 
@@ -86,7 +86,7 @@ def makers(
         here.printer.result(here.api.call("organization_makers"), lambda row: str(row["who"]).lower())
         return
     if who not in MAKERS:
-        raise Usage(f'"{who}" is no answer.', f"Choose from {', '.join(MAKERS)}.")
+        raise Usage(f'"{who}" is not a choice.', f"Choose from {', '.join(MAKERS)}.")
     after = here.operator.call("set_organization_makers", who=who.upper())
     here.printer.result(after, lambda row: str(row["who"]).lower())
 

@@ -38,7 +38,7 @@ def publish(
     breaking: Annotated[bool, typer.Option("--breaking", help="An administrator should read the notes first.")] = False,
     artifacts: Annotated[Path | None, typer.Option("--artifacts", help="A JSON file: a list of artifacts.")] = None,
 ) -> None:
-    """Publish a release, with the secret key; the same again is no error."""
+    """Publish a release, with the secret key; publishing the same again changes nothing."""
     spec: dict[str, Any] = {"version": version, "channel": channel, "is_breaking": breaking}
     if notes_file:
         spec["notes"] = _text(notes_file)

@@ -25,7 +25,7 @@ Replace = Annotated[list[str] | None, typer.Option("--replace", help="Replace th
 RefreshOnly = Annotated[bool, typer.Option("--refresh-only", help="Only bring the state up to date.")]
 Runner = Annotated[str | None, typer.Option("--runner", help="Only this runner may run it.")]
 Reason = Annotated[str | None, typer.Option("--reason", help="Shown with the job.")]
-Wait = Annotated[bool, typer.Option("--wait", "-w", help="Follow it; the exit code says how it ended.")]
+Wait = Annotated[bool, typer.Option("--wait", "-w", help="Follow it; the exit code shows how it ended.")]
 AutoApprove = Annotated[bool, typer.Option("--auto-approve", help="Do not ask here; approvals of others still count.")]
 Review = Annotated[
     bool, typer.Option("--review", help="Plan, and leave it to a person to confirm that plan on the job's page.")
@@ -190,7 +190,7 @@ def _interrupted(here: Here, left: list[Row]) -> None:
                 here.api.call("cancel_job", job=job["id"], kind="GRACEFUL", reason="Cancelled from the command line")
             say(f"Asked job {numbers} to stop. `runyard jobs logs -f` shows how it ends.")
             raise typer.Exit(ExitCode.JOB_CANCELLED)
-    say(f"Job {numbers} goes on. `runyard jobs logs -f {left[0]['number']}` follows it again.")
+    say(f"Job {numbers} continues. `runyard jobs logs -f {left[0]['number']}` follows it again.")
     raise typer.Exit(ExitCode.INTERRUPTED)
 
 
@@ -285,7 +285,7 @@ def _enqueue(here: Here, kind: str, modules: list[Row], options: dict[str, Any],
 
 
 def _ask_and_apply(here: Here, planned: Row) -> list[Row]:
-    """After a plan: say what it changes, ask, and queue the apply of exactly that."""
+    """After a plan: show what it changes, ask, and queue the apply of exactly that."""
     if planned["status"] != "SUCCEEDED":
         raise typer.Exit(int(ENDS[planned["status"]]))
     if not (planned["plan_summary"] or {}).get("has_changes", True):

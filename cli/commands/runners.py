@@ -153,7 +153,7 @@ def assign_path(
     path: Annotated[str, typer.Argument(help='A group or module, such as platform/network; "" is all modules.')],
     take_away: Annotated[bool, typer.Option("--remove", help="Take the assignment away instead.")] = False,
 ) -> None:
-    """Let a runner serve a module, or all below a group."""
+    """Assign a runner to a module, or to all below a group."""
     _act(here, "unassign_worker" if take_away else "assign_worker", name, path=path)
 
 
@@ -163,13 +163,13 @@ def drain(
     name: Runner,
     reason: Annotated[str | None, typer.Option(help="Shown with the runner until it is resumed.")] = None,
 ) -> None:
-    """Let a runner finish what it runs and take nothing new."""
+    """Drain a runner: it finishes its jobs and takes no new ones."""
     _act(here, "drain_worker", name, reason=reason)
 
 
 @command(app, "resume", calls=("resume_worker",), page="Runner → Resume")
 def resume(here: Here, name: Runner) -> None:
-    """Let a drained runner take jobs again."""
+    """Resume a drained runner."""
     _act(here, "resume_worker", name)
 
 
@@ -230,7 +230,7 @@ def upgrade(
 
 
 def _act(here: Here, function: str, name: str, **arguments: Any) -> None:
-    """Call a function about one runner, and say what became of it."""
+    """Call a function about one runner, and print the result."""
     row = here.org.runner(name)
     here.api.call(function, worker=row["id"], **arguments)
     (after,) = here.api.rows("workers", id=f"eq.{row['id']}")

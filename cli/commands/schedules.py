@@ -70,7 +70,7 @@ def off(
 
 @command(app, "on", calls=("update_schedule",), page=f"{PAGE} → On")
 def on(here: Here, schedule: Schedule) -> None:
-    """Let it run again, from its next time on."""
+    """Turn it on again, from its next time."""
     _update(here, schedule, {"is_on": True})
 
 
@@ -101,13 +101,13 @@ def _find(here: Here, text: str) -> dict[str, Any]:
     rows = here.api.call("list_schedules", org=here.org.id)
     found = [row for row in rows if row["id"].startswith(text)] if text else []
     if len(found) != 1:
-        raise NotFound(f'"{text}" is no schedule.', "`runyard schedules list` shows those that there are.")
+        raise NotFound(f'"{text}" is not a schedule.', "`runyard schedules list` shows all schedules.")
     return dict(found[0])
 
 
 def _operation(text: str) -> str:
     if text.upper() not in ("DRIFT", "PLAN", "APPLY", "DESTROY"):
-        raise Usage(f'"{text}" is no operation.', "Write drift, plan, apply or destroy.")
+        raise Usage(f'"{text}" is not an operation.', "Write drift, plan, apply or destroy.")
     return text.upper()
 
 

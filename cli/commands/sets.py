@@ -191,7 +191,7 @@ def _find(here: Here, text: str | None) -> str:
     rows = here.api.call("list_sets", org=here.org.id, limit=100)
     found = [row for row in rows if row["id"].startswith(text)] if text else sorted(rows, key=_made_at)[-1:]
     if len(found) != 1:
-        raise NotFound(f'"{text or ""}" is no set.', "`runyard groups sets` shows those that there are.")
+        raise NotFound(f'"{text or ""}" is not a set.', "`runyard groups sets` shows all sets.")
     return str(found[0]["id"])
 
 

@@ -113,7 +113,7 @@ def remove(
 
 @command(app, "keep-own", calls=("update_module",), page="Module → ⋯")
 def keep_own(here: Here, module: Module) -> None:
-    """Let a module keep the backend that its code names: Runyard runs it, and stores no state of it."""
+    """Keep the backend that the module's code names: Runyard runs the module, and stores no state of it."""
     row = here.org.module(module)
     here.api.call("update_module", module=row["id"], spec={"backend": "own"})
     here.printer.result({"backend": "own"}, lambda _: f"{row['path']} keeps its own backend.")
@@ -121,7 +121,7 @@ def keep_own(here: Here, module: Module) -> None:
 
 @command(app, "start-empty", calls=("update_module",), page="Module → ⋯")
 def start_empty(here: Here, module: Module, yes: Yes = False) -> None:
-    """Let a module begin with an empty state here although its code names a backend: what exists is not known."""
+    """Begin with an empty state here although the module's code names a backend: existing resources are not known."""
     row = here.org.module(module)
     if not yes:
         _need_typed(row["path"])

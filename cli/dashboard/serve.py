@@ -78,7 +78,7 @@ def socket_address(settings: DashboardSettings) -> str:
     """Where the page connects to, which is baked into it.
 
     For localhost it takes the host that it was opened by: with this port over http, with https's own port over https.
-    That fits nearly every address, and opening the page on this machine goes on working. Others are baked in as they are.
+    That fits nearly every address, and opening the page on this machine still works. Others are baked in as they are.
     """
     parts = urlsplit(settings.dashboard_url)
     is_found = parts.port == settings.dashboard_port if parts.scheme == "http" else parts.port in (None, 443)

@@ -51,7 +51,7 @@ def with_variables(org: Organization, rows: list[Row]) -> list[Row]:
 
 
 def document_of(org: Organization, row: Row) -> dict[str, Any]:
-    """The module as its file says it; a runner is named, not numbered."""
+    """The module as in its file; a runner is named, not numbered."""
     spec = {name: value for name, value in row.items() if name in FIELDS}
     if worker := spec.pop(PINNED, None):
         spec[RUNNER] = org.runner(worker)["name"]
@@ -113,7 +113,7 @@ def read_files(places: list[Path]) -> list[dict[str, Any]]:
 
 
 def difference(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> str:
-    """What would change, as `diff -u` says it; nothing when nothing would."""
+    """What would change, in the format of `diff -u`; empty when nothing would."""
     old = write_toml(normal(before)).splitlines() if before else []
     new = write_toml(normal(after)).splitlines()
     path = after["path"]

@@ -19,7 +19,7 @@ DEPLOY = "supabase functions deploy"
 
 
 class Check(NamedTuple):
-    """One thing that was looked at."""
+    """One thing that was checked."""
 
     name: str
     is_well: bool

@@ -36,7 +36,7 @@ class Client:
 
     @property
     def ip(self) -> str | None:
-        """The origin if it is an address; whatever else was said is not kept."""
+        """The origin if it is an address; anything else is not kept."""
         try:
             return str(ip_address(self.origin.partition("%")[0]))
         except ValueError:

@@ -34,7 +34,7 @@ class Restored:
 
 
 def back_up(settings: Settings, cluster: Cluster, target: Path, passphrase: str) -> int:
-    """Write the backup whole or not at all; its size. The database is answering, and goes on doing so."""
+    """Write the backup whole or not at all; its size. The database answers all the while."""
     if target.exists():
         raise Taken(f"{target} exists already.", "Name another file, so that no backup is lost.")
     facts = {

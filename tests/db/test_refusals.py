@@ -149,7 +149,7 @@ PEOPLE: dict[str, tuple[str, str, Ask]] = {
     ),
     "neither disabled nor enabled": (
         "RY422",
-        "Say whether the runner is to be disabled: true or false.",
+        "Pass whether the runner is to be disabled: true or false.",
         lambda org: org.owner.call("set_worker_disabled", p_worker=org.worker("r1"), p_disabled=None),
     ),
     "a type that is none": ("RY422", "There is no such type of job.", worker_options(accepted_job_types=["DANCE"])),

@@ -177,7 +177,7 @@ def test_an_interrupted_follower_leaves_the_job_running(terminal: Terminal, code
     assert "queued" in following.stderr.readline()
     following.send_signal(signal.SIGINT)
     _, said = following.communicate(timeout=180)
-    assert (following.returncode, "goes on" in said) == (ExitCode.INTERRUPTED, True)
+    assert (following.returncode, "continues" in said) == (ExitCode.INTERRUPTED, True)
     assert terminal.json("jobs", "show", str(job["number"]))["status"] == "QUEUED"
 
 

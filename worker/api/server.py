@@ -157,7 +157,7 @@ class Server:
         return await retry_for(ARTIFACT_SECONDS, lambda: self._ask(Document, "worker_get_artifact", arguments))
 
     async def engine_token(self, ref: JobRef) -> str:
-        """Get what an engine may have: it reads its module's state while the attempt runs. Asked for once, a job can do without."""
+        """Get an engine's token: it reads its module's state while the attempt runs. Requested once, as a job can run without it."""
         body = {"job": {"id": ref.job, "attempt": ref.attempt}, "engine": True}
         reply = await self._transport.function("worker-session", body, is_authorised=True)
         return str(reply["access_token"])

@@ -58,7 +58,7 @@ class Workspace:
     cookie: str = field(default_factory=lambda: secrets.token_hex(16))
     # What a step began and the attempt ends, before the directory is removed.
     leaving: AsyncExitStack = field(default_factory=AsyncExitStack)
-    # Whether the kernel ended a process of the last command for want of memory.
+    # Whether the kernel ended a process of the last command for lack of memory.
     is_starved: bool = False
 
     @property

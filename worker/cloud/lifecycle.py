@@ -26,7 +26,7 @@ class TargetStore(Protocol):
         """Ask the target to take no new jobs, and wait until it runs none."""
 
     async def resume(self) -> None:
-        """Let the target take jobs again."""
+        """Resume the target."""
 
     async def note_awake(self) -> None:
         """Write down that a runner that slept has a task again; the planner puts it back to sleep by its own rules."""

@@ -74,7 +74,7 @@ class Scaler:
                 self._log.warning("not scaled", runner=entry["name"], why=error.message, hint=error.hint)
                 if error.code in NO_RIGHTS:
                     self._abstains[entry["org_id"]] = now + ABSTAIN_SECONDS
-            except Exception as error:  # noqa: BLE001  (whatever it is, the others are scaled, and the runner goes on)
+            except Exception as error:  # noqa: BLE001  (whatever it is, the others are scaled, and the runner continues)
                 self._log.warning("not scaled", runner=entry["name"], why=repr(error))
         return bool(reply["has_cloud"])
 

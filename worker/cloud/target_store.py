@@ -65,7 +65,7 @@ class ServerTargetStore:
             status = await self._status()
 
     async def resume(self) -> None:
-        """Let the target take jobs again."""
+        """Resume the target."""
         await self._patch({"is_draining": False, "drain_reason": None})
 
     async def note_awake(self) -> None:

@@ -57,7 +57,7 @@ def check_network(cloud: Cloud) -> None:
 
 
 def verify_recipe() -> list[Step]:
-    """List the steps of a test; the first that fails says what is missing."""
+    """List the steps of a test; the first that fails shows what is missing."""
     clouds: list[Cloud] = []
 
     async def assume(space: Workspace) -> None:

@@ -37,7 +37,7 @@ class DockerExecution:
         self.why = ""
 
     async def wait(self) -> int:
-        """Return the container's exit code; Docker itself being away for a while is no end."""
+        """Return the container's exit code; an outage of Docker itself is not an end."""
         is_noted = False
         while True:
             try:
@@ -54,7 +54,7 @@ class DockerExecution:
             if not is_noted:
                 is_noted = True
                 get_logger("worker.dispatch").warning(
-                    "Docker does not answer; the executor is waited for", id="docker_silent", why=str(problem)
+                    "Docker does not answer; waiting for the executor", id="docker_silent", why=str(problem)
                 )
             await self.clock.sleep(POLL_SECONDS)
 
@@ -117,7 +117,7 @@ class DockerDispatcher:
         try:
             self._client = self._client or Docker(url=self.data.host)
         except (AssertionError, ValueError) as error:
-            # How the library says that it finds no socket, such as before Docker has started, or an address that is none.
+            # The library's message for a missing socket, such as before Docker has started, or for a wrong address.
             raise ConnectionError(str(error) or "No socket of Docker was found.") from error
         return self._client
 

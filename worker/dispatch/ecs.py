@@ -79,7 +79,7 @@ class EcsExecution:
         return next(iter(found["tasks"]), None)
 
     def _note(self, error: Exception) -> None:
-        """Say once that ECS does not tell; the executor works on, and so it is waited for."""
+        """Log once that ECS does not list the task; the executor still works, so wait for it."""
         if not self._is_noted:
             self._is_noted = True
             hint = "The runner's role needs ecs:DescribeTasks."

@@ -107,7 +107,7 @@ class KubernetesExecution:
         grace = float(pod.metadata.deletion_grace_period_seconds or 0)
         if now - self._leaving_at <= grace + NODE_SECONDS:
             return None
-        self.why = f"the pod was to leave, and its node {pod.spec.node_name} does not say that it has"
+        self.why = f"the pod was to leave, and its node {pod.spec.node_name} does not report that it did"
         return LOST
 
     async def _check_created(self) -> None:
@@ -121,7 +121,7 @@ class KubernetesExecution:
             raise cannot_start(words or "the cluster made no pod for the job")
 
     def _note_refusal(self, error: ApiException) -> None:
-        """Say once that the cluster refuses to tell; the executor works on, and so it is waited for."""
+        """Log once that the cluster refuses to show the job; the executor still works, so wait for it."""
         if not self._is_refused:
             self._is_refused = True
             hint = RIGHTS_WORDS if error.status == HTTPStatus.FORBIDDEN else "The runner tries again."

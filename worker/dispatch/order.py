@@ -51,7 +51,7 @@ def passed_variables(settings: Settings, environ: Mapping[str, str]) -> dict[str
 
 
 def plain_environment(order: Order, settings: Settings) -> dict[str, str]:
-    """Return the executor's variables that are no secret; the runner's own token is never among them."""
+    """Return the executor's plain variables; the runner's own token is never among them."""
     variables = {
         "WORKER_ID": order.worker_id,
         "WORKER_INSTANCE": settings.runner.instance,

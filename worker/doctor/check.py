@@ -15,7 +15,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """What was looked at, what was seen, and what to do about it."""
+    """What was checked, the result, and what to do about it."""
 
     name: str
     verdict: Verdict

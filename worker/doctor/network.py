@@ -129,7 +129,7 @@ async def realtime(settings: Settings, seen: Seen) -> Check:
         async with asyncio.timeout(TIMEOUT_SECONDS):
             await client.connect()
         await client.close()
-    except Exception as error:  # noqa: BLE001 - whatever the library raises, polling goes on
+    except Exception as error:  # noqa: BLE001 - whatever the library raises, polling continues
         seconds = settings.server.poll_seconds
         seen_words = f"the websocket does not open ({type(error).__name__}); jobs start within {seconds:g} s by polling"
         return warn("Realtime", seen_words, "Let websockets through the proxy or the firewall.")

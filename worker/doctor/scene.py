@@ -29,7 +29,7 @@ class Scene:
     mark: str
 
     def end_leftovers(self) -> bool:
-        """Return whether a process of the probe goes on for seconds, and end it."""
+        """Return whether a process of the probe still runs after seconds, and end it."""
         ends_at = time.monotonic() + _END_SECONDS
         while (pids := list(self._leftovers())) and time.monotonic() < ends_at:
             time.sleep(_POLL_SECONDS)

@@ -142,7 +142,7 @@ class HclDriver:
         except (OSError, WorkerError) as error:
             keep = space.context.settings.working_directory.working_directory / "rescued"
             space.say(
-                f"The engine could not save its state ({error}). What it had is kept on the runner as "
+                f"The engine could not save its state ({error}). Its last state is kept on the runner as "
                 f"{keep_errored_state(left, keep, space.ref)}; compare it with the stored state before anything else is applied."
             )
 

@@ -1,4 +1,4 @@
-"""The heartbeat: says that we live, renews leases, and brings directives back."""
+"""The heartbeat: shows that we are alive, renews leases, and brings directives back."""
 
 import asyncio
 import random

@@ -49,7 +49,7 @@ from worker.update.updater import Updater
 
 # Given back before the engine that changes things was started.
 NOT_BEGUN = "not_begun"
-_DEFECT = "A part of the runner failed, and the job cannot go on without it."
+_DEFECT = "A part of the runner failed, and the job cannot continue without it."
 
 
 class Attempt:
@@ -100,7 +100,7 @@ class Attempt:
                 space = self._workspace(backend)
                 await StepLoop(space, self._reporter, self._note_phase).run(self._steps(space))
                 return Outcome(JobStatus.SUCCEEDED, space.result, None, space.plan_summary)
-            except Exception as error:  # noqa: BLE001  (whatever it is, the job ends and the runner goes on)
+            except Exception as error:  # noqa: BLE001  (whatever it is, the job ends and the runner continues)
                 return self._failed(error)
             finally:
                 if self._space is not None:
@@ -170,7 +170,7 @@ class Attempt:
             save_attempt(self._folder, self._saved)
 
     async def _tidy(self, outcome: Outcome) -> None:
-        """The last step, which always runs: say how it ended, and leave nothing behind."""
+        """The last step, which always runs: report how it ended, and leave nothing behind."""
         self._jlog.begin_step("report")
         self._reporter.begin("report", "Report and clean up", JobPhase.REPORT, self._spool.last_seq + 1)
         orphans = await asyncio.to_thread(kill_orphans, self._saved.cookie)

@@ -23,7 +23,7 @@ from worker.exit_codes import ExitCode
 from worker.running.table import JobHandle
 from worker.runtime_log import get_logger
 
-# Exit codes with which an executor says that it has told the server how the job ended.
+# Exit codes of an executor that has reported to the server how the job ended.
 TOLD = (ExitCode.OK, ExitCode.JOB_FAILED)
 UNKNOWN_LOG = {"is_incomplete": True}
 # For the place to notice what its executor did.
@@ -126,7 +126,7 @@ class RemoteAttempt:
         try:
             code = await self._end(execution, rungs)
         except RunnerUnfit:
-            # It never began, such as for want of its image, or with an image that is no executor.
+            # It never began, such as for lack of its image, or with an image that is not an executor.
             await execution.remove()
             remove_attempt(self._folder)
             raise
@@ -145,7 +145,7 @@ class RemoteAttempt:
         return await self._speak_for(execution.why)
 
     async def _end(self, execution: Execution, rungs: Rungs) -> int:
-        """Wait for the end; one that is said to be a success, and that the project does not know of, is none."""
+        """Wait for the end; a success that the project does not know of does not count."""
         code = await self._watch(execution, rungs)
         seen = await self._still_open() if code == ExitCode.OK else None
         if seen is None:
@@ -204,7 +204,7 @@ class RemoteAttempt:
         return bool(seen.get("has_touched"))
 
     async def _ask(self) -> dict[str, Any]:
-        """Read how the attempt is; what something on the way to the project says, says nothing."""
+        """Read the attempt's status; an answer of something on the way to the project does not count."""
         try:
             return await self._server.job(self._handle.ref, has_payload=False)
         except Rejected as error:
@@ -255,5 +255,5 @@ def _silent(why: str) -> RunnerUnfit:
 
 
 async def _end_of(ended: "asyncio.Future[int]") -> None:
-    """Wait without ending what is waited for."""
+    """Wait for something without cancelling it."""
     await asyncio.shield(ended)

@@ -101,7 +101,7 @@ class JobStarter:
         except RunnerUnfit as error:
             return await self._give_back(handle, error)
         except Exception as error:  # noqa: BLE001  (whatever it is, only this job ends)
-            # What is known of the job stays on disk, and the next start tells it; the runner itself goes on.
+            # The job's record stays on disk, and the next start reports it; the runner itself continues.
             self._log.exception("a job ended and its end was not reported", job=handle.job.id)
             self._process_status.last_error = f"job {handle.job.id}: {type(error).__name__}: {error}"
             return Outcome(JobStatus.FAILED, error={"code": "runner_error", "message": str(error)})

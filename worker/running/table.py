@@ -115,7 +115,7 @@ class JobTable:
             handle.control.request(_LEASE_OVER)
         elif not handle.is_out_of_contact:
             handle.is_out_of_contact = True
-            self._log.warning("out of contact in the middle of a change: it goes on, its state is kept here", **about)
+            self._log.warning("out of contact in the middle of a change: it continues, its state is kept here", **about)
 
     async def wait_empty(self, besides: JobRef | None = None) -> None:
         """Return when nothing runs any more, besides the one that waits for it."""

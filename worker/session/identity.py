@@ -28,7 +28,7 @@ class RunnerIdentity:
     lock: int = -1
 
     def release(self) -> None:
-        """Let another process of this machine take the instance's place."""
+        """Allow another process of this machine to replace the instance."""
         os.close(self.lock)
 
 

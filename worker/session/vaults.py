@@ -98,7 +98,7 @@ async def _from_vault(source: str, environ: Mapping[str, str], token: str) -> st
         what = (
             f"Vault answered {answer.status_code} for {address}"
             if answer.is_error
-            else f"{address} is no secret of Vault"
+            else f"{address} is not a secret of Vault"
         )
         raise Retryable(f"{what}.") from error
     # Version 2 of its key-value engine wraps the fields once more.
@@ -110,7 +110,7 @@ def _vault_token(source: str, environ: Mapping[str, str]) -> str:
     address = source.partition("#")[0]
     if urlsplit(address).scheme not in ("http", "https"):
         raise Retryable(
-            f"{address!r} is no place for a secret.",
+            f"{address!r} is not a place for a secret.",
             hint="Write file:PATH, command:…, an address of Vault, or aws-secretsmanager:REGION/NAME.",
         )
     if token := environ.get("VAULT_TOKEN"):

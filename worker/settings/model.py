@@ -31,7 +31,7 @@ def default_home() -> Path:
 
 
 class EngineSettings(Section):
-    """Where engine binaries are looked for, and how an engine is stopped."""
+    """Where engine binaries are searched, and how an engine is stopped."""
 
     additional_binary_paths: PathList = Field(
         default_factory=list,
@@ -123,7 +123,7 @@ class LoggingSettings(Section):
     @model_validator(mode="before")
     @classmethod
     def take_console(cls, values: Any) -> Any:
-        """Let the console's own levels win, as in .NET: stdout is what this log goes to."""
+        """The console's own levels win, as in .NET: this log is written to stdout."""
         if not isinstance(values, dict):
             return values
         own = _entry(_entry(values, "console"), "loglevel")

@@ -215,7 +215,7 @@ def _operators_config(space: Workspace) -> bytes:
     try:
         return Path(named).read_bytes() if named else b""
     except OSError as error:
-        space.say(f"GIT_CONFIG_GLOBAL of the runner cannot be read, so git does without: {error}")
+        space.say(f"GIT_CONFIG_GLOBAL of the runner cannot be read and is ignored: {error}")
         return b""
 
 

@@ -105,7 +105,7 @@ def write_cli_config(space: Workspace) -> Path:
 
 
 def operators_config(space: Workspace) -> str:
-    """Read the file that the operator's variable names; an engine does without one that cannot be read, too."""
+    """Read the file that the operator's variable names; a file that cannot be read is ignored."""
     own = space.context.environ.get("TF_CLI_CONFIG_FILE")
     try:
         return Path(own).read_text(encoding="utf-8") if own else ""

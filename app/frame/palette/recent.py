@@ -1,4 +1,4 @@
-"""What was looked at last in this tab, for the palette to offer before anything is typed."""
+"""The pages that were viewed last in this tab, for the palette to offer before anything is typed."""
 
 import reflex as rx
 

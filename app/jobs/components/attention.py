@@ -177,7 +177,7 @@ def attention() -> rx.Component:
     killed = rx.el.p(
         "It was killed",
         _reason(),
-        ". What it was creating may exist without being in the state. Look before the next apply.",
+        ". Resources that it was creating may exist without being in the state. Check before the next apply.",
         class_name="mut ry-story",
     )
     return rx.cond(

@@ -131,7 +131,7 @@ class Parser:
 
     def _apply(self, match: re.Match[str], built: _Builder) -> None:
         if match["home"]:
-            # A terminal would overwrite the line from its start: progress bars do. What was written last is what counts.
+            # A terminal would overwrite the line from its start: progress bars do. Only the last text counts.
             built.is_rewritten = True
         elif match["final"] == "m" and not match["middle"]:
             self.style = self.style.after(match["params"])

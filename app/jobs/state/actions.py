@@ -32,7 +32,7 @@ class JobActionState(AppState, rx.State):
     async def _do(
         self, name: str, args: dict[str, Any], title: str, text: str = "", *, is_grave: bool = False
     ) -> list[Any]:
-        """Call the database, say what came of it, and read the page again."""
+        """Call the database, show the result, and read the page again."""
         page = await self._job()
         if not page.is_found:
             return []

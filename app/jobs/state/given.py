@@ -22,7 +22,7 @@ def build_given(row: Row) -> GivenView:
     path = row.get("path")
     source = "given with the request" if path is None else f"{path or 'the organisation'}, version {row['version']}"
     marks = (("enforced", row.get("is_enforced")), ("sealed", row.get("is_sealed")))
-    # A value of a request is never current; that is no news.
+    # A value of a request is never current; so that needs no mark.
     later = ["changed since"] if path is not None and not row.get("is_current") else []
     return {
         "name": str(row["name"]),

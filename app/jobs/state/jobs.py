@@ -170,7 +170,7 @@ class JobsState(LivePage, rx.State):
 
     @rx.event
     async def show_fresh(self) -> None:
-        """Let the new rows in."""
+        """Add the new rows."""
         self.is_held = False
         await self._again()
 

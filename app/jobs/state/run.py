@@ -262,5 +262,5 @@ def to_apply(is_destroy: bool) -> dict[str, bool]:
 
 
 def lines(text: object) -> list[str]:
-    """Read one entry per line; empty lines say nothing."""
+    """Read one entry per line; empty lines are skipped."""
     return [line.strip() for line in str(text or "").splitlines() if line.strip()][:MAX_LINES]

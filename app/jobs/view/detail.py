@@ -352,7 +352,7 @@ def log_note(job: Row) -> str:
     """Explain an unusual end of the log; empty when it ends as logs do."""
     if job.get("status") != "NEEDS_ATTENTION":
         return ""
-    return "The log ends where the runner was lost. What it wrote after that is on its disk, and is sent if it returns."
+    return "The log ends where the runner was lost. Later lines are on its disk, and are sent if it returns."
 
 
 def log_steps(job: Row, events: Sequence[Row] = ()) -> str:

@@ -63,7 +63,7 @@ class JobFilter:
             filters["worker_id"] = self.runner
         if self.changed != "any":
             filters["changed_in"] = self.changed
-        # Of a thousand that are queued, those that run are looked for.
+        # People look for the running ones among a thousand queued jobs.
         return {"search": self.search, "filters": filters, "sort": "active" if self.view == "active" else "newest"}
 
     def query(self) -> str:

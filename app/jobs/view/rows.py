@@ -35,7 +35,7 @@ class JobRow(TypedDict):
 def build_row(job: Row) -> JobRow:
     """Read a job's row; a listed one names the runner that a lifecycle job acts on."""
     summary = job.get("plan_summary") if job.get("status") == "SUCCEEDED" else None
-    # What waits to be confirmed has not run: its plan says what it changes.
+    # A job that waits to be confirmed has not run: its plan shows what it changes.
     if job.get("status") == "AWAITING_APPROVAL":
         summary = (job.get("plan") or {}).get("plan_summary")
     plan = words.changes(summary)

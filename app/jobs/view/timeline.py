@@ -32,7 +32,7 @@ _STAMPS = (
 
 @dataclass(frozen=True)
 class Bar:
-    """One row of the timeline. `from_ms` is 0 for a step that has not begun, `to_ms` 0 for what still goes on."""
+    """One row of the timeline. `from_ms` is 0 for a step that has not begun, `to_ms` 0 for one that still runs."""
 
     key: str
     label: str
@@ -44,7 +44,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Timeline:
-    """The bars and the ends of their axis; `end_ms` is 0 while the job goes on."""
+    """The bars and the ends of their axis; `end_ms` is 0 while the job runs."""
 
     start_ms: int = 0
     end_ms: int = 0

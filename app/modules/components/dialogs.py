@@ -48,7 +48,7 @@ def _lock() -> rx.Component:
     acts = dialog_acts(cancel(close), act_button("Lock module", type="submit"))
     return alert(
         "Lock this module?",
-        "Plans go on. Nothing is applied, destroyed or confirmed until somebody unlocks it.",
+        "Plans still run. Nothing is applied, destroyed or confirmed until somebody unlocks it.",
         rx.form(field, acts, on_submit=State.lock_it),
         is_open=State.is_locking,
         on_escape=close,
@@ -101,7 +101,7 @@ def module_dialogs() -> list[rx.Component]:
         _question(
             "remove_module",
             rx.fragment("Remove ", State.name, "?"),
-            "Its jobs and logs stay, its assignments go. What it has created in the cloud is not destroyed: "
+            "Its jobs and logs stay, its assignments are removed. Its resources in the cloud are not destroyed: "
             "destroy it first, if it should go too.",
             "Remove module",
             to_confirm,

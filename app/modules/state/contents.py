@@ -47,7 +47,7 @@ class ModuleContentsState(AppState, rx.State):
             filters=(
                 Filter("module_id", "eq", self._module_id),
                 Filter("status", "eq", "SUCCEEDED"),
-                # A look beside a held state says nothing about the module.
+                # A check beside a kept state proves nothing about the module.
                 Filter("payload->options->>inspects", "is", "null"),
             ),
             or_filter=checks,

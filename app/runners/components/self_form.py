@@ -92,7 +92,7 @@ def _host_fields() -> rx.Component:
                 account,
                 State.errors,
                 rx.fragment(
-                    "Lets it sign in without a token. ",
+                    "It can then sign in without a token. ",
                     rx.link("Create an account", href="/dashboard/settings/service-accounts", class_name="ry-link"),
                 ),
             ),

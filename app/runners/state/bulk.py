@@ -111,7 +111,7 @@ class BulkState(AppState, rx.State):
 
     @rx.event
     async def confirm(self) -> Any:
-        """Change the runners, some at a time, and say which refused."""
+        """Change the runners, some at a time, and list those that refused."""
         if self.kind not in KINDS or (self.kind == "label" and not self.label):
             return
         self.is_busy = True

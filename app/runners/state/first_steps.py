@@ -68,7 +68,7 @@ class FirstStepsState(AppState, rx.State):
         except SignedOut:
             return None
         except AppError as error:
-            # The page itself says what is wrong; steps that are shown are checked again.
+            # The page itself shows what is wrong; visible steps are checked again.
             log.info("first_steps_not_read", reason=error.message)
         else:
             self._assign("is_shown", self.done < len(self.steps))

@@ -210,7 +210,7 @@ class RunnerState(LivePage, rx.State):
 
     @rx.event
     async def assign(self) -> rx.event.EventSpec | None:
-        """Let the runner serve the chosen path."""
+        """Assign the runner to the chosen path."""
         if not self.chosen_path:
             return None
         said = await self._change("assign_worker", {"p_path": self.chosen_path}, f"Serves {self.chosen_path} now")

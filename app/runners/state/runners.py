@@ -249,7 +249,7 @@ class RunnersState(LivePage, rx.State):
 
     @rx.event
     async def show_fresh(self) -> None:
-        """Let the rows in that wait."""
+        """Add the waiting rows."""
         await self._again()
 
     @rx.event

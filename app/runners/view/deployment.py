@@ -111,6 +111,6 @@ def arrival(worker: Row) -> str:
 
 
 def named_options(task_role: str, image: str, version: str, count: str) -> dict[str, str]:
-    """What was filled in beyond the size; the database says what is wrong with it."""
+    """The options beyond the size; the database validates them."""
     given = {"task_role_arn": task_role, "image": image, "version": version, "desired_count": count}
     return {name: text for name, text in given.items() if text}

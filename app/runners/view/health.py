@@ -45,7 +45,7 @@ def build_advice(worker: Row, latest: str) -> list[Advice]:
             "icon": "circle-alert",
             "tone": "amber",
             "title": reason or "It reports that it cannot run jobs.",
-            "text": "It gives new jobs back to the queue at no cost, and running ones go on. It takes jobs again "
+            "text": "It gives new jobs back to the queue at no cost, and running ones continue. It takes jobs again "
             "once this is fixed.",
             "doc": "troubleshooting",
         },

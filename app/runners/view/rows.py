@@ -91,7 +91,7 @@ def is_starting(worker: Row) -> bool:
     return worker["status"] == "OFFLINE" and worker.get("status_reason") == "Starting"
 
 
-# How the database begins to say that a runner could not sign in, no matter who started it.
+# How the database's reason begins when a runner could not sign in, no matter who started it.
 NO_CREDENTIAL = "No usable"
 
 
@@ -109,7 +109,7 @@ CONDITIONS = {
 
 
 def current(worker: Row) -> Row:
-    """A listed runner as its heartbeats say it is: its row follows only when somebody has swept."""
+    """A listed runner by its heartbeats: its row follows only after a sweep."""
     if worker.get("live_status") != "OFFLINE" or worker["status"] == "OFFLINE":
         return worker
     return {**worker, "status": "OFFLINE", "status_reason": SILENT}

@@ -1,4 +1,4 @@
-"""My own account: password and address. What is typed is passed on and never kept."""
+"""My own account: password and address. Entered text is passed on and never kept."""
 
 from typing import Any, ClassVar
 

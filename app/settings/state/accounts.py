@@ -151,7 +151,7 @@ class AccountsState(ItemForm, rx.State):
 
     @rx.event
     async def switch(self, key: str, is_on: bool) -> rx.event.EventSpec | None:
-        """Let an account sign in, or not."""
+        """Enable or disable an account."""
         if self._find(key) is None:
             return None
         try:

@@ -79,7 +79,7 @@ class IdentitiesState(Items, rx.State):
 
     @rx.event
     async def test(self, key: str) -> rx.event.EventSpec | None:
-        """Let a runner try an identity; the table shows how it goes."""
+        """Test an identity on a runner; the table shows the result."""
         if self._find(key) is None:
             return None
         try:

@@ -149,13 +149,13 @@ class NotificationsState(Items, rx.State):
 
     @rx.event
     async def switch(self, key: str, is_on: bool) -> rx.event.EventSpec | None:
-        """Let a rule send, or not."""
+        """Enable or disable a rule."""
         args = {"p_rule": key, "p_spec": {"is_on": is_on}}
         return await self._act("update_notification_rule", args, "It sends" if is_on else "It sends nothing")
 
     @rx.event
     async def test(self, key: str) -> rx.event.EventSpec | None:
-        """Send a test; the log says what became of it."""
+        """Send a test; the log shows the result."""
         return await self._act("test_notification_rule", {"p_rule": key}, "Test queued")
 
     @rx.event

@@ -41,7 +41,7 @@ class Demo:
 
 NO_RUNNERS = (
     "its runners are left out: on this machine their jobs could read this installation's secrets. Install bubblewrap, "
-    "or use Linux 6.12 or newer; `runyard-worker doctor` says what is missing."
+    "or use Linux 6.12 or newer; `runyard-worker doctor` shows what is missing."
 )
 
 

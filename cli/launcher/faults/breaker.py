@@ -171,7 +171,7 @@ class Breaker:
 
     async def _cut(self, run: Run) -> None:
         seconds = self._parts.outage_seconds
-        run.say(f"Cut {OWN} off from everything for {seconds:.0f} s; its engine goes on.")
+        run.say(f"Cut {OWN} off from everything for {seconds:.0f} s; its engine continues.")
         self._parts.line.cut()
         await _last(run, seconds)
         self._parts.line.mend()
@@ -179,7 +179,7 @@ class Breaker:
 
     async def _freeze(self, run: Run) -> None:
         seconds = self._parts.outage_seconds
-        run.say(f"Froze {OWN} (SIGSTOP, process {self._parts.runner.pid}) for {seconds:.0f} s; its engine goes on.")
+        run.say(f"Froze {OWN} (SIGSTOP, process {self._parts.runner.pid}) for {seconds:.0f} s; its engine continues.")
         self._parts.runner.signal(signal.SIGSTOP)
         await _last(run, seconds)
         self._parts.runner.signal(signal.SIGCONT)

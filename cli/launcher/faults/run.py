@@ -9,7 +9,7 @@ SAID = {
     "lost": "The database noticed that the runner was lost, and put the job back into its queue.",
     "returned": "The runner gave the job back, and it waits for its next attempt.",
     "attention": "The database keeps the job for a person: a change that has begun is never run again automatically.",
-    "resumed": "The runner is back, and goes on with the same attempt.",
+    "resumed": "The runner is back, and continues the same attempt.",
     "late_report": "What the runner still said about the attempt that it had lost was written down, and changed nothing.",
 }
 

@@ -184,7 +184,7 @@ select * from auth.mfa_factors where user_id = any(%(ids)s) order by created_at
 select id from auth.users where id = %(id)s for update
 
 -- name: factor_by_id
--- Locked: a code is looked at by one request at a time.
+-- Locked: one request at a time checks a code.
 select * from auth.mfa_factors where id = %(id)s and user_id = %(user_id)s for update
 
 -- name: insert_factor

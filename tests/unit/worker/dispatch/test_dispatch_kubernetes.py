@@ -146,7 +146,7 @@ async def test_a_node_that_never_says_that_a_pod_has_left_is_not_waited_for(
     wait_until(ready.exists)
     await execution.stop()
     assert await execution.wait() == LOST
-    assert "its node n1 does not say" in execution.why
+    assert "its node n1 does not report" in execution.why
     cluster.boxes[order.name].signal("SIGKILL")
     await dispatcher.close()
 

@@ -153,14 +153,14 @@ end;
 $$;
 grant execute on function private.caller_id to authenticated, worker;
 
--- The address from which the caller signed in or exchanged its token, or null; what is no address is none.
+-- The address from which the caller signed in or exchanged its token, or null if it is not a valid address.
 create function private.caller_address() returns inet
 language plpgsql stable set search_path = '' as $$
 declare
   v_claims pg_catalog.jsonb := private.jwt();
 begin
   -- Anybody may send a header, and the dashboard sends its own address: what Auth saw at the sign-in is looked up by
-  -- the token's session, and tokens that our own function signed say what it saw.
+  -- the token's session, and tokens that our own function signed contain the one that it saw.
   return host(coalesce((v_claims ->> 'client_address')::pg_catalog.inet, (select s.ip from auth.sessions as s
     where s.id = (v_claims ->> 'session_id')::pg_catalog.uuid
       and s.user_id = (v_claims ->> 'sub')::pg_catalog.uuid)));
@@ -301,7 +301,7 @@ begin
 end;
 $$;
 
--- Whether the left version comes before the right one; null when either is no version.
+-- Whether the left version comes before the right one; null when either is not a version.
 create function private.is_version_less(p_left text, p_right text) returns boolean
 language sql immutable set search_path = '' as $$
   select private.version_key(p_left) collate "C" < private.version_key(p_right) collate "C"
@@ -391,7 +391,7 @@ comment on table private.clocks is 'When periodic work last ran. UNLOGGED: after
 create function private.is_due(p_name text, p_every interval) returns boolean
 language plpgsql set search_path = '' as $$
 begin
-  -- What ran in the future was a clock that jumped; it is no reason to wait for that time.
+  -- A run in the future means that the clock jumped: do not wait for that time.
   if exists (select from private.clocks as c where c.name = p_name and c.ran_at > now() - p_every
     and c.ran_at < now() + interval '1 minute')
     or not pg_try_advisory_xact_lock(private.lock_key('clock', p_name)) then
@@ -464,7 +464,7 @@ comment on table private.delegations is
 comment on column private.delegations.user_id is 'The member.';
 comment on column private.delegations.xid is 'The transaction; no other one accepts it.';
 
--- Acts as this member until the end of the transaction, or as the caller again. What they may do is checked as ever.
+-- Acts as this member until the end of the transaction, or as the caller again. Their permissions are checked as ever.
 create function private.act_as(p_user uuid) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -481,7 +481,7 @@ begin
 end;
 $$;
 
--- How far somebody has proved who they are. Auth signs a token for a password alone, too, and says so in it; whether
+-- How far somebody has proved who they are. Auth signs a token for a password alone, too, and marks it; whether
 -- that is enough is decided here, once, and asked where the database learns who is calling: by every policy
 -- (my_org_ids) and at the beginning of every act (need, need_person). Runners never come this way.
 -- Whether the caller has proved who they are as far as their account asks for it: somebody with two-step sign-in has
@@ -750,7 +750,7 @@ end;
 $$;
 
 -- What records of an organisation call the caller: the member's email address, the service account's name, else the
--- user's id. What happens in a runner's call, for whichever organisation, is done by "system".
+-- user's id. An act in a runner's call, for any organisation, is done by "system".
 create function private.caller_label(p_org uuid) returns text
 language plpgsql stable set search_path = '' as $$
 declare
@@ -1156,7 +1156,7 @@ begin
   v_member := private.lock_member(p_org, p_user);
   -- Again, because the caller's own role may have changed while they waited.
   perform private.need(case when v_member.role = 'owner' then 'member.own' else v_verb end, p_org);
-  -- Before the membership goes: it says what the log calls somebody who leaves.
+  -- Before the membership is removed: it has the name under which the log shows somebody who leaves.
   perform private.audit(p_org, 'member.removed', 'member', p_user::pg_catalog.text, v_member.email);
   delete from public.memberships where org_id = p_org and user_id = p_user;
   perform private.keep_an_owner(p_org);
@@ -1185,7 +1185,7 @@ grant execute on function private.member_sign_ins to authenticated;
 -- ==================== schemas/accounts.sql
 
 -- Identities other than runners: service accounts, personal tokens, device logins and cloud identities. The database
--- stores hashes of secrets, never the secrets. A cloud identity is no secret: it is a role to assume, and its external
+-- stores hashes of secrets, never the secrets. A cloud identity is not secret: it is a role to assume, and its external
 -- id is meant for the other side.
 
 create table private.personal_tokens (
@@ -1456,8 +1456,8 @@ comment on function private.remove_cloud_identity is 'Removes a cloud identity t
 grant execute on function private.remove_cloud_identity to authenticated;
 
 -- ## service accounts
--- Service accounts: identities of runners and pipelines. A secret is a hash in `private`; trust in an OIDC issuer is no
--- secret at all. One with a role acts as a member of that role does: through the same functions, with a token that the
+-- Service accounts: identities of runners and pipelines. A secret is a hash in `private`; trust in an issuer is not
+-- a secret. One with a role acts as a member of that role does: through the same functions, with a token that the
 -- edge function service-account-token signs. Every call asks the account's row, so what an admin changes counts at
 -- once.
 create table private.service_account_secrets (
@@ -1704,7 +1704,7 @@ alter table private.device_logins enable row level security;
 comment on table private.device_logins is 'Programs that wait to be signed in; a row lives for ten minutes.';
 comment on column private.device_logins.device_hash is 'SHA-256 (hex) of the secret that the program polls with.';
 comment on column private.device_logins.user_code is 'What the person compares and confirms.';
-comment on column private.device_logins.program is 'What the program says it is, and on which machine.';
+comment on column private.device_logins.program is 'The program''s own name, and its machine.';
 comment on column private.device_logins.address is 'Where the request came from.';
 comment on column private.device_logins.expires_at is 'After this the code is void.';
 comment on column private.device_logins.decided_by is 'Who confirmed or declined it.';
@@ -1728,7 +1728,7 @@ exception
 end;
 $$;
 comment on function private.start_device_login is
-  'Lets a program wait for somebody to confirm its code. Edge functions only.';
+  'Starts the login of a program, which waits for a person to confirm its code. Edge functions only.';
 grant execute on function private.start_device_login to service_role;
 
 -- Refuses a personal token where it would outlive its own revocation.
@@ -2525,8 +2525,8 @@ begin
 end;
 $$;
 comment on function private.delete_module is
-  'Removes a module from the tree, with its name as confirmation; refused while other modules depend on it. What it '
-  'created in the world stays. Admins.';
+  'Removes a module from the tree, with its name as confirmation; refused while other modules depend on it. Its '
+  'resources in the cloud stay. Admins.';
 grant execute on function private.delete_module to authenticated;
 
 -- ## a person's lock
@@ -2569,7 +2569,7 @@ end;
 $$;
 comment on function private.lock_module is
   'Locks a module, with a reason: until it is unlocked nothing is applied or destroyed, and no plan of it confirmed. '
-  'Refused while an apply or a destroy is queued; one that runs goes on. Operators.';
+  'Refused while an apply or a destroy is queued; one that runs continues. Operators.';
 grant execute on function private.lock_module to authenticated;
 
 create function private.unlock_module(p_module uuid) returns jsonb
@@ -2849,7 +2849,7 @@ $$;
 
 -- ## flags
 
--- Lets a runner, which is locked, be drained, resumed, disabled or enabled, and tells everybody concerned;
+-- Drains, resumes, disables or enables a runner, which is locked, and notifies everybody concerned;
 -- sessions_ended only tells them.
 create function private.set_worker_flags(p_worker public.workers, p_action text, p_reason text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -2893,7 +2893,7 @@ create function private.drain_worker(p_worker uuid, p_reason text default null) 
 language sql security definer set search_path = '' as $$
   select private.set_worker_flags(private.lock_worker(p_worker, 'runner.operate'), 'drained', p_reason)
 $$;
-comment on function private.drain_worker is 'Lets a runner finish what it has and take nothing new. Operators.';
+comment on function private.drain_worker is 'Drains a runner: it finishes its jobs and takes no new ones. Operators.';
 grant execute on function private.drain_worker to authenticated;
 
 create function private.resume_worker(p_worker uuid) returns jsonb
@@ -2950,7 +2950,7 @@ exception
 end;
 $$;
 
--- The options without some of them; what is no object is left as it is, for check_worker_options to refuse.
+-- The options without some of them; anything but an object is left as it is, for check_worker_options to refuse.
 create function private.runner_settings(p_options jsonb, p_without text[]) returns jsonb
 language sql immutable set search_path = '' as $$
   select case jsonb_typeof(p_options) when 'object' then p_options - p_without when 'null' then '{}'
@@ -3137,7 +3137,7 @@ begin
 end;
 $$;
 comment on function private.assign_worker is
-  'Lets a runner serve modules at or below a path; "" is all modules. Admins.';
+  'Assigns a runner to modules at or below a path; "" is all modules. Admins.';
 grant execute on function private.assign_worker to authenticated;
 
 create function private.path_runners(p_org uuid, p_path text) returns jsonb
@@ -3181,7 +3181,7 @@ begin
   return jsonb_build_object('worker_id', p_worker, 'path', p_path);
 end;
 $$;
-comment on function private.unassign_worker is 'Takes an assignment away. Running jobs go on. Admins.';
+comment on function private.unassign_worker is 'Removes an assignment. Running jobs continue. Admins.';
 grant execute on function private.unassign_worker to authenticated;
 
 -- ## removal
@@ -3227,7 +3227,7 @@ declare
 begin
   v_worker := private.lock_worker(p_worker, 'runner.manage');
   if v_worker.type = 'cloud-hosted' then
-    perform private.fail('RY409', format('"%s" runs in your cloud, and would go on there.', v_worker.name),
+    perform private.fail('RY409', format('"%s" runs in your cloud, and would keep running there.', v_worker.name),
       'Call remove_cloud_worker instead: it takes down what was deployed, and the runner goes with it.');
   end if;
   perform private.retire_worker(p_worker, 'removed by ' || private.caller_label(v_worker.org_id));
@@ -3296,7 +3296,7 @@ begin
 end;
 $$;
 comment on function private.change_runners is
-  'Changes up to 200 runners in one way (drain, resume, disable, enable, update, label) and says how many were '
+  'Changes up to 200 runners in one way (drain, resume, disable, enable, update, label) and returns how many were '
   'changed and which refused, and why. Options: reason, labels. Operators; each change asks for its own role.';
 grant execute on function private.change_runners to authenticated;
 
@@ -3364,7 +3364,7 @@ language sql stable set search_path = '' as $$
     exists (select from private.live_tokens as t where t.id = p_token.id))
 $$;
 
--- Lets a runner's tokens, and the sessions that they opened, end at a time, where they do not end before it.
+-- Ends a runner's tokens, and the sessions that they opened, at a time, where they do not end before it.
 create function private.expire_tokens(p_worker uuid, p_at timestamptz) returns void
 language plpgsql set search_path = '' as $$
 begin
@@ -3653,7 +3653,7 @@ comment on column public.provision_jobs.result is 'What came out: outputs, numbe
 comment on column public.provision_jobs.error is 'Why it failed: {code, message, hint}.';
 comment on column public.provision_jobs.approvals_required is 'How many members must approve it.';
 comment on column public.provision_jobs.approvals_received is 'How many have.';
-comment on column public.provision_jobs.approval_deadline_at is 'When it is cancelled for want of approval.';
+comment on column public.provision_jobs.approval_deadline_at is 'When it is cancelled for lack of approval.';
 comment on column public.provision_jobs.needs_confirmation is
   'Whether it waits for a member to confirm its plan, where no approval is needed either.';
 comment on column public.provision_jobs.planned_serial is
@@ -3899,8 +3899,8 @@ insert into private.job_transitions (from_status, to_status, event, description)
 ('PROCESSING', 'NEEDS_ATTENTION', 'attention', 'The runner was lost while it was changing infrastructure.'),
 ('PROCESSING', 'NEEDS_ATTENTION', 'engine_killed', 'The engine was killed while it was changing infrastructure.'),
 ('NEEDS_ATTENTION', 'PROCESSING', 'resumed',
-  'The runner is in contact again before anybody released the job, and goes on.'),
-('QUEUED', 'FAILED', 'unfit', 'Three runners gave it back for want of the same thing.'),
+  'The runner is in contact again before anybody released the job, and continues.'),
+('QUEUED', 'FAILED', 'unfit', 'Three runners gave it back for lack of the same thing.'),
 ('NEEDS_ATTENTION', 'QUEUED', 'retried', 'A member decided to run it again.'),
 ('NEEDS_ATTENTION', 'FAILED', 'marked_failed', 'A member decided that it failed.');
 
@@ -4005,7 +4005,7 @@ begin
 end;
 $$;
 
--- A plan's summary or a job's result as a runner reports it; refuses what is no object or larger than this.
+-- A plan's summary or a job's result as a runner reports it; refuses anything but an object, or one larger than this.
 create function private.report_object(p_value jsonb, p_bytes integer, p_what text) returns jsonb
 language plpgsql immutable strict set search_path = '' as $$
 begin
@@ -4162,7 +4162,7 @@ begin
     or exists (select from private.job_log_chunks_rest as c where c.log_day = p_day) then
     return;
   end if;
-  -- Attaching takes a weaker lock on the parent than "create … partition of": appends go on meanwhile.
+  -- Attaching takes a weaker lock on the parent than "create … partition of": appends continue meanwhile.
   execute format('create table private.%I (like public.job_log_chunks including all)', v_name);
   execute format('alter table private.%I enable row level security', v_name);
   execute format('comment on table private.%I is %L', v_name, 'Job logs of attempts claimed on ' || p_day || '.');
@@ -5733,7 +5733,7 @@ grant execute on function private.worker_bound_values to worker, executor;
 -- discards them, so nothing that an apply did is lost.
 
 -- ## states that were not stored
--- States that were not stored. A runner writes each state to its own disk first and delivers in order. What it may not
+-- States that were not stored. A runner writes each state to its disk first and delivers in order. One that it may not
 -- store any more, because a person released the job meanwhile, is handed over all the same and kept here until a person
 -- decides about it.
 create table private.kept_states (
@@ -6107,7 +6107,7 @@ begin
   -- The same process keeps its jobs when it returns; another process does not inherit what it did not start.
   update private.live_jobs as q set session_id = p_session from private.sessions as s
   where q.stage = 'RUNNING' and q.instance_id = p_instance.id and s.id = q.session_id and s.boot_id = p_boot_id;
-  -- … but has a lease's time to say what it found on disk (worker_recover).
+  -- … but has a lease's time to report what it found on disk (worker_recover).
   update private.live_jobs as q set lease_until = greatest(q.lease_until, now() + private.lease())
   where q.stage = 'RUNNING' and q.instance_id = p_instance.id and q.session_id <> p_session;
   perform private.end_sessions(p_worker.id, case when p_worker.allow_multiple_instances then p_instance.id end, null,
@@ -6175,7 +6175,7 @@ declare
 begin
   -- As rotating does, the account before the runner: whichever comes second sees what the first one did.
   perform from public.service_accounts as a where a.id = p_service_account for key share;
-  -- The states of the jobs that the instance has come before the runner: who ends one of them may go on to change the
+  -- The states of the instance's jobs come before the runner: a call that ends one of them may then change the
   -- runner.
   perform private.lock_job_states(array(
     select q.job_id from private.live_jobs as q join public.worker_instances as i on i.id = q.instance_id
@@ -6279,7 +6279,7 @@ begin
   select coalesce(s.end_reason, case when s.expires_at <= now() then 'its token expired' end) into v_reason
   from private.sessions as s where s.id = v_session;
   perform private.fail('RY401', 'This session has ended: ' || coalesce(v_reason, 'it is not known') || '.',
-    'Stop. If the runner should go on, open a new session with its token.');
+    'Stop. If the runner should continue, open a new session with its token.');
   return null;
 end;
 $$;
@@ -6355,7 +6355,7 @@ begin
 end;
 $$;
 
--- Locks a job of this instance; the attempt that holds it goes on, if it is the one that asks. Whether this session has
+-- Locks a job of this instance; the attempt that holds it continues, if it is the caller. Whether this session has
 -- the attempt now: the fence for its end.
 create function private.lock_attempt(p_runner private.runner, p_job bigint, p_attempt integer) returns boolean
 language plpgsql set search_path = '' as $$
@@ -6405,7 +6405,7 @@ begin
 end;
 $$;
 
--- The fence: the attempt that holds the job, if it is this session's, or this instance's while a person is waited for.
+-- The fence: the attempt that holds the job, if it is this session's, or this instance's while a person has to decide.
 -- It makes requeueing safe.
 create function private.fenced_job(p_runner private.runner, p_job bigint, p_attempt integer) returns private.live_jobs
 language plpgsql stable set search_path = '' as $$
@@ -6453,7 +6453,7 @@ $$;
 
 -- Liveness: heartbeats, and the status that follows from them. A call every 15 s reports "I am here, I run these jobs"
 -- and returns everything a runner must learn. It writes one row of an UNLOGGED table and, only when something visible
--- has changed, the runner's rows. A lease is no row that heartbeats renew: it is the instance's last heartbeat plus 60
+-- has changed, the runner's rows. A lease is not a row to renew: it is the instance's last heartbeat plus 60
 -- s. A job that heartbeats do not mention for 30 s (a lost reply, a forgotten child) loses its lease all the same. One
 -- view derives the status of a runner from the heartbeats of its instances and the record's flags, so the table, the
 -- API and the page cannot disagree.
@@ -6525,9 +6525,9 @@ select
   (select count(*) from private.live_jobs as j where j.instance_id = i.id and j.stage = 'RUNNING') as used
 from public.worker_instances as i left join private.heartbeats as h on h.instance_id = i.id;
 comment on view private.instance_liveness is
-  'The one place that says whether an instance is alive: a heartbeat within 60 s. Used by claim, explanation, sweep '
+  'The one place that decides whether an instance is alive: a heartbeat within 60 s. Used by claim, explanation, sweep '
   'and pages.';
-comment on column private.instance_liveness.is_draining is 'Whether it says that it is draining.';
+comment on column private.instance_liveness.is_draining is 'Whether it reports that it is draining.';
 comment on column private.instance_liveness.offer is 'What it has for jobs.';
 comment on column private.instance_liveness.is_fresh is 'Whether its last heartbeat is less than 60 s old.';
 comment on column private.instance_liveness.used is 'Slots in use.';
@@ -6579,7 +6579,7 @@ comment on column private.worker_liveness.used is 'Slots in use of the fresh ins
 comment on column private.worker_liveness.capacity is 'Slots of the fresh instances.';
 comment on column private.worker_liveness.status is 'ONLINE, DRAINING or OFFLINE.';
 
--- What keeps a runner from taking jobs when all of its instances that are heard say that they lack something. Else
+-- Why a runner cannot take jobs when all of its fresh instances report that they lack something. Else
 -- null.
 create function private.degraded_words(p_worker uuid) returns text
 language sql stable set search_path = '' as $$
@@ -6624,7 +6624,7 @@ declare
 begin
   select * into v_worker from public.workers where id = p_worker for no key update;
   select * into v_new from private.derive_worker_status(p_worker);
-  -- Why a runner went offline stays as it was said then; asleep, starting and without a credential are about now.
+  -- The reason why a runner went offline stays as it was then; asleep, starting and without a credential are about now.
   if v_worker.status = v_new.status and (v_worker.status_reason = v_new.reason or v_new.status = 'OFFLINE'
     and v_worker.status_reason !~ '^(Starting|Scaled to zero|No usable)'
       and v_new.reason !~ '^(Starting|Scaled to zero|No usable)') then
@@ -6635,7 +6635,7 @@ begin
     status_changed_at = case when status = v_new.status then status_changed_at else now() end,
     never_contacted = never_contacted and v_new.status = 'OFFLINE',
     first_seen_at = case when v_new.status = 'OFFLINE' then first_seen_at else coalesce(first_seen_at, now()) end,
-    -- A task that is being stopped still sends heartbeats, and says that it drains: that is not waking up.
+    -- A task that is being stopped still sends heartbeats, as draining: that is not waking up.
     is_scaled_to_zero = is_scaled_to_zero and (v_new.status = 'OFFLINE' or desired_count = 0)
   where id = p_worker;
   if v_worker.status <> v_new.status then
@@ -6706,7 +6706,7 @@ begin
 end;
 $$;
 
--- Whether a heartbeat says what is not known yet, or is the first one: nearly none does.
+-- Whether a heartbeat has new facts, or is the first one: nearly none has.
 create function private.has_changed(
   p_runner private.runner, p_known private.instance_before, p_status public.worker_status, p_version text, p_facts
   jsonb
@@ -6736,7 +6736,7 @@ begin
 end;
 $$;
 
--- Writes what a heartbeat says that was not known: status, version, facts. Nothing is written otherwise.
+-- Writes the new facts of a heartbeat: status, version, facts. Nothing is written otherwise.
 create function private.note_instance(
   p_runner private.runner, p_status public.worker_status, p_version text, p_facts jsonb
 ) returns void
@@ -6766,7 +6766,7 @@ begin
 end;
 $$;
 
--- Compares what the runner says it runs with what it has: what to cancel, what it lost, and (noted) what it does not
+-- Compares the runner's list of jobs with what it has: what to cancel, what it lost, and (noted) what it does not
 -- know of.
 create function private.compare_running(p_runner private.runner, p_running jsonb) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -7450,8 +7450,8 @@ begin
 end;
 $$;
 
--- Locks a job and the queue of its state, if that can be had at once and the job still stands where it stood when it
--- was looked at.
+-- Locks a job and the queue of its state, if it can at once and the job's row has not changed since it
+-- was read.
 create function private.try_lock_job(p_job private.live_jobs) returns boolean
 language plpgsql set search_path = '' as $$
 begin
@@ -7657,7 +7657,7 @@ begin
 end;
 $$;
 comment on function private.set_shared_worker is
-  'Lets a shared runner drain or resume, disables or enables it, or ends its sessions. Service key only.';
+  'Drains, resumes, disables or enables a shared runner, or ends its sessions. Service key only.';
 grant execute on function private.set_shared_worker to service_role;
 
 -- ==================== schemas/variables.sql
@@ -9334,7 +9334,7 @@ grant execute on function private.worker_job to worker, executor;
 
 -- A plan that is to be applied (option confirm, or its module has auto-apply) is followed by a job of its own when
 -- it has changes. No runner waits meanwhile: the plan's file is an artifact, and the apply waits here for a member to
--- confirm that plan, or for the module's approvals. What was planned is what is applied, also when the module has
+-- confirm that plan, or for the module's approvals. Exactly that plan is applied, also when the module has
 -- changed since: the payload is the plan's, with the commit that it was made from. When the state has moved on, the
 -- plan is worth nothing: it is refused, and an apply that still waits for somebody ends automatically.
 -- Whether there is something to apply in a plan: it has changes, and was not made only to look.
@@ -9346,7 +9346,7 @@ language sql immutable set search_path = '' as $$
     and p_plan.payload #>> '{options,git,pull_request}' is null
     -- A preview has values that nobody has applied.
     and p_plan.payload #> '{options,preview}' is null
-    -- A state that has just come in is looked at before anything is applied, also where the module applies by itself.
+    -- A person reads the plan of a state that has just come in, also where the module has auto-apply.
     and not coalesce(p_plan.payload #> '{options,bring_state}' = 'true', false)
     and p_plan.payload #>> '{module,source_kind}' is distinct from 'upload'
 $$;
@@ -9385,13 +9385,13 @@ begin
   v_job.approval_deadline_at := case when v_module.approvals_required > 0 or v_is_held
     then now() + make_interval(secs => v_module.approval_timeout_seconds) end;
   perform private.count_reviews(private.add_job(v_job, format('Plan %s has changes%s.', p_plan.number,
-    case when not v_is_held then ', and its module applies by itself' else '' end)), p_plan);
+    case when not v_is_held then ', and its module has auto-apply' else '' end)), p_plan);
 end;
 $$;
 
 -- Drift is something that is so of a module, not only the result of a job: since when, in how many resources, and when
 -- it was last looked for. A drift check that finds some notes it; a plan or a check of the whole module that finds
--- nothing to do clears it. An apply does not: whether it mended everything, the next look says.
+-- nothing to do clears it. An apply does not: only the next check shows whether it removed all drift.
 -- How many resources a plan's summary says would change.
 create function private.drifted_resources(p_summary jsonb) returns integer
 language sql immutable set search_path = '' as $$
@@ -9409,7 +9409,7 @@ declare
   v_looks boolean := p_job.type = 'DRIFT' or p_job.type = 'PLAN' and v_options -> 'refresh_only' = 'true';
 begin
   -- A look beside a held state, at a pull request, at some resources alone, with previewed values or at what a destroy
-  -- would do says nothing about the module.
+  -- would do proves nothing about the module.
   if v_options ?| array['inspects', 'preview'] or v_options #> '{git,pull_request}' is not null
     or v_options -> 'destroy' = 'true' or jsonb_typeof(p_job.plan_summary) is distinct from 'object' then
     return;
@@ -9688,7 +9688,7 @@ begin
 end;
 $$;
 
--- How many different runners gave a job back for want of the same thing, how often, and in which words.
+-- How many different runners gave a job back for lack of the same thing, how often, and with which message.
 create function private.given_back(p_job bigint, p_code text) returns table (runners integer, times integer, words text)
 language sql stable set search_path = '' as $$
   select count(*)::integer, coalesce(sum(r.times), 0)::integer,
@@ -9978,7 +9978,7 @@ end;
 $$;
 comment on function private.worker_finish is
   'Ends a job: SUCCEEDED, FAILED or CANCELLED; or NEEDS_ATTENTION, where a killed engine left it to a person. p_log '
-  '{last_seq, bytes, sha256} is checked; missing chunks are named and the job goes on until they came.';
+  '{last_seq, bytes, sha256} is checked; missing chunks are named and the job stays open until they came.';
 grant execute on function private.worker_finish to worker, executor;
 
 -- ==================== schemas/control.sql
@@ -10390,7 +10390,7 @@ declare
   v_is_alone boolean := not exists (
     select from public.memberships as m where m.org_id = p_job.org_id and m.user_id <> private.caller_id()
       and m.role <= 'operator');
-  -- A confirmation is no approval: where no approval is required, the requester may confirm.
+  -- A confirmation is not an approval: where no approval is required, the requester may confirm.
   v_is_own boolean := p_job.approvals_required > 0 and private.is_requester(p_job, private.caller_id()) and not (
     select o.can_approve_own_jobs from public.organizations as o where o.id = p_job.org_id);
 begin
@@ -10487,7 +10487,7 @@ end;
 $$;
 comment on function private.approve_job is
   'Approves (or confirms) or rejects a job that waits for somebody, once per member; who asked for it does not '
-  'approve it, unless an owner is alone and says why, but may confirm its plan where no approval is asked for. '
+  'approve it, unless an owner is alone and gives a reason, but may confirm its plan where no approval is needed. '
   'Refused when the state has moved on since the plan. The last approval needed queues it. The plan of a pull request '
   'is reviewed so; the review counts after the merge, where the change is the same. Operators.';
 grant execute on function private.approve_job to authenticated;
@@ -10946,7 +10946,7 @@ grant execute on function private.preview_identities to authenticated;
 -- ==================== schemas/releases.sql
 
 -- Releases of the runner, and how they reach runners: the installation publishes releases with its service key (no
--- organisation can), a policy says when runners may be updated, a rollout updates them in waves.
+-- organisation can), a policy decides when runners may be updated, a rollout updates them in waves.
 
 create table public.worker_releases (
   id uuid primary key default gen_random_uuid(),
@@ -11051,13 +11051,13 @@ exception
 end;
 $$;
 comment on function private.publish_release is
-  'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again is no error. Service key '
+  'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again changes nothing. Service key '
   'only.';
 grant execute on function private.publish_release to service_role;
 
 -- ## updates by policy
 -- Updates by policy: whether outdated runners are updated automatically, at once or between certain hours. The rollouts
--- and their waves are those that a person starts; a policy only says when one may begin and go on.
+-- and their waves are those that a person starts; a policy only decides when one may begin and continue.
 create table public.update_policies (
   org_id uuid primary key references public.organizations (id) on delete cascade,
   mode text not null check (mode in ('OFF', 'WINDOW', 'NOW')),
@@ -11213,7 +11213,7 @@ begin
       'file for its platform.');
   elsif p_worker.is_draining or p_worker.is_disabled then
     perform private.fail('RY409', format('"%s" takes no jobs, and its update is one.', p_worker.name),
-      'Let it take jobs again first.');
+      'Resume it first.');
   end if;
 end;
 $$;
@@ -11247,7 +11247,7 @@ comment on function private.update_one_worker is
   'one, also an older one. Admins.';
 grant execute on function private.update_one_worker to authenticated;
 
--- Runners in waves: the first, a quarter of the others, the rest. What is more than 200 is several waves: the end of
+-- Runners in waves: the first, a quarter of the others, the rest. More than 200 are several waves: the end of
 -- one job queues the whole of the next.
 create function private.plan_waves(p_workers uuid[]) returns jsonb
 language sql immutable set search_path = '' as $$
@@ -11319,7 +11319,7 @@ begin
     return;
   end if;
   while v_rollout.wave < jsonb_array_length(v_rollout.waves) loop
-    -- What the policy started goes on when the policy allows it again.
+    -- A rollout that the policy started continues when the policy allows it again.
     if v_rollout.is_by_policy and not private.may_update(v_rollout.org_id) then
       return;
     end if;
@@ -11378,12 +11378,12 @@ grant execute on function private.update_outdated_workers to authenticated;
 
 -- ## what the end of such a job leads to
 
--- Lets a runner take jobs again whose update did not succeed.
+-- Resumes a runner whose update did not succeed.
 create function private.undrain_after_update(p_worker uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
-  -- However the update ended, also without a last word of its runner: what it drained takes jobs again. What a person
-  -- drained stays so.
+  -- Also after an update without a last report: a runner that it drained takes jobs again. One that a person drained
+  -- stays so.
   update public.workers set is_draining = false, drain_reason = null
   where id = p_worker and is_draining and drain_reason like 'Update to %' and removed_at is null;
   if found then
@@ -11440,7 +11440,7 @@ create function private.pause_rollout(p_rollout uuid) returns jsonb
 language sql security definer set search_path = '' as $$
   select private.set_rollout(p_rollout, '{RUNNING}', 'PAUSED')
 $$;
-comment on function private.pause_rollout is 'Begins no further wave. Jobs that are queued go on. Admins.';
+comment on function private.pause_rollout is 'Starts no further wave. Queued jobs continue. Admins.';
 grant execute on function private.pause_rollout to authenticated;
 
 create function private.resume_rollout(p_rollout uuid) returns jsonb
@@ -11605,7 +11605,7 @@ comment on function private.set_update_policy is
   'Admins.';
 grant execute on function private.set_update_policy to authenticated;
 
--- Starts rollouts, and goes on with them, where an organisation's update policy allows it now. Returns how many it
+-- Starts and continues rollouts where an organisation's update policy allows it now. Returns how many it
 -- started.
 create function private.sweep_update_policies() returns integer
 language plpgsql set search_path = '' as $$
@@ -11696,7 +11696,7 @@ $$;
 -- Writes down what a job found out about a cloud identity.
 create function private.note_identity(p_identity uuid, p_job public.provision_jobs) returns void
 language sql set search_path = '' as $$
-  -- The job tried what was frozen into it: its verdict is no news about an identity that was changed meanwhile.
+  -- The job tested what was frozen into it: its verdict does not apply to an identity that was changed meanwhile.
   update public.cloud_identities as c set
     verified_at = case when p_job.status = 'SUCCEEDED' then now() else c.verified_at end,
     verification_error = case when p_job.status = 'SUCCEEDED' then null
@@ -11707,7 +11707,7 @@ language sql set search_path = '' as $$
         p_job.payload #> '{lifecycle,identity,network}')
 $$;
 
--- What follows from a job about a runner: its record goes, its identity is proven, its rollout goes on.
+-- The consequences of a job about a runner: its record is removed, its identity is proven, its rollout continues.
 create function private.after_lifecycle_job(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 begin
@@ -11719,7 +11719,7 @@ begin
     perform private.note_identity(p_job.target_identity_id, p_job);
   elsif p_job.type = 'DEPLOY_WORKER' and (p_job.status = 'SUCCEEDED' or p_job.error ->> 'code' in ('cloud_identity',
     'cloud_account')) then
-    -- A deployment that failed for another reason says nothing about the role.
+    -- A deployment that failed for another reason does not concern the role.
     perform private.note_identity((select w.cloud_identity_id from public.workers as w
       where w.id = p_job.target_worker_id), p_job);
   end if;
@@ -12154,7 +12154,7 @@ begin
   if not exists (select from public.workers as w where w.id = v_runner.worker_id
     and w.accepted_job_types @> '{UPDATE_WORKER}') then
     perform private.fail('RY403', 'This runner does not accept jobs about runners.',
-      'Let it accept UPDATE_WORKER jobs.');
+      'Add UPDATE_WORKER to the jobs that it accepts.');
   end if;
   return v_runner;
 end;
@@ -12224,7 +12224,7 @@ exception
 end;
 $$;
 
--- Refuses what is no decision, and a memory that the next planner could not read.
+-- Refuses a malformed decision, and a memory that the next planner could not read.
 create function private.check_scaling_decision(p_decision jsonb) returns void
 language plpgsql stable set search_path = '' as $$
 begin
@@ -15492,7 +15492,7 @@ $$;
 -- Notifications: which events go where. A message is written in the transaction of its event, once for each rule that
 -- wants it (unique by rule and event), so none is lost and none is invented. The edge function `notify` sends it, and
 -- no job ever waits for that. Addresses and secrets arrive sealed by that function, with a key that is not in the
--- database. A failed delivery is no event, so nothing can go round in a circle.
+-- database. A failed delivery is not an event, so there can be no loop.
 
 -- The events that a rule may ask for.
 create function private.notification_events() returns text[]
@@ -15586,7 +15586,7 @@ comment on column public.deliveries.title is 'What happened, in one line.';
 comment on column public.deliveries.body is 'More, for programs.';
 comment on column public.deliveries.status is
   'PENDING · DELIVERED · KEPT: a mail in the outbox, where nothing sends mail · FAILED: given up.';
-comment on column public.deliveries.lease_id is 'Who is sending it: only they can say how it went.';
+comment on column public.deliveries.lease_id is 'The sender, who alone can report the result.';
 comment on column public.deliveries.lease_until is 'When somebody else may send it, if they do not say.';
 comment on column public.deliveries.http_status is 'What the receiver answered last.';
 comment on column public.deliveries.note is 'How the last attempt went, in words.';
@@ -15626,7 +15626,7 @@ declare
   v_what pg_catalog.text;
 begin
   select * into v_job from public.provision_jobs where id = new.job_id;
-  -- A plan that succeeds is no news.
+  -- A plan that succeeds is not worth a message.
   if new.to_status = 'SUCCEEDED' and v_job.type not in ('APPLY', 'DESTROY') then
     return null;
   end if;
@@ -15702,7 +15702,7 @@ $$;
 create trigger notify after insert on public.worker_events for each row
   when (new.event = 'offline' and new.reason like 'No heartbeat%') execute function private.notify_lost();
 
--- Tells of a process that says that it is not fit to run jobs, when it was before.
+-- Notifies of a process that reports that it cannot run jobs, when it could before.
 create function private.notify_degraded() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
@@ -16002,7 +16002,7 @@ begin
     or coalesce(p_spec ->> 'secret', 's1.' || repeat('x', 40)) !~ '^(s1\.[A-Za-z0-9_-]{40,})?$'
     or p_spec ? 'address' <> (p_spec ? 'address_hint') then
     perform private.fail('RY422', 'An address or a secret comes sealed.',
-      'Let the project''s function notify seal it first, as the page and the command do.');
+      'Seal it with the project''s function notify first, as the page and the command do.');
   end if;
   v_new := jsonb_populate_record(p_rule, coalesce(p_spec, '{}') - array['address', 'secret']);
   perform private.need_target(v_new.org_id, v_new.path);
@@ -16907,7 +16907,7 @@ from (values
   (6, 'scaled_to_zero', 'Asleep; it starts when a job needs it', '', 'The runner that may run it is asleep.',
     'It is being started.'),
   (7, 'degraded', 'Degraded: {degraded}', 'Look at the runner''s page', 'The runners that may run it are degraded.',
-    'Their pages say what is wrong with them.'),
+    'Their pages show what is wrong with them.'),
   (8, 'draining', 'Draining: {drain}', 'Resume it', 'The runners that may run it are draining.',
     'Resume one of them, or assign another runner.'),
   (9, 'disabled', 'Disabled', 'Enable it', 'The runners that may run it are disabled.', 'Enable one of them.'),
@@ -16933,8 +16933,8 @@ from (values
     'No runner that may run it has {engine}.',
     'Install the engine on one of them, or assign a runner that has it.'),
   (17, 'cloud_missing', 'Says that it cannot act in {cloud}',
-    'Give it the rights; its doctor command says what is missing', 'No runner that may run it can act in {cloud}.',
-    'Give one of them the rights; its doctor command says what is missing.'),
+    'Give it the rights; its doctor command shows what is missing', 'No runner that may run it can act in {cloud}.',
+    'Give one of them the rights; its doctor command shows what is missing.'),
   (18, 'labels_missing', 'Lacks {missing}', 'Add the label, if it is true of the machine',
     'No assigned runner has the labels {labels}.', 'Add the labels to a runner that has what they say.'),
   (19, 'type_refused', 'Does not accept this type of job', 'Change the types that it accepts',
@@ -18146,7 +18146,7 @@ begin
 end;
 $$;
 comment on function private.fleet_stats is
-  'Queue wait (p50, p95), throughput, pass rate and utilisation per hour, the present hour last, and what is going on '
+  'Queue wait (p50, p95), throughput, pass rate and utilisation per hour, the present hour last, and current activity '
   'now. Members.';
 grant execute on function private.fleet_stats to authenticated;
 
@@ -18370,7 +18370,7 @@ comment on table private.outages is
   'When nothing swept for two minutes or more: the database was down, or nothing could reach it. Kept for eight days.';
 comment on column private.outages.began_at is 'When the last sweep before it ran.';
 comment on column private.outages.ended_at is
-  'When the first sweep ran again; null in the one row that is no outage but the last sign of life.';
+  'When the first sweep ran again; null in the one row that is not an outage but the last sign of life.';
 
 -- Notes that the sweep runs, twice a minute in a table that a crash does not empty; after a gap, the outage.
 create function private.note_alive() returns void
@@ -18796,7 +18796,7 @@ create table private.slimmed_history (
 );
 alter table private.slimmed_history enable row level security;
 comment on table private.slimmed_history is
-  'How far each organisation''s old jobs were slimmed, so that no job is looked at twice.';
+  'How far each organisation''s old jobs were slimmed, so that no job is read twice.';
 comment on column private.slimmed_history.slimmed_until is 'Jobs that ended before it have no payload any more.';
 
 -- Removes payload, steps, plan and result of jobs that ended 90 days ago, a thousand at a time: they are most of a row.
@@ -19066,8 +19066,8 @@ end
 $$;
 comment on function public.approve_job is
   'Approves (or confirms) or rejects a job that waits for somebody, once per member; who asked for it does '
-  'not approve it, unless an owner is alone and says why, but may confirm its plan where no approval is '
-  'asked for. Refused when the state has moved on since the plan. The last approval needed queues it. The '
+  'not approve it, unless an owner is alone and gives a reason, but may confirm its plan where no approval '
+  'is needed. Refused when the state has moved on since the plan. The last approval needed queues it. The '
   'plan of a pull request is reviewed so; the review counts after the merge, where the change is the same. '
   'Operators.';
 grant execute on function public.approve_job to authenticated;
@@ -19079,7 +19079,7 @@ begin
 end
 $$;
 comment on function public.assign_worker is
-  'Lets a runner serve modules at or below a path; "" is all modules. Admins.';
+  'Assigns a runner to modules at or below a path; "" is all modules. Admins.';
 grant execute on function public.assign_worker to authenticated;
 
 create function public.attach_identity(p_org uuid, p_path text, p_spec jsonb) returns jsonb
@@ -19134,9 +19134,9 @@ begin
 end
 $$;
 comment on function public.change_runners is
-  'Changes up to 200 runners in one way (drain, resume, disable, enable, update, label) and says how many '
-  'were changed and which refused, and why. Options: reason, labels. Operators; each change asks for its own '
-  'role.';
+  'Changes up to 200 runners in one way (drain, resume, disable, enable, update, label) and returns how '
+  'many were changed and which refused, and why. Options: reason, labels. Operators; each change asks for '
+  'its own role.';
 grant execute on function public.change_runners to authenticated;
 
 create function public.check_worker_credential(p_worker uuid, p_token uuid default null::uuid,
@@ -19301,7 +19301,7 @@ end
 $$;
 comment on function public.delete_module is
   'Removes a module from the tree, with its name as confirmation; refused while other modules depend on it. '
-  'What it created in the world stays. Admins.';
+  'Its resources in the cloud stay. Admins.';
 grant execute on function public.delete_module to authenticated;
 
 create function public.delete_organization(p_org uuid, p_confirm_slug text) returns jsonb
@@ -19375,7 +19375,7 @@ begin
 end
 $$;
 comment on function public.drain_worker is
-  'Lets a runner finish what it has and take nothing new. Operators.';
+  'Drains a runner: it finishes its jobs and takes no new ones. Operators.';
 grant execute on function public.drain_worker to authenticated;
 
 create function public.enqueue_job(p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb
@@ -19477,8 +19477,8 @@ begin
 end
 $$;
 comment on function public.fleet_stats is
-  'Queue wait (p50, p95), throughput, pass rate and utilisation per hour, the present hour last, and what '
-  'is going on now. Members.';
+  'Queue wait (p50, p95), throughput, pass rate and utilisation per hour, the present hour last, and '
+  'current activity now. Members.';
 grant execute on function public.fleet_stats to authenticated;
 
 create function public.force_unlock_state(p_module uuid, p_lock_id text) returns jsonb
@@ -19838,7 +19838,7 @@ end
 $$;
 comment on function public.lock_module is
   'Locks a module, with a reason: until it is unlocked nothing is applied or destroyed, and no plan of it '
-  'confirmed. Refused while an apply or a destroy is queued; one that runs goes on. Operators.';
+  'confirmed. Refused while an apply or a destroy is queued; one that runs continues. Operators.';
 grant execute on function public.lock_module to authenticated;
 
 create function public.maintenance(p_org uuid) returns jsonb
@@ -19947,7 +19947,7 @@ begin
 end
 $$;
 comment on function public.pause_rollout is
-  'Begins no further wave. Jobs that are queued go on. Admins.';
+  'Starts no further wave. Queued jobs continue. Admins.';
 grant execute on function public.pause_rollout to authenticated;
 
 create function public.plan_changes(p_job bigint, p_address text default null::text) returns jsonb
@@ -20022,7 +20022,7 @@ begin
 end
 $$;
 comment on function public.publish_release is
-  'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again is no error. '
+  'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again changes nothing. '
   'Service key only.';
 grant execute on function public.publish_release to service_role;
 
@@ -20555,7 +20555,7 @@ begin
 end
 $$;
 comment on function public.set_shared_worker is
-  'Lets a shared runner drain or resume, disables or enables it, or ends its sessions. Service key only.';
+  'Drains, resumes, disables or enables a shared runner, or ends its sessions. Service key only.';
 grant execute on function public.set_shared_worker to service_role;
 
 create function public.set_update_policy(p_org uuid, p_spec jsonb) returns jsonb
@@ -20601,7 +20601,7 @@ begin
 end
 $$;
 comment on function public.start_device_login is
-  'Lets a program wait for somebody to confirm its code. Edge functions only.';
+  'Starts the login of a program, which waits for a person to confirm its code. Edge functions only.';
 grant execute on function public.start_device_login to service_role;
 
 create function public.start_set(p_org uuid, p_type public.job_type, p_path text, p_options jsonb
@@ -20709,7 +20709,7 @@ begin
 end
 $$;
 comment on function public.unassign_worker is
-  'Takes an assignment away. Running jobs go on. Admins.';
+  'Removes an assignment. Running jobs continue. Admins.';
 grant execute on function public.unassign_worker to authenticated;
 
 create function public.unlink_git_login(p_org uuid, p_host text, p_login text) returns jsonb
@@ -20993,7 +20993,7 @@ end
 $$;
 comment on function public.worker_finish is
   'Ends a job: SUCCEEDED, FAILED or CANCELLED; or NEEDS_ATTENTION, where a killed engine left it to a '
-  'person. p_log {last_seq, bytes, sha256} is checked; missing chunks are named and the job goes on until '
+  'person. p_log {last_seq, bytes, sha256} is checked; missing chunks are named and the job stays open until '
   'they came.';
 grant execute on function public.worker_finish to executor, worker;
 

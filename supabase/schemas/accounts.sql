@@ -1,5 +1,5 @@
 -- Identities other than runners: service accounts, personal tokens, device logins and cloud identities. The database
--- stores hashes of secrets, never the secrets. A cloud identity is no secret: it is a role to assume, and its external
+-- stores hashes of secrets, never the secrets. A cloud identity is not secret: it is a role to assume, and its external
 -- id is meant for the other side.
 
 create table private.personal_tokens (
@@ -270,8 +270,8 @@ comment on function private.remove_cloud_identity is 'Removes a cloud identity t
 grant execute on function private.remove_cloud_identity to authenticated;
 
 -- ## service accounts
--- Service accounts: identities of runners and pipelines. A secret is a hash in `private`; trust in an OIDC issuer is no
--- secret at all. One with a role acts as a member of that role does: through the same functions, with a token that the
+-- Service accounts: identities of runners and pipelines. A secret is a hash in `private`; trust in an issuer is not
+-- a secret. One with a role acts as a member of that role does: through the same functions, with a token that the
 -- edge function service-account-token signs. Every call asks the account's row, so what an admin changes counts at
 -- once.
 create table private.service_account_secrets (
@@ -518,7 +518,7 @@ alter table private.device_logins enable row level security;
 comment on table private.device_logins is 'Programs that wait to be signed in; a row lives for ten minutes.';
 comment on column private.device_logins.device_hash is 'SHA-256 (hex) of the secret that the program polls with.';
 comment on column private.device_logins.user_code is 'What the person compares and confirms.';
-comment on column private.device_logins.program is 'What the program says it is, and on which machine.';
+comment on column private.device_logins.program is 'The program''s own name, and its machine.';
 comment on column private.device_logins.address is 'Where the request came from.';
 comment on column private.device_logins.expires_at is 'After this the code is void.';
 comment on column private.device_logins.decided_by is 'Who confirmed or declined it.';
@@ -542,7 +542,7 @@ exception
 end;
 $$;
 comment on function private.start_device_login is
-  'Lets a program wait for somebody to confirm its code. Edge functions only.';
+  'Starts the login of a program, which waits for a person to confirm its code. Edge functions only.';
 grant execute on function private.start_device_login to service_role;
 
 -- Refuses a personal token where it would outlive its own revocation.

@@ -48,7 +48,7 @@ $$;
 -- Writes down what a job found out about a cloud identity.
 create function private.note_identity(p_identity uuid, p_job public.provision_jobs) returns void
 language sql set search_path = '' as $$
-  -- The job tried what was frozen into it: its verdict is no news about an identity that was changed meanwhile.
+  -- The job tested what was frozen into it: its verdict does not apply to an identity that was changed meanwhile.
   update public.cloud_identities as c set
     verified_at = case when p_job.status = 'SUCCEEDED' then now() else c.verified_at end,
     verification_error = case when p_job.status = 'SUCCEEDED' then null
@@ -59,7 +59,7 @@ language sql set search_path = '' as $$
         p_job.payload #> '{lifecycle,identity,network}')
 $$;
 
--- What follows from a job about a runner: its record goes, its identity is proven, its rollout goes on.
+-- The consequences of a job about a runner: its record is removed, its identity is proven, its rollout continues.
 create function private.after_lifecycle_job(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 begin
@@ -71,7 +71,7 @@ begin
     perform private.note_identity(p_job.target_identity_id, p_job);
   elsif p_job.type = 'DEPLOY_WORKER' and (p_job.status = 'SUCCEEDED' or p_job.error ->> 'code' in ('cloud_identity',
     'cloud_account')) then
-    -- A deployment that failed for another reason says nothing about the role.
+    -- A deployment that failed for another reason does not concern the role.
     perform private.note_identity((select w.cloud_identity_id from public.workers as w
       where w.id = p_job.target_worker_id), p_job);
   end if;
@@ -506,7 +506,7 @@ begin
   if not exists (select from public.workers as w where w.id = v_runner.worker_id
     and w.accepted_job_types @> '{UPDATE_WORKER}') then
     perform private.fail('RY403', 'This runner does not accept jobs about runners.',
-      'Let it accept UPDATE_WORKER jobs.');
+      'Add UPDATE_WORKER to the jobs that it accepts.');
   end if;
   return v_runner;
 end;
@@ -576,7 +576,7 @@ exception
 end;
 $$;
 
--- Refuses what is no decision, and a memory that the next planner could not read.
+-- Refuses a malformed decision, and a memory that the next planner could not read.
 create function private.check_scaling_decision(p_decision jsonb) returns void
 language plpgsql stable set search_path = '' as $$
 begin

@@ -405,7 +405,7 @@ declare
   v_is_alone boolean := not exists (
     select from public.memberships as m where m.org_id = p_job.org_id and m.user_id <> private.caller_id()
       and m.role <= 'operator');
-  -- A confirmation is no approval: where no approval is required, the requester may confirm.
+  -- A confirmation is not an approval: where no approval is required, the requester may confirm.
   v_is_own boolean := p_job.approvals_required > 0 and private.is_requester(p_job, private.caller_id()) and not (
     select o.can_approve_own_jobs from public.organizations as o where o.id = p_job.org_id);
 begin
@@ -502,7 +502,7 @@ end;
 $$;
 comment on function private.approve_job is
   'Approves (or confirms) or rejects a job that waits for somebody, once per member; who asked for it does not '
-  'approve it, unless an owner is alone and says why, but may confirm its plan where no approval is asked for. '
+  'approve it, unless an owner is alone and gives a reason, but may confirm its plan where no approval is needed. '
   'Refused when the state has moved on since the plan. The last approval needed queues it. The plan of a pull request '
   'is reviewed so; the review counts after the merge, where the change is the same. Operators.';
 grant execute on function private.approve_job to authenticated;

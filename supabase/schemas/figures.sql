@@ -291,7 +291,7 @@ begin
 end;
 $$;
 comment on function private.fleet_stats is
-  'Queue wait (p50, p95), throughput, pass rate and utilisation per hour, the present hour last, and what is going on '
+  'Queue wait (p50, p95), throughput, pass rate and utilisation per hour, the present hour last, and current activity '
   'now. Members.';
 grant execute on function private.fleet_stats to authenticated;
 

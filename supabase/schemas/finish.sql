@@ -6,7 +6,7 @@
 
 -- A plan that is to be applied (option confirm, or its module has auto-apply) is followed by a job of its own when
 -- it has changes. No runner waits meanwhile: the plan's file is an artifact, and the apply waits here for a member to
--- confirm that plan, or for the module's approvals. What was planned is what is applied, also when the module has
+-- confirm that plan, or for the module's approvals. Exactly that plan is applied, also when the module has
 -- changed since: the payload is the plan's, with the commit that it was made from. When the state has moved on, the
 -- plan is worth nothing: it is refused, and an apply that still waits for somebody ends automatically.
 -- Whether there is something to apply in a plan: it has changes, and was not made only to look.
@@ -18,7 +18,7 @@ language sql immutable set search_path = '' as $$
     and p_plan.payload #>> '{options,git,pull_request}' is null
     -- A preview has values that nobody has applied.
     and p_plan.payload #> '{options,preview}' is null
-    -- A state that has just come in is looked at before anything is applied, also where the module applies by itself.
+    -- A person reads the plan of a state that has just come in, also where the module has auto-apply.
     and not coalesce(p_plan.payload #> '{options,bring_state}' = 'true', false)
     and p_plan.payload #>> '{module,source_kind}' is distinct from 'upload'
 $$;
@@ -57,13 +57,13 @@ begin
   v_job.approval_deadline_at := case when v_module.approvals_required > 0 or v_is_held
     then now() + make_interval(secs => v_module.approval_timeout_seconds) end;
   perform private.count_reviews(private.add_job(v_job, format('Plan %s has changes%s.', p_plan.number,
-    case when not v_is_held then ', and its module applies by itself' else '' end)), p_plan);
+    case when not v_is_held then ', and its module has auto-apply' else '' end)), p_plan);
 end;
 $$;
 
 -- Drift is something that is so of a module, not only the result of a job: since when, in how many resources, and when
 -- it was last looked for. A drift check that finds some notes it; a plan or a check of the whole module that finds
--- nothing to do clears it. An apply does not: whether it mended everything, the next look says.
+-- nothing to do clears it. An apply does not: only the next check shows whether it removed all drift.
 -- How many resources a plan's summary says would change.
 create function private.drifted_resources(p_summary jsonb) returns integer
 language sql immutable set search_path = '' as $$
@@ -81,7 +81,7 @@ declare
   v_looks boolean := p_job.type = 'DRIFT' or p_job.type = 'PLAN' and v_options -> 'refresh_only' = 'true';
 begin
   -- A look beside a held state, at a pull request, at some resources alone, with previewed values or at what a destroy
-  -- would do says nothing about the module.
+  -- would do proves nothing about the module.
   if v_options ?| array['inspects', 'preview'] or v_options #> '{git,pull_request}' is not null
     or v_options -> 'destroy' = 'true' or jsonb_typeof(p_job.plan_summary) is distinct from 'object' then
     return;
@@ -360,7 +360,7 @@ begin
 end;
 $$;
 
--- How many different runners gave a job back for want of the same thing, how often, and in which words.
+-- How many different runners gave a job back for lack of the same thing, how often, and with which message.
 create function private.given_back(p_job bigint, p_code text) returns table (runners integer, times integer, words text)
 language sql stable set search_path = '' as $$
   select count(*)::integer, coalesce(sum(r.times), 0)::integer,
@@ -650,5 +650,5 @@ end;
 $$;
 comment on function private.worker_finish is
   'Ends a job: SUCCEEDED, FAILED or CANCELLED; or NEEDS_ATTENTION, where a killed engine left it to a person. p_log '
-  '{last_seq, bytes, sha256} is checked; missing chunks are named and the job goes on until they came.';
+  '{last_seq, bytes, sha256} is checked; missing chunks are named and the job stays open until they came.';
 grant execute on function private.worker_finish to worker, executor;

@@ -144,14 +144,14 @@ end;
 $$;
 grant execute on function private.caller_id to authenticated, worker;
 
--- The address from which the caller signed in or exchanged its token, or null; what is no address is none.
+-- The address from which the caller signed in or exchanged its token, or null if it is not a valid address.
 create function private.caller_address() returns inet
 language plpgsql stable set search_path = '' as $$
 declare
   v_claims pg_catalog.jsonb := private.jwt();
 begin
   -- Anybody may send a header, and the dashboard sends its own address: what Auth saw at the sign-in is looked up by
-  -- the token's session, and tokens that our own function signed say what it saw.
+  -- the token's session, and tokens that our own function signed contain the one that it saw.
   return host(coalesce((v_claims ->> 'client_address')::pg_catalog.inet, (select s.ip from auth.sessions as s
     where s.id = (v_claims ->> 'session_id')::pg_catalog.uuid
       and s.user_id = (v_claims ->> 'sub')::pg_catalog.uuid)));
@@ -292,7 +292,7 @@ begin
 end;
 $$;
 
--- Whether the left version comes before the right one; null when either is no version.
+-- Whether the left version comes before the right one; null when either is not a version.
 create function private.is_version_less(p_left text, p_right text) returns boolean
 language sql immutable set search_path = '' as $$
   select private.version_key(p_left) collate "C" < private.version_key(p_right) collate "C"
@@ -382,7 +382,7 @@ comment on table private.clocks is 'When periodic work last ran. UNLOGGED: after
 create function private.is_due(p_name text, p_every interval) returns boolean
 language plpgsql set search_path = '' as $$
 begin
-  -- What ran in the future was a clock that jumped; it is no reason to wait for that time.
+  -- A run in the future means that the clock jumped: do not wait for that time.
   if exists (select from private.clocks as c where c.name = p_name and c.ran_at > now() - p_every
     and c.ran_at < now() + interval '1 minute')
     or not pg_try_advisory_xact_lock(private.lock_key('clock', p_name)) then

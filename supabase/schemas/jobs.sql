@@ -145,7 +145,7 @@ comment on column public.provision_jobs.result is 'What came out: outputs, numbe
 comment on column public.provision_jobs.error is 'Why it failed: {code, message, hint}.';
 comment on column public.provision_jobs.approvals_required is 'How many members must approve it.';
 comment on column public.provision_jobs.approvals_received is 'How many have.';
-comment on column public.provision_jobs.approval_deadline_at is 'When it is cancelled for want of approval.';
+comment on column public.provision_jobs.approval_deadline_at is 'When it is cancelled for lack of approval.';
 comment on column public.provision_jobs.needs_confirmation is
   'Whether it waits for a member to confirm its plan, where no approval is needed either.';
 comment on column public.provision_jobs.planned_serial is
@@ -391,8 +391,8 @@ insert into private.job_transitions (from_status, to_status, event, description)
 ('PROCESSING', 'NEEDS_ATTENTION', 'attention', 'The runner was lost while it was changing infrastructure.'),
 ('PROCESSING', 'NEEDS_ATTENTION', 'engine_killed', 'The engine was killed while it was changing infrastructure.'),
 ('NEEDS_ATTENTION', 'PROCESSING', 'resumed',
-  'The runner is in contact again before anybody released the job, and goes on.'),
-('QUEUED', 'FAILED', 'unfit', 'Three runners gave it back for want of the same thing.'),
+  'The runner is in contact again before anybody released the job, and continues.'),
+('QUEUED', 'FAILED', 'unfit', 'Three runners gave it back for lack of the same thing.'),
 ('NEEDS_ATTENTION', 'QUEUED', 'retried', 'A member decided to run it again.'),
 ('NEEDS_ATTENTION', 'FAILED', 'marked_failed', 'A member decided that it failed.');
 
@@ -497,7 +497,7 @@ begin
 end;
 $$;
 
--- A plan's summary or a job's result as a runner reports it; refuses what is no object or larger than this.
+-- A plan's summary or a job's result as a runner reports it; refuses anything but an object, or one larger than this.
 create function private.report_object(p_value jsonb, p_bytes integer, p_what text) returns jsonb
 language plpgsql immutable strict set search_path = '' as $$
 begin

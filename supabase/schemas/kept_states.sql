@@ -2,7 +2,7 @@
 -- discards them, so nothing that an apply did is lost.
 
 -- ## states that were not stored
--- States that were not stored. A runner writes each state to its own disk first and delivers in order. What it may not
+-- States that were not stored. A runner writes each state to its disk first and delivers in order. One that it may not
 -- store any more, because a person released the job meanwhile, is handed over all the same and kept here until a person
 -- decides about it.
 create table private.kept_states (

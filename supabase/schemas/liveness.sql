@@ -1,6 +1,6 @@
 -- Liveness: heartbeats, and the status that follows from them. A call every 15 s reports "I am here, I run these jobs"
 -- and returns everything a runner must learn. It writes one row of an UNLOGGED table and, only when something visible
--- has changed, the runner's rows. A lease is no row that heartbeats renew: it is the instance's last heartbeat plus 60
+-- has changed, the runner's rows. A lease is not a row to renew: it is the instance's last heartbeat plus 60
 -- s. A job that heartbeats do not mention for 30 s (a lost reply, a forgotten child) loses its lease all the same. One
 -- view derives the status of a runner from the heartbeats of its instances and the record's flags, so the table, the
 -- API and the page cannot disagree.
@@ -72,9 +72,9 @@ select
   (select count(*) from private.live_jobs as j where j.instance_id = i.id and j.stage = 'RUNNING') as used
 from public.worker_instances as i left join private.heartbeats as h on h.instance_id = i.id;
 comment on view private.instance_liveness is
-  'The one place that says whether an instance is alive: a heartbeat within 60 s. Used by claim, explanation, sweep '
+  'The one place that decides whether an instance is alive: a heartbeat within 60 s. Used by claim, explanation, sweep '
   'and pages.';
-comment on column private.instance_liveness.is_draining is 'Whether it says that it is draining.';
+comment on column private.instance_liveness.is_draining is 'Whether it reports that it is draining.';
 comment on column private.instance_liveness.offer is 'What it has for jobs.';
 comment on column private.instance_liveness.is_fresh is 'Whether its last heartbeat is less than 60 s old.';
 comment on column private.instance_liveness.used is 'Slots in use.';
@@ -126,7 +126,7 @@ comment on column private.worker_liveness.used is 'Slots in use of the fresh ins
 comment on column private.worker_liveness.capacity is 'Slots of the fresh instances.';
 comment on column private.worker_liveness.status is 'ONLINE, DRAINING or OFFLINE.';
 
--- What keeps a runner from taking jobs when all of its instances that are heard say that they lack something. Else
+-- Why a runner cannot take jobs when all of its fresh instances report that they lack something. Else
 -- null.
 create function private.degraded_words(p_worker uuid) returns text
 language sql stable set search_path = '' as $$
@@ -171,7 +171,7 @@ declare
 begin
   select * into v_worker from public.workers where id = p_worker for no key update;
   select * into v_new from private.derive_worker_status(p_worker);
-  -- Why a runner went offline stays as it was said then; asleep, starting and without a credential are about now.
+  -- The reason why a runner went offline stays as it was then; asleep, starting and without a credential are about now.
   if v_worker.status = v_new.status and (v_worker.status_reason = v_new.reason or v_new.status = 'OFFLINE'
     and v_worker.status_reason !~ '^(Starting|Scaled to zero|No usable)'
       and v_new.reason !~ '^(Starting|Scaled to zero|No usable)') then
@@ -182,7 +182,7 @@ begin
     status_changed_at = case when status = v_new.status then status_changed_at else now() end,
     never_contacted = never_contacted and v_new.status = 'OFFLINE',
     first_seen_at = case when v_new.status = 'OFFLINE' then first_seen_at else coalesce(first_seen_at, now()) end,
-    -- A task that is being stopped still sends heartbeats, and says that it drains: that is not waking up.
+    -- A task that is being stopped still sends heartbeats, as draining: that is not waking up.
     is_scaled_to_zero = is_scaled_to_zero and (v_new.status = 'OFFLINE' or desired_count = 0)
   where id = p_worker;
   if v_worker.status <> v_new.status then
@@ -253,7 +253,7 @@ begin
 end;
 $$;
 
--- Whether a heartbeat says what is not known yet, or is the first one: nearly none does.
+-- Whether a heartbeat has new facts, or is the first one: nearly none has.
 create function private.has_changed(
   p_runner private.runner, p_known private.instance_before, p_status public.worker_status, p_version text, p_facts
   jsonb
@@ -283,7 +283,7 @@ begin
 end;
 $$;
 
--- Writes what a heartbeat says that was not known: status, version, facts. Nothing is written otherwise.
+-- Writes the new facts of a heartbeat: status, version, facts. Nothing is written otherwise.
 create function private.note_instance(
   p_runner private.runner, p_status public.worker_status, p_version text, p_facts jsonb
 ) returns void
@@ -313,7 +313,7 @@ begin
 end;
 $$;
 
--- Compares what the runner says it runs with what it has: what to cancel, what it lost, and (noted) what it does not
+-- Compares the runner's list of jobs with what it has: what to cancel, what it lost, and (noted) what it does not
 -- know of.
 create function private.compare_running(p_runner private.runner, p_running jsonb) returns jsonb
 language plpgsql set search_path = '' as $$

@@ -74,7 +74,7 @@ begin
     or exists (select from private.job_log_chunks_rest as c where c.log_day = p_day) then
     return;
   end if;
-  -- Attaching takes a weaker lock on the parent than "create … partition of": appends go on meanwhile.
+  -- Attaching takes a weaker lock on the parent than "create … partition of": appends continue meanwhile.
   execute format('create table private.%I (like public.job_log_chunks including all)', v_name);
   execute format('alter table private.%I enable row level security', v_name);
   execute format('comment on table private.%I is %L', v_name, 'Job logs of attempts claimed on ' || p_day || '.');

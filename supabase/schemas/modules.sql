@@ -533,8 +533,8 @@ begin
 end;
 $$;
 comment on function private.delete_module is
-  'Removes a module from the tree, with its name as confirmation; refused while other modules depend on it. What it '
-  'created in the world stays. Admins.';
+  'Removes a module from the tree, with its name as confirmation; refused while other modules depend on it. Its '
+  'resources in the cloud stay. Admins.';
 grant execute on function private.delete_module to authenticated;
 
 -- ## a person's lock
@@ -577,7 +577,7 @@ end;
 $$;
 comment on function private.lock_module is
   'Locks a module, with a reason: until it is unlocked nothing is applied or destroyed, and no plan of it confirmed. '
-  'Refused while an apply or a destroy is queued; one that runs goes on. Operators.';
+  'Refused while an apply or a destroy is queued; one that runs continues. Operators.';
 grant execute on function private.lock_module to authenticated;
 
 create function private.unlock_module(p_module uuid) returns jsonb

@@ -1,5 +1,5 @@
 -- Releases of the runner, and how they reach runners: the installation publishes releases with its service key (no
--- organisation can), a policy says when runners may be updated, a rollout updates them in waves.
+-- organisation can), a policy decides when runners may be updated, a rollout updates them in waves.
 
 create table public.worker_releases (
   id uuid primary key default gen_random_uuid(),
@@ -104,13 +104,13 @@ exception
 end;
 $$;
 comment on function private.publish_release is
-  'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again is no error. Service key '
+  'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again changes nothing. Service key '
   'only.';
 grant execute on function private.publish_release to service_role;
 
 -- ## updates by policy
 -- Updates by policy: whether outdated runners are updated automatically, at once or between certain hours. The rollouts
--- and their waves are those that a person starts; a policy only says when one may begin and go on.
+-- and their waves are those that a person starts; a policy only decides when one may begin and continue.
 create table public.update_policies (
   org_id uuid primary key references public.organizations (id) on delete cascade,
   mode text not null check (mode in ('OFF', 'WINDOW', 'NOW')),
@@ -266,7 +266,7 @@ begin
       'file for its platform.');
   elsif p_worker.is_draining or p_worker.is_disabled then
     perform private.fail('RY409', format('"%s" takes no jobs, and its update is one.', p_worker.name),
-      'Let it take jobs again first.');
+      'Resume it first.');
   end if;
 end;
 $$;
@@ -300,7 +300,7 @@ comment on function private.update_one_worker is
   'one, also an older one. Admins.';
 grant execute on function private.update_one_worker to authenticated;
 
--- Runners in waves: the first, a quarter of the others, the rest. What is more than 200 is several waves: the end of
+-- Runners in waves: the first, a quarter of the others, the rest. More than 200 are several waves: the end of
 -- one job queues the whole of the next.
 create function private.plan_waves(p_workers uuid[]) returns jsonb
 language sql immutable set search_path = '' as $$
@@ -372,7 +372,7 @@ begin
     return;
   end if;
   while v_rollout.wave < jsonb_array_length(v_rollout.waves) loop
-    -- What the policy started goes on when the policy allows it again.
+    -- A rollout that the policy started continues when the policy allows it again.
     if v_rollout.is_by_policy and not private.may_update(v_rollout.org_id) then
       return;
     end if;
@@ -431,12 +431,12 @@ grant execute on function private.update_outdated_workers to authenticated;
 
 -- ## what the end of such a job leads to
 
--- Lets a runner take jobs again whose update did not succeed.
+-- Resumes a runner whose update did not succeed.
 create function private.undrain_after_update(p_worker uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
-  -- However the update ended, also without a last word of its runner: what it drained takes jobs again. What a person
-  -- drained stays so.
+  -- Also after an update without a last report: a runner that it drained takes jobs again. One that a person drained
+  -- stays so.
   update public.workers set is_draining = false, drain_reason = null
   where id = p_worker and is_draining and drain_reason like 'Update to %' and removed_at is null;
   if found then
@@ -493,7 +493,7 @@ create function private.pause_rollout(p_rollout uuid) returns jsonb
 language sql security definer set search_path = '' as $$
   select private.set_rollout(p_rollout, '{RUNNING}', 'PAUSED')
 $$;
-comment on function private.pause_rollout is 'Begins no further wave. Jobs that are queued go on. Admins.';
+comment on function private.pause_rollout is 'Starts no further wave. Queued jobs continue. Admins.';
 grant execute on function private.pause_rollout to authenticated;
 
 create function private.resume_rollout(p_rollout uuid) returns jsonb
@@ -658,7 +658,7 @@ comment on function private.set_update_policy is
   'Admins.';
 grant execute on function private.set_update_policy to authenticated;
 
--- Starts rollouts, and goes on with them, where an organisation's update policy allows it now. Returns how many it
+-- Starts and continues rollouts where an organisation's update policy allows it now. Returns how many it
 -- started.
 create function private.sweep_update_policies() returns integer
 language plpgsql set search_path = '' as $$

@@ -552,8 +552,8 @@ begin
 end;
 $$;
 
--- Locks a job and the queue of its state, if that can be had at once and the job still stands where it stood when it
--- was looked at.
+-- Locks a job and the queue of its state, if it can at once and the job's row has not changed since it
+-- was read.
 create function private.try_lock_job(p_job private.live_jobs) returns boolean
 language plpgsql set search_path = '' as $$
 begin

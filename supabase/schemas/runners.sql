@@ -254,7 +254,7 @@ $$;
 
 -- ## flags
 
--- Lets a runner, which is locked, be drained, resumed, disabled or enabled, and tells everybody concerned;
+-- Drains, resumes, disables or enables a runner, which is locked, and notifies everybody concerned;
 -- sessions_ended only tells them.
 create function private.set_worker_flags(p_worker public.workers, p_action text, p_reason text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -298,7 +298,7 @@ create function private.drain_worker(p_worker uuid, p_reason text default null) 
 language sql security definer set search_path = '' as $$
   select private.set_worker_flags(private.lock_worker(p_worker, 'runner.operate'), 'drained', p_reason)
 $$;
-comment on function private.drain_worker is 'Lets a runner finish what it has and take nothing new. Operators.';
+comment on function private.drain_worker is 'Drains a runner: it finishes its jobs and takes no new ones. Operators.';
 grant execute on function private.drain_worker to authenticated;
 
 create function private.resume_worker(p_worker uuid) returns jsonb
@@ -355,7 +355,7 @@ exception
 end;
 $$;
 
--- The options without some of them; what is no object is left as it is, for check_worker_options to refuse.
+-- The options without some of them; anything but an object is left as it is, for check_worker_options to refuse.
 create function private.runner_settings(p_options jsonb, p_without text[]) returns jsonb
 language sql immutable set search_path = '' as $$
   select case jsonb_typeof(p_options) when 'object' then p_options - p_without when 'null' then '{}'
@@ -542,7 +542,7 @@ begin
 end;
 $$;
 comment on function private.assign_worker is
-  'Lets a runner serve modules at or below a path; "" is all modules. Admins.';
+  'Assigns a runner to modules at or below a path; "" is all modules. Admins.';
 grant execute on function private.assign_worker to authenticated;
 
 create function private.path_runners(p_org uuid, p_path text) returns jsonb
@@ -586,7 +586,7 @@ begin
   return jsonb_build_object('worker_id', p_worker, 'path', p_path);
 end;
 $$;
-comment on function private.unassign_worker is 'Takes an assignment away. Running jobs go on. Admins.';
+comment on function private.unassign_worker is 'Removes an assignment. Running jobs continue. Admins.';
 grant execute on function private.unassign_worker to authenticated;
 
 -- ## removal
@@ -632,7 +632,7 @@ declare
 begin
   v_worker := private.lock_worker(p_worker, 'runner.manage');
   if v_worker.type = 'cloud-hosted' then
-    perform private.fail('RY409', format('"%s" runs in your cloud, and would go on there.', v_worker.name),
+    perform private.fail('RY409', format('"%s" runs in your cloud, and would keep running there.', v_worker.name),
       'Call remove_cloud_worker instead: it takes down what was deployed, and the runner goes with it.');
   end if;
   perform private.retire_worker(p_worker, 'removed by ' || private.caller_label(v_worker.org_id));
@@ -701,6 +701,6 @@ begin
 end;
 $$;
 comment on function private.change_runners is
-  'Changes up to 200 runners in one way (drain, resume, disable, enable, update, label) and says how many were '
+  'Changes up to 200 runners in one way (drain, resume, disable, enable, update, label) and returns how many were '
   'changed and which refused, and why. Options: reason, labels. Operators; each change asks for its own role.';
 grant execute on function private.change_runners to authenticated;

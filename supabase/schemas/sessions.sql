@@ -143,7 +143,7 @@ begin
   -- The same process keeps its jobs when it returns; another process does not inherit what it did not start.
   update private.live_jobs as q set session_id = p_session from private.sessions as s
   where q.stage = 'RUNNING' and q.instance_id = p_instance.id and s.id = q.session_id and s.boot_id = p_boot_id;
-  -- … but has a lease's time to say what it found on disk (worker_recover).
+  -- … but has a lease's time to report what it found on disk (worker_recover).
   update private.live_jobs as q set lease_until = greatest(q.lease_until, now() + private.lease())
   where q.stage = 'RUNNING' and q.instance_id = p_instance.id and q.session_id <> p_session;
   perform private.end_sessions(p_worker.id, case when p_worker.allow_multiple_instances then p_instance.id end, null,
@@ -211,7 +211,7 @@ declare
 begin
   -- As rotating does, the account before the runner: whichever comes second sees what the first one did.
   perform from public.service_accounts as a where a.id = p_service_account for key share;
-  -- The states of the jobs that the instance has come before the runner: who ends one of them may go on to change the
+  -- The states of the instance's jobs come before the runner: a call that ends one of them may then change the
   -- runner.
   perform private.lock_job_states(array(
     select q.job_id from private.live_jobs as q join public.worker_instances as i on i.id = q.instance_id
@@ -315,7 +315,7 @@ begin
   select coalesce(s.end_reason, case when s.expires_at <= now() then 'its token expired' end) into v_reason
   from private.sessions as s where s.id = v_session;
   perform private.fail('RY401', 'This session has ended: ' || coalesce(v_reason, 'it is not known') || '.',
-    'Stop. If the runner should go on, open a new session with its token.');
+    'Stop. If the runner should continue, open a new session with its token.');
   return null;
 end;
 $$;
@@ -391,7 +391,7 @@ begin
 end;
 $$;
 
--- Locks a job of this instance; the attempt that holds it goes on, if it is the one that asks. Whether this session has
+-- Locks a job of this instance; the attempt that holds it continues, if it is the caller. Whether this session has
 -- the attempt now: the fence for its end.
 create function private.lock_attempt(p_runner private.runner, p_job bigint, p_attempt integer) returns boolean
 language plpgsql set search_path = '' as $$
@@ -441,7 +441,7 @@ begin
 end;
 $$;
 
--- The fence: the attempt that holds the job, if it is this session's, or this instance's while a person is waited for.
+-- The fence: the attempt that holds the job, if it is this session's, or this instance's while a person has to decide.
 -- It makes requeueing safe.
 create function private.fenced_job(p_runner private.runner, p_job bigint, p_attempt integer) returns private.live_jobs
 language plpgsql stable set search_path = '' as $$

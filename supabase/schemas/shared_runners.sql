@@ -181,5 +181,5 @@ begin
 end;
 $$;
 comment on function private.set_shared_worker is
-  'Lets a shared runner drain or resume, disables or enables it, or ends its sessions. Service key only.';
+  'Drains, resumes, disables or enables a shared runner, or ends its sessions. Service key only.';
 grant execute on function private.set_shared_worker to service_role;

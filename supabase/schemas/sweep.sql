@@ -16,7 +16,7 @@ comment on table private.outages is
   'When nothing swept for two minutes or more: the database was down, or nothing could reach it. Kept for eight days.';
 comment on column private.outages.began_at is 'When the last sweep before it ran.';
 comment on column private.outages.ended_at is
-  'When the first sweep ran again; null in the one row that is no outage but the last sign of life.';
+  'When the first sweep ran again; null in the one row that is not an outage but the last sign of life.';
 
 -- Notes that the sweep runs, twice a minute in a table that a crash does not empty; after a gap, the outage.
 create function private.note_alive() returns void
@@ -442,7 +442,7 @@ create table private.slimmed_history (
 );
 alter table private.slimmed_history enable row level security;
 comment on table private.slimmed_history is
-  'How far each organisation''s old jobs were slimmed, so that no job is looked at twice.';
+  'How far each organisation''s old jobs were slimmed, so that no job is read twice.';
 comment on column private.slimmed_history.slimmed_until is 'Jobs that ended before it have no payload any more.';
 
 -- Removes payload, steps, plan and result of jobs that ended 90 days ago, a thousand at a time: they are most of a row.

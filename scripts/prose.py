@@ -43,7 +43,7 @@ RULES = {
     r"Tell (?:whether|what|why|how|which|that|who|if|where|when)\b": "Return …, Report …, or Notify …",
     r"(?:says?|said|saying) so\b": "name what reports it, and where: is noted in the log, the page shows it",
     r"(?:is|are|was|were|be|been|being) told\b": "is notified, receives, learns",
-    r"whoever\b": "anyone who, the caller",
+    r"[wW]hoever\b": "anyone who, the caller",
     r"(?:for|of|by|to|from|than|keeps|with|as) who (?!can|is|are|was|were|has|to|else)": "name the person: the viewer, anyone who",
     r"Who (?:looks|reads|asks|calls|sees|does|made|started|takes|sends|holds)\b(?![^.\n]*\?)": "People who …, The caller",
     r"what is there\b": "what exists, the existing …",

@@ -73,7 +73,7 @@ def connection_banner() -> rx.Component:
     )
     since = rx.el.span(custom_attrs={"data-cut-since": ""})
     alone = _words(
-        "No connection to the dashboard", since, ". Reconnecting… What you see may be old, and nothing is sent."
+        "No connection to the dashboard", since, ". Reconnecting… This page may be out of date, and nothing is sent."
     )
     return rx.fragment(
         rx.el.div(link_words, class_name="ry-told"), rx.el.div(_banner("wifi-off", alone, "red"), class_name="ry-cut")

@@ -100,7 +100,7 @@ class SessionState(Sparing, rx.State):
         chosen = chosen or next(iter(organisations), None)
         if chosen is None:
             self._clear_org()
-            raise NotThere("You belong to no organisation yet.", "Create one, or ask for an invitation.")
+            raise NotThere("You are not in an organisation yet.", "Create one, or ask for an invitation.")
         await self._choose(session, chosen)
         if is_foreign:
             # Numbers of jobs are each organisation's own: the same number here is another job.

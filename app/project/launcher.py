@@ -19,7 +19,7 @@ async def ask(socket: Path | None, question: dict[str, str]) -> dict[str, Any]:
         async with asyncio.timeout(ANSWER_SECONDS):
             answer = json.loads(await _exchange(socket, json.dumps(question).encode() + b"\n"))
     except (OSError, ValueError, TimeoutError) as error:
-        raise Unreachable("What started the demo does not answer.", "Its runners may be left out here.") from error
+        raise Unreachable("The demo's launcher does not answer.", "Its runners may be left out here.") from error
     if not isinstance(answer, dict) or "refused" in answer:
         said = answer if isinstance(answer, dict) else {}
         raise Refused(str(said.get("refused", "")), str(said.get("hint", "")))

@@ -60,7 +60,7 @@ async def _organisation(runtime: Runtime, session: BrowserSession) -> str:
         return session.org_id
     rows = await runtime.authorized.rpc(session, "my_organizations")
     if not rows:
-        raise NotThere("You belong to no organisation yet.", "Create one, or ask for an invitation.")
+        raise NotThere("You are not in an organisation yet.", "Create one, or ask for an invitation.")
     return str(rows[0]["id"])
 
 

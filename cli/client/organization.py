@@ -42,7 +42,7 @@ class Organization:
 
         paths = [row["path"] for row in self.api.all_rows("modules", **self._live(), select="path", order="path")]
         near = difflib.get_close_matches(wanted, paths, 3, 0.4) or [path for path in paths if wanted in path][:3]
-        return f"Did you mean {' or '.join(near)}?" if near else "`runyard modules list` shows those that there are."
+        return f"Did you mean {' or '.join(near)}?" if near else "`runyard modules list` shows all modules."
 
     def _live(self) -> dict[str, str]:
         return {"org_id": f"eq.{self.id}", "deleted_at": "is.null"}

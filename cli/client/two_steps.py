@@ -42,7 +42,7 @@ def _verified(said: dict[str, Any]) -> list[str]:
 def nobody_to_ask(_: str) -> str:
     """Refuse where no person can enter a code."""
     raise SignedOut(
-        "This account asks for a code at every sign-in, and nobody is here to give it.",
+        "This account requires a code at every sign-in, and there is no terminal to enter it.",
         "In a script use a personal token (RUNYARD_TOKEN): it replaces both steps.",
     )
 

@@ -13,7 +13,7 @@ app = new_app("Service accounts: identities that runners and pipelines sign in w
 
 Account = Annotated[str, typer.Argument(metavar="ACCOUNT", help="Its name, client id or id.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-Issuer = Annotated[str | None, typer.Option(help="Trust this OIDC issuer instead of making a secret.")]
+Issuer = Annotated[str | None, typer.Option(help="Trust this OIDC issuer instead of creating a secret.")]
 Audience = Annotated[str | None, typer.Option(help="The audience that the issuer's tokens must have.")]
 Claims = Annotated[
     list[str] | None, typer.Option("--claim", help="name=value that such a token must have; may be repeated.")

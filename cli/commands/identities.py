@@ -8,7 +8,7 @@ from cli.client.issuer import USUAL_SUBJECT, aws_policy, check_served, project_d
 from cli.command import Here, command, new_app
 from cli.errors import CommandError, NotFound, Usage
 
-app = new_app("Who jobs are in a cloud, without a stored key.")
+app = new_app("Identities of jobs in a cloud, without a stored key.")
 Target = Annotated[str, typer.Argument(metavar="PATH", help='A module or group; "" is the whole organisation.')]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="aws, gcp, azure, vault, kubernetes, or a custom one's own.")]
 Phase = Annotated[str, typer.Option("--phase", help="plan or apply.")]

@@ -39,7 +39,7 @@ def login(
     token: Annotated[
         str | None, typer.Option(metavar="-", help="Sign in with a personal token, read from standard input.")
     ] = None,
-    profile: Annotated[str, typer.Option(help="The name that this login is kept by.")] = "default",
+    profile: Annotated[str, typer.Option(help="The name of this login.")] = "default",
     dashboard: Annotated[
         str, typer.Option(help="Where the dashboard is, for `runyard open`.", envvar="RUNYARD_DASHBOARD_URL")
     ] = "",
@@ -134,7 +134,7 @@ def _asker(given: str | None) -> Ask:
         if codes:
             return codes.pop()
         if not sys.stdin.isatty():
-            raise SignedOut(problem or "This account asks for a code at every sign-in.", "Give it with --code.")
+            raise SignedOut(problem or "This account requires a code at every sign-in.", "Give it with --code.")
         if problem:
             say(problem)
         return str(typer.prompt("Code of your authenticator app"))

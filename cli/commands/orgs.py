@@ -100,7 +100,7 @@ def use(here: Here, slug: Annotated[str, typer.Argument(help="Its slug.")]) -> N
     profiles = profiles_of(os.environ)
     profile = here.identity[1]
     if profile.name not in profiles.names():
-        raise Usage("The environment says who you are, and no profile.", "Set RUNYARD_ORGANIZATION there, too.")
+        raise Usage("The environment signs you in, not a profile.", "Set RUNYARD_ORGANIZATION there, too.")
     profiles.choose_organization(profile.name, found.slug)
     say(f"Using {found.slug}.")
 

@@ -25,7 +25,7 @@ def notes(here: Here, version: Annotated[str, typer.Argument(help="Such as 1.2.0
     """Print a release's notes."""
     found = here.api.rows("worker_releases", version=f"eq.{version}")
     if not found:
-        raise NotFound(f"There is no release {version}.", "`runyard releases list` shows those that there are.")
+        raise NotFound(f"There is no release {version}.", "`runyard releases list` shows all releases.")
     here.printer.result(found[0], lambda row: str(row["notes"]).rstrip())
 
 

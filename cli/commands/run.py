@@ -55,7 +55,7 @@ def plan(
     wait: Wait = False,
     var: Variables = None,
     module: Annotated[
-        str | None, typer.Option("--module", help="Whose code a folder is, if its runyard.toml does not say.")
+        str | None, typer.Option("--module", help="Whose code a folder is, if its runyard.toml does not name it.")
     ] = None,
 ) -> None:
     """Show what an apply would do; with `.` what the code on this disk would, before it is pushed."""
@@ -260,7 +260,7 @@ def _module_of(folder: Path) -> str:
     if not file.is_file():
         raise Usage(
             f"Which module is {folder.resolve()}?",
-            f'Name it with --module, or keep a {MODULE_FILE} there that says: path = "group/name"',
+            f'Name it with --module, or keep a {MODULE_FILE} there that contains: path = "group/name"',
         )
     return str(read_document(file.read_text(encoding="utf-8"), str(file))["path"])
 

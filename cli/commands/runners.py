@@ -125,7 +125,7 @@ def update(
     name: Runner,
     new_name: Annotated[str | None, typer.Option("--name", help="Another name.")] = None,
     label: Labels = None,
-    no_labels: Annotated[bool, typer.Option("--no-labels", help="Take all labels away.")] = False,
+    no_labels: Annotated[bool, typer.Option("--no-labels", help="Remove all labels.")] = False,
     capacity: Capacity = None,
     accept: Types = None,
     accept_all: Annotated[bool, typer.Option("--accept-all", help="Take every type of job.")] = False,
@@ -151,7 +151,7 @@ def assign_path(
     here: Here,
     name: Runner,
     path: Annotated[str, typer.Argument(help='A group or module, such as platform/network; "" is all modules.')],
-    take_away: Annotated[bool, typer.Option("--remove", help="Take the assignment away instead.")] = False,
+    take_away: Annotated[bool, typer.Option("--remove", help="Remove the assignment instead.")] = False,
 ) -> None:
     """Assign a runner to a module, or to all below a group."""
     _act(here, "unassign_worker" if take_away else "assign_worker", name, path=path)
@@ -189,7 +189,7 @@ def enable(here: Here, name: Runner) -> None:
 def rotate(
     here: Here,
     name: Runner,
-    overlap: Annotated[int, typer.Option(help="Seconds for which the old token works on.")] = 86400,
+    overlap: Annotated[int, typer.Option(help="Seconds for which the old token still works.")] = 86400,
 ) -> None:
     """Give a runner a new token, printed this once."""
     row, token = here.org.runner(name), make_token()
@@ -212,7 +212,7 @@ def remove(here: Here, name: Runner, yes: Yes = False) -> None:
         job = here.api.call("remove_cloud_worker", worker=row["id"])
         here.printer.result(job, lambda made: f"job {made['number']}  removes {row['name']} and its parts in the cloud")
         return
-    here.confirm(f"Remove {row['name']}? Its token is void at once.", yes)
+    here.confirm(f"Remove {row['name']}? Its token stops working at once.", yes)
     _act(here, "remove_worker", name)
 
 

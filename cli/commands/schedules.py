@@ -7,7 +7,7 @@ import typer
 from cli.command import Here, command, new_app
 from cli.errors import NotFound, Usage
 
-app = new_app("Jobs that start by the clock.")
+app = new_app("Jobs that start on a schedule.")
 Schedule = Annotated[str, typer.Argument(metavar="SCHEDULE", help="Its id, or as much of its beginning as is needed.")]
 Target = Annotated[str, typer.Argument(metavar="PATH", help='A module or group, such as platform/network; "" is all.')]
 Cron = Annotated[str, typer.Argument(metavar="CRON", help='Such as "30 7 * * 1-5" for weekdays at 07:30.')]

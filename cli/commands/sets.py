@@ -15,7 +15,7 @@ app = new_app("Many jobs as one thing.")
 Path = Annotated[str, typer.Argument(metavar="PATH", help='A group, such as platform/network; "" is all modules.')]
 Set = Annotated[str | None, typer.Argument(metavar="SET", help="Its id; the newest if it is left out.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Until all are done; exits with 20 if some failed.")]
-Key = Annotated[str | None, typer.Option("--key", help="Asking again with it starts nothing new.")]
+Key = Annotated[str | None, typer.Option("--key", help="A second request with it starts nothing new.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 PAGE = "Modules → Group"
 POLL_EVERY_SECONDS = 2.0

@@ -17,7 +17,7 @@ from cli.modules.locks import evidence
 from cli.modules.states import Words, brought_words, change_words, changed_words, resources_of
 from cli.output import say
 
-app = new_app("The state of a module: bring it in, read it, take it along.")
+app = new_app("The state of a module: import, read and export it.")
 
 Module = Annotated[str, typer.Argument(metavar="MODULE", help="The module's path, such as platform/vpc, or its id.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
@@ -225,7 +225,7 @@ def kept_discard(here: Here, kept: Kept, yes: Yes = False) -> None:
 def _newest(here: Here, row: Row, serial: int | None) -> dict[str, Any]:
     newest = here.api.call("state_info", module=row["id"])["serial"]
     if newest is None:
-        raise NotFound(f"{row['path']} has no state yet.", "An apply makes one.")
+        raise NotFound(f"{row['path']} has no state yet.", "An apply creates one.")
     version: dict[str, Any] = here.api.call(
         "state_version", module=row["id"], serial=newest if serial is None else serial
     )

@@ -127,7 +127,7 @@ def _build(settings: DashboardSettings, environment: Mapping[str, str]) -> None:
     if result.returncode != 0:
         # What a broken attempt left behind could break the next one, too.
         shutil.rmtree(settings.home / "web", ignore_errors=True)
-        raise CommandError("The dashboard could not be built.", "What Reflex printed above says why.")
+        raise CommandError("The dashboard could not be built.", "Reflex printed the reason above.")
 
 
 @contextmanager

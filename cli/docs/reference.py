@@ -75,7 +75,7 @@ def status_page(connection: psycopg.Connection[Any]) -> str:
 
 MEANINGS = {
     "AWAITING_APPROVAL": "people must agree first",
-    "QUEUED": "waits for a runner; *why waiting* says for which",
+    "QUEUED": "waits for a runner; *why waiting* shows which",
     "CLAIMED": "a runner has it and is about to begin",
     "PROCESSING": "a runner is at work",
     "SUCCEEDED": "done",

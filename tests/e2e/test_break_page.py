@@ -89,7 +89,7 @@ def test_without_a_demo_there_is_no_button_and_the_page_says_why(
     expect(page.get_by_role("heading", name="Runners", exact=True)).to_be_visible()
     expect(page.get_by_role("link", name="Break something")).to_have_count(0)
     page.goto(PAGE)
-    expect(page.get_by_test_id("no-faults")).to_contain_text("are somebody's")
+    expect(page.get_by_test_id("no-faults")).to_contain_text("belong to somebody")
 
 
 def test_only_the_owner_of_the_demo_may(demo: RunningStack) -> None:

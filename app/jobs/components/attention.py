@@ -32,7 +32,7 @@ def check_note() -> rx.Component:
     note = rx.el.div(
         icon("search-check", ""),
         rx.el.p(
-            "It compares what the state knows of with what exists, and changes nothing. ",
+            "It compares the state with what exists, and changes nothing. ",
             rx.el.span(
                 "It cannot see what ",
                 rx.link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num"),
@@ -90,7 +90,7 @@ def _ways() -> list[rx.Component]:
     release = _way(
         "lock-open",
         "Only release the lock",
-        "For when you have put the state right by hand. Asks for the lock's id as proof.",
+        "Use it after you fixed the state by hand. Asks for the lock's id as proof.",
         _surface("Release the lock", JobActionState.ask("release_lock")),
     )
     return [
@@ -122,13 +122,13 @@ def _killed_ways() -> list[rx.Component]:
         _way(
             "search-check",
             "Check first",
-            "Compares what exists with the state. Changes nothing, and cannot see what the state never learned of.",
+            "Compares what exists with the state. Changes nothing, and cannot see resources that the state never recorded.",
             check,
         ),
         _way(
             "rotate-cw",
             "Run it again",
-            rx.fragment("What the killed attempt created but did not record would be created a second time."),
+            rx.fragment("Resources that the killed attempt created but did not record would be created a second time."),
             _surface("Run again", JobActionState.retry),
         ),
     ]

@@ -96,7 +96,7 @@ def _goes() -> rx.Component:
     many = RunState.resources.to_string() + " resources are destroyed"
     number = rx.cond(RunState.resources == 1, "1 resource is destroyed", many)
     none = "The state has no resources: there is nothing to destroy."
-    words = rx.cond(RunState.resources > 0, number + ", as far as the state knows.", none)
+    words = rx.cond(RunState.resources > 0, number + ", according to the state.", none)
     return rx.cond(
         RunState.type == "DESTROY",
         rx.el.p(icon("flame"), rx.el.span(words), class_name="ry-row c6", custom_attrs={"data-testid": "goes"}),

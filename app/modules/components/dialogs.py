@@ -59,8 +59,8 @@ def _roll_back() -> rx.Component:
     return question(
         is_open=State.roll_back_to > 0,
         title=rx.fragment("Roll back to serial ", State.roll_back_to, "?"),
-        text="That version becomes the newest state. No infrastructure changes: what was created since stays, and the "
-        "state no longer knows of it.",
+        text="That version becomes the newest state. No infrastructure changes: resources created since "
+        "then stay, and the state no longer contains them.",
         act="Roll back",
         on_act=State.roll_back,
         on_keep=State.ask_roll_back(0),
@@ -102,7 +102,7 @@ def module_dialogs() -> list[rx.Component]:
             "remove_module",
             rx.fragment("Remove ", State.name, "?"),
             "Its jobs and logs stay, its assignments are removed. Its resources in the cloud are not destroyed: "
-            "destroy it first, if it should go too.",
+            "destroy it first, to remove them too.",
             "Remove module",
             to_confirm,
         ),

@@ -67,9 +67,7 @@ class ModuleActionState(AppState, rx.State):
 
     async def _remove_module(self, page: ModulesState) -> rx.event.EventSpec:
         await self._rpc("delete_module", {"p_module": page.module["id"], "p_confirm_name": self.typed})
-        return rx.toast.success(
-            f"{self.name} is removed", description="What it has created in the cloud is still there."
-        )
+        return rx.toast.success(f"{self.name} is removed", description="Its resources in the cloud still exist.")
 
     async def _remove_group(self, page: ModulesState) -> rx.event.EventSpec:
         await self._rpc("delete_group", {"p_group": page.group["id"]})

@@ -155,7 +155,7 @@ def why(worker: Row, job_count: int = 0, note: str = "") -> str:
     if worker.get("is_scaled_to_zero"):
         return "Starts on the next job"
     if is_starting(worker):
-        return "It has been woken, its first heartbeat is awaited"
+        return "Woken, waiting for its first heartbeat"
     reason = str(worker.get("status_reason") or "")
     if worker.get("never_contacted") and not reason.startswith(NO_CREDENTIAL):
         return "Registered, never connected"

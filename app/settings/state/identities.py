@@ -102,7 +102,7 @@ class IdentitiesState(Items, rx.State):
             self.removing = ""
             return say_error(error)
         name, self.removing, self.removing_name = self.removing_name, "", ""
-        return rx.toast.success(f"{name} is removed", description="The role in your account is still there.")
+        return rx.toast.success(f"{name} is removed", description="The role in your account still exists.")
 
 
 def _concerns(store: OrgStore, changed: Changed) -> bool:

@@ -127,7 +127,7 @@ def test_a_process_that_died_is_lost_and_not_out_of_contact(
     assert (row["status"], row["error"]["code"]) == ("NEEDS_ATTENTION", "RUNNER_LOST")
 
 
-def test_a_process_that_died_while_it_was_out_of_contact_is_told_to_be_lost(
+def test_a_process_that_died_out_of_contact_is_reported_as_lost(
     world: World, runner: Runner, held: dict[str, Any]
 ) -> None:
     again = world.connect_runner(runner.worker_id, "one")

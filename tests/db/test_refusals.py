@@ -361,7 +361,7 @@ def test_what_is_too_large_is_refused(org: Organization, ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("what", PEOPLE)
-def test_people_are_told_what_is_wrong(org: Organization, what: str) -> None:
+def test_people_learn_what_is_wrong(org: Organization, what: str) -> None:
     code, words, ask = PEOPLE[what]
     with refused(code) as caught:
         ask(org)

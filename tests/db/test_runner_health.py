@@ -6,7 +6,7 @@ from tests.db.test_lists import names, runners
 from tests.db.world import Organization, Runner, World, refused
 
 
-def test_a_clock_that_is_off_is_said_with_how_far(org: Organization) -> None:
+def test_a_wrong_clock_is_reported_with_its_difference(org: Organization) -> None:
     runner = org.runner("early")
     runner.heartbeat(p_facts={"clock_off": -41})
     (row,) = runners(org, p_filters={"health": ["clock_off"]})["rows"]

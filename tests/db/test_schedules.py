@@ -164,7 +164,7 @@ def test_a_run_leaves_out_modules_whose_last_one_is_not_finished(world: World, o
     assert row == "Skipped: the run before it is not finished."
 
 
-def test_a_schedule_of_nothing_says_so(world: World, org: Organization) -> None:
+def test_a_schedule_without_modules_reports_it(world: World, org: Organization) -> None:
     org.group("empty")
     schedule(org, "empty")
     make_due(world, org)

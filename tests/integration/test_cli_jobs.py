@@ -265,7 +265,7 @@ def test_what_makes_no_sense_is_refused_with_its_code(
     assert (done.returncode, said in done.stderr) == (code, True), done.stderr
 
 
-def test_a_role_that_may_not_is_told_so(
+def test_a_role_without_the_right_is_refused(
     terminal: Terminal, bench: Bench, running_stack: RunningStack, code: Path
 ) -> None:
     terminal.run("modules", "create", "apps/site", "--from", str(code))

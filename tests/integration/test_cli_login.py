@@ -88,7 +88,7 @@ def test_a_login_that_was_ended_says_what_to_do(
     assert (done.returncode, "runyard login" in done.stderr) == (ExitCode.SIGNED_OUT, True)
 
 
-def test_a_login_that_was_ended_elsewhere_says_so(
+def test_a_login_that_was_ended_elsewhere_is_reported(
     terminal: Terminal, running_stack: RunningStack, account: dict[str, str]
 ) -> None:
     sign_in(terminal, running_stack, account)

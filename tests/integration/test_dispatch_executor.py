@@ -165,7 +165,7 @@ def test_an_entry_point_that_hides_how_its_executor_ended_hands_no_apply_on(
 
 
 @pytest.mark.slow
-def test_an_executor_stops_itself_when_its_runner_is_gone(
+def test_an_executor_stops_itself_when_its_runner_was_removed(
     bench: Bench, docker: DockerApi, runner: WorkerProcess
 ) -> None:
     job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": WAIT}), max_attempts=1)

@@ -137,7 +137,7 @@ app = rx.App(
     api_transformer=[build_api(runtime(), API), _with_headers, _with_advice],
     toaster=rx.toast.provider(position="top-right", close_button=True, visible_toasts=3, rich_colors=False),
 )
-# The mark in the top bar says the same in our words, and stays true while the server is away.
+# The mark in the top bar shows the same in our words, and stays true while the server is away.
 app.app_wraps[5, "Overlay"] = lambda _stateful: None
 app.add_middleware(DenyByDefault(), index=0)
 app.register_lifespan_task(fan_out, app=app)

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 from cli.errors import EXPLANATIONS, CommandError, ExitCode
 from cli.light import start_light
 
-# name: (module, what it does). A name that its module has as a command of the same name stands alone.
+# name: (module, what it does). A module's command of the same name is a command of its own, not a group.
 LAZY: dict[str, tuple[str, str]] = {
     "login": ("cli.commands.login", "Sign in to a project, and keep the login."),
     "confirm-login": ("cli.commands.login", "Confirm the code of a program that signs in on another machine."),

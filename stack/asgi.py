@@ -106,7 +106,7 @@ def client_address(scope: Scope) -> str:
 
 
 class BehindProxy:
-    """Wraps an application that a proxy stands before: who is connected is what it says last in the header that was named."""
+    """Wraps an application behind a proxy: the client's address is the last one in the configured header."""
 
     def __init__(self, app: ASGIApp, header: str) -> None:
         self._app = app

@@ -168,7 +168,7 @@ cli(prog_name="reflex")
 """
 
 
-# Reflex serves a page that is built already when these two are set; both are its own internals, so they stand here
+# Reflex serves a page that is built already when these two are set; both are its own internals, so they are set here
 # alone, and a test that opens the page would notice a change.
 SERVE = """
 import os

@@ -100,7 +100,7 @@ class Server:
         return await retry_for(None, lambda: self._ask(RecoverReply, "worker_recover", arguments))
 
     async def close_session(self, reason: str) -> None:
-        """Say goodbye; tried twice, since staleness says the same a minute later."""
+        """Report the end of the process; tried twice, since staleness shows it a minute later."""
         arguments = {"p_reason": reason}
         await retry_for(4.0, lambda: self._ask(Document, "worker_close_session", arguments, timeout_seconds=3.0))
 

@@ -117,7 +117,7 @@ def find_service(cloud: Cloud) -> dict[str, Any] | None:
 
 
 def ensure_service(cloud: Cloud, task: str, place: Place) -> str:
-    """Create the service, or point the one that stands at this task definition."""
+    """Create the service, or point the existing one at this task definition."""
     ecs, target = cloud.client("ecs"), cloud.target
     current = find_service(cloud)
     if current is not None:

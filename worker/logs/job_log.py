@@ -11,7 +11,7 @@ from worker.logs.spool import Spool
 MOST_BYTES = 32 * 1024 * 1024
 # The end of a long output names the error; it is kept whatever was left out before it.
 _TAIL_BYTES = 64 * 1024
-# What stands before the tail may be the second half of a secret: this much is read for the redactor and not shown.
+# The text before the tail may be the second half of a secret: this much is read for the redactor and not shown.
 _OVERLAP_BYTES = 16 * 1024
 
 

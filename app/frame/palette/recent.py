@@ -16,7 +16,7 @@ class RecentState(rx.State):
     _visits: list[Visit] = []
 
     def _note(self, who: SessionState, item: Item) -> None:
-        """Put a visit first; what stands beside it would be old by the time it is shown."""
+        """Put a visit first, without its details: they would be old by the time they are shown."""
         seen = item.copy()
         seen["id"], seen["aside"] = f"recent-{item['id']}", ""
         visit = (who.user_id, who.org_id, seen)

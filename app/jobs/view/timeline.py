@@ -122,7 +122,7 @@ def _hooks(job: Row) -> set[str]:
 
 
 def steps_of(job: Row) -> list[Row]:
-    """List the steps that a runner reported; whatever else stands there is passed over."""
+    """List the steps that a runner reported; anything else is skipped."""
     steps = job.get("steps")
     return [step for step in steps if isinstance(step, Mapping)] if isinstance(steps, list) else []
 

@@ -1,4 +1,4 @@
-"""The words of jobs: types, steps, sizes and the reason that stands beside a status."""
+"""The words of jobs: types, steps, sizes and the reason beside a status."""
 
 from collections.abc import Mapping
 from typing import Any

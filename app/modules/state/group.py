@@ -13,7 +13,7 @@ MOST_OFFERED = 20
 
 
 class GroupState(AppState, rx.State):
-    """What stands below a group's head."""
+    """The part below a group's head."""
 
     path: str = ""
     runners: list[views.GroupRunner] = []

@@ -10,7 +10,7 @@ Row = Mapping[str, Any]
 
 
 class Pair(TypedDict):
-    """A label and what stands beside it."""
+    """A label and its value."""
 
     label: str
     value: str

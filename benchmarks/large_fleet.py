@@ -228,9 +228,7 @@ def show(result: dict[str, Any]) -> None:
     for row in result.get("pages", ()):
         used = f"{row['postgres']:>18}{row['gateway']:>9}{row['dashboard']:>11}{row['browser']:>9}{row['nodes']:>8}"
         print(f"{row['page']:>22}{row['ms']:>8}{used}  {'' if row['ms'] <= AIM_MS else '✗'}")
-    print(
-        f"\none tab that looks: {result.get('idle', '–')}, before anybody looked {result.get('memory_before_mib', '–')} MiB"
-    )
+    print(f"\none open tab: {result.get('idle', '–')}, before the first tab {result.get('memory_before_mib', '–')} MiB")
     print(
         f"\n{'tabs':>6}{'seen':>8}{'reached':>9}{'p50 ms':>8}{'p95 ms':>8}{'last tab p95':>14}{'CPU ms':>8}{'MiB':>6}"
     )

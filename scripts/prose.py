@@ -39,13 +39,15 @@ THIS = "scripts/prose.py"
 GAP = r"""(?:[ ]|[ ]*["']?[ ]*\n[ ]*(?:(?:\#|--|//|\*)[ ]?|f?["'])?)"""
 
 RULES = {
-    r"Say (?:whether|what|why|how|which|that|who|if|where|when)\b": "Return …, Explain …, or name the thing",
-    r"Tell (?:whether|what|why|how|which|that|who|if|where|when)\b": "Return …, Report …, or Notify …",
+    r"Say [a-z]+\b": "Return …, Explain …, or name the thing",
+    r"Tell (?:whether|what|why|how|which|that|who|if|where|when|of)\b": "Return …, Report …, or Notify …",
     r"(?:says?|said|saying) so\b": "name what reports it, and where: is noted in the log, the page shows it",
     r"(?:is|are|was|were|be|been|being) told\b": "is notified, receives, learns",
     r"[wW]hoever\b": "anyone who, the caller",
     r"(?:for|of|by|to|from|than|keeps|with|as) who (?!can|is|are|was|were|has|to|else)": "name the person: the viewer, anyone who",
     r"Who (?:looks|reads|asks|calls|sees|does|made|started|takes|sends|holds)\b(?![^.\n]*\?)": "People who …, The caller",
+    r"(?:who|somebody|nobody|everybody|anybody) look(?:s|ed)\b": "the viewer, a viewer of …",
+    r"be(?:ing|en)? looked at\b": "open, current, read, checked",
     r"what is there\b": "what exists, the existing …",
     r"by (?:itself|themselves)\b": "automatically, on its own",
     r"stands? for\b": "represents, is, means",

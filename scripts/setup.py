@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def check_platform() -> None:
-    """Say at once what this system cannot do, rather than after minutes of installing."""
+    """Report at once what this system cannot do, rather than after minutes of installing."""
     if sys.platform == "darwin":
         step("macOS: good for trying out; docs/platforms.md lists what differs from Linux")
     elif sys.platform != "linux":

@@ -48,7 +48,7 @@ class EventFilter:
         return self == EventFilter()
 
     def arguments(self, now: datetime) -> dict[str, Any]:
-        """Say it to list_events; a span begins so long before now, by the minute."""
+        """Build the arguments of list_events; a span begins so long before now, by the minute."""
         filters: dict[str, Any] = {}
         if self.kind != "any":
             filters["kind"] = [self.kind]

@@ -86,7 +86,7 @@ class SessionState(Sparing, rx.State):
         return session
 
     async def _begin(self) -> BrowserSession:
-        """Learn who looks and choose the organisation; raises when there is nobody or none."""
+        """Read the viewer and choose the organisation; raises when there is nobody or none."""
         session = await self._must_session()
         rows = await runtime().authorized.rpc(session, "my_organizations")
         organisations = [Organisation.from_row(row) for row in rows or []]
@@ -163,7 +163,7 @@ class SessionState(Sparing, rx.State):
 
 
 class AppState(Sparing, mixin=True):
-    """What every page's state can do: call the project as the person who looks."""
+    """What every page's state can do: call the project as the viewer."""
 
     async def _who(self) -> SessionState:
         return await self.get_state(SessionState)

@@ -48,7 +48,7 @@ def guarded(runtime: Runtime, endpoint: Endpoint) -> Callable[[Request], Awaitab
 
 
 def org_of(session: BrowserSession) -> str:
-    """The organisation that is being looked at."""
+    """The current organisation."""
     if not session.org_id:
         raise NotThere("You have not opened an organisation yet.", "Open the dashboard first.")
     return session.org_id

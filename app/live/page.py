@@ -58,7 +58,7 @@ class LivePage(AppState, mixin=True):
 
     @rx.event
     async def load(self) -> rx.event.EventSpec | None:
-        """Open the page: who looks, at what, and show it."""
+        """Open the page: read the viewer and the address, and show it."""
         self.is_loading, self.problem, self.problem_hint = True, "", ""
         try:
             await self._open()

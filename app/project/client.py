@@ -128,7 +128,7 @@ class Client:
         return Page(rows=list(result.data), total=result.count or 0)
 
     def _on_behalf_of(self, address: str) -> dict[str, str]:
-        """Say whose browser asks; the embedded stack believes it by the key that it gave to its dashboard."""
+        """Send the browser's address; the embedded stack accepts it with the key that it gave to its dashboard."""
         if not address:
             return {}
         key = self._settings.forwarding_key

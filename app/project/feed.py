@@ -1,4 +1,4 @@
-"""Keeps what is known of one organisation true while somebody looks at it.
+"""Keeps what is known of one organisation true while somebody views it.
 
 Subscribe, wait until the stream is live, run every query on screen, apply
 what arrived meanwhile, then live. On anything strange: build it all again. Without
@@ -52,7 +52,7 @@ class OrgFeed:
     def __init__(
         self, store: OrgStore, authorized: AuthorizedClient, realtime: RealtimeClient, member: Member, is_wanted: Wanted
     ) -> None:
-        """Watch on behalf of whichever signed-in member `member` names; `is_wanted` says who looks at a topic."""
+        """Watch on behalf of whichever signed-in member `member` names; `is_wanted` tells whether a topic has viewers."""
         self.store = store
         self._authorized = authorized
         self._realtime = realtime
@@ -152,7 +152,7 @@ class OrgFeed:
                 apply.cancel()
 
     def _say_link(self) -> None:
-        """Say live only while changes have not been missed: a channel can be joined and dumb."""
+        """Report live only while no changes were missed: a channel can be joined and silent."""
         self.store.set_link(Link.POLLING if self._doubts else Link.LIVE)
 
     async def _apply(self, joined: Joined) -> None:

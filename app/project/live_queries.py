@@ -17,7 +17,7 @@ from app.project.models import Row
 Made = TypeVar("Made")
 
 PAUSE_SECONDS = 0.1
-# Anyone who looks at something that is slow to answer looks less often: a quarter of the time at most is spent on it.
+# A slow query runs less often: it takes a quarter of the time at most.
 REST = 3.0
 # What every heartbeat changes: it waits behind what happened.
 PULSE = frozenset({"pulses", "last_seen_at", "used", "slots"})
@@ -117,7 +117,7 @@ class Held:
 
 
 class LiveQueries:
-    """The answers that somebody looks at, and which of them may be old."""
+    """The answers that are on screens, and which of them may be old."""
 
     def __init__(self, notify: Callable[[str], None], newest: Callable[[str, Row], Row]) -> None:
         """`notify` is called for a changed answer; `newest` puts what was heard since over a row of an answer."""
@@ -144,7 +144,7 @@ class LiveQueries:
         return [held for held in self._held.values() if held.is_old and held.task is None]
 
     def keep(self, keys: Iterable[str]) -> None:
-        """Forget the queries that nobody looks at any more; one that runs for the first time is wanted."""
+        """Forget the queries that no screen shows any more; one that runs for the first time is wanted."""
         wanted = set(keys)
         for key in [key for key, held in self._held.items() if key not in wanted and held.is_answered]:
             held = self._held.pop(key)

@@ -1,4 +1,4 @@
-"""What is known of an organisation that somebody looks at: the answers on screens, and what has changed lately.
+"""What is known of an organisation with viewers: the answers on screens, and what has changed lately.
 
 It is not a copy of the organisation. Releases and rollouts are few and kept whole; of runners, their processes and jobs
 only the rows that changed lately are here (`row`), and lists are live queries, asked of the database by the page.
@@ -132,7 +132,7 @@ class OrgStore:
         return self._derived.get(name, (None, None))[1]
 
     def notify(self, table: str, row_id: str = "") -> None:
-        """Tell the listeners that a row changed, or something that is not kept here."""
+        """Notify the listeners that a row changed, or something that is not kept here."""
         self._revisions[table] += 1
         row = self.row(table, row_id) if table in CHANGING_TABLES else None
         self.live_queries.note_change(table, row)

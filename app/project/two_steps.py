@@ -99,7 +99,7 @@ def _plain(code: str) -> str:
 
 
 def is_recovery_code(code: str) -> bool:
-    """Tell a recovery code from the six digits of a device."""
+    """Distinguish a recovery code from the six digits of a device."""
     return re.fullmatch(f"[{ALPHABET}]{{10}}", _plain(code)) is not None
 
 

@@ -37,7 +37,7 @@ def initials(name: str) -> str:
 
 
 def count(number: int, one: str, many: str = "") -> str:
-    """Say a number with its noun: 1 job, 2 jobs."""
+    """Format a number with its noun: 1 job, 2 jobs."""
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 

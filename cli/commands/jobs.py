@@ -81,7 +81,7 @@ def changes(
 
 @command(app, "comment", calls=("comment_on_job",), page="Job → Comments")
 def comment(here: Here, job: Job, text: Annotated[str, typer.Argument(help="The comment.")]) -> None:
-    """Say something about a job to everybody who looks at it."""
+    """Comment on a job for all its viewers."""
     row = here.org.job(job)
     said = here.api.call("comment_on_job", job=row["id"], body=text)
     here.printer.result(said, lambda _: f"Comment added to job {row['number']}.")

@@ -28,7 +28,7 @@ def list_schedules(
 
 @command(app, "preview", calls=("preview_schedule",), page=f"{PAGE} → Create schedule")
 def preview(here: Here, cron: Cron, zone: Zone = "UTC") -> None:
-    """Say in words when that is, and the next five times."""
+    """Show in words when that is, and the next five times."""
     here.printer.result(here.api.call("preview_schedule", org=here.org.id, cron=cron, zone=zone), _times)
 
 

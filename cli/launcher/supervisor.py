@@ -174,7 +174,7 @@ class Supervisor:
         seed(self._owner_url, self.settings.supabase_folder / "seed.sql")
 
     def _announce_migrations(self) -> None:
-        """Say before it happens that another version's database is changed, and how."""
+        """Announce the change of another version's database before it happens."""
         done = set(applied_versions(self.cluster.url))
         found = list_migrations(self.settings.supabase_folder / "migrations")
         pending = [migration.path.name for migration in found if migration.version not in done]

@@ -141,7 +141,7 @@ class Channel:
         self.push("system", {"extension": extension, "status": status, "message": message, "channel": self.room.name})
 
     def push_close(self) -> None:
-        """Tell of an orderly end; clients do not rejoin after it."""
+        """Send an orderly end; clients do not rejoin after it."""
         self.push("phx_close", {}, ref=self.join_ref)
 
     def shut_down(self, message: str) -> None:
@@ -207,7 +207,7 @@ class Channel:
         except ChannelEnded as error:
             self.shut_down(str(error))
         except (DatabaseAway, JoinRefused) as error:
-            log.info("rights could not be looked at, trying again: %s", error)
+            log.info("rights could not be read, trying again: %s", error)
         if not self.is_closed:
             self.watch_token()
 

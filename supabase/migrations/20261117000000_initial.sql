@@ -3930,7 +3930,7 @@ create trigger guard before update on public.provision_jobs for each row execute
 create index provision_jobs_needs_you_idx on public.provision_jobs (org_id, id desc)
 where status in ('AWAITING_APPROVAL', 'NEEDS_ATTENTION');
 
--- Jobs about runners are few: who looks for those that wait finds them by their status, whichever runner or type.
+-- Jobs about runners are few: a search for those that wait finds them by their status, whichever runner or type.
 -- squawk-ignore require-concurrent-index-creation
 create index provision_jobs_lifecycle_idx on public.provision_jobs (status, id) where target_worker_id is not null;
 
@@ -4093,7 +4093,7 @@ grant execute on function private.worker_report to worker, executor;
 -- so that they lock and read one partition of 400. Chunks are not published: a wake-up carries how far the log has
 -- come.
 
--- Without check constraints: check_chunks has looked at every chunk, and they would be parsed again for every call.
+-- Without check constraints: check_chunks has checked every chunk, and they would be parsed again for every call.
 create table public.job_log_chunks (
   log_day date not null,
   job_id bigint not null,
@@ -6719,7 +6719,7 @@ begin
 end;
 $$;
 
--- The calling runner, locked and looked at again, so that what is new about it can be written.
+-- The calling runner, locked and read again, so that its new facts can be written.
 create function private.hold_runner(p_runner private.runner) returns private.runner
 language plpgsql set search_path = '' as $$
 begin
@@ -9772,7 +9772,7 @@ begin
   end if;
   if v_lock.lock_id is distinct from p_lock_id then
     perform private.fail('RY422', 'That is not the id of the lock that is held.',
-      'Copy it from the state''s page, so that nobody releases a lock they have not looked at.');
+      'Copy it from the state''s page, so that nobody releases a lock they have not checked.');
   end if;
   if exists (select from private.live_jobs as q where q.job_id = v_lock.job_id and q.stage = 'RUNNING') then
     perform private.fail('RY409', format('Job %s is running and holds the lock.', private.job_number(v_lock.job_id)),
@@ -10554,10 +10554,10 @@ begin
   return to_jsonb(v_comment);
 exception
   when check_violation or not_null_violation then
-    perform private.fail('RY422', 'A comment has 1 to 4,000 characters.', 'Say something, or less.');
+    perform private.fail('RY422', 'A comment has 1 to 4,000 characters.', 'Write something, or less.');
 end;
 $$;
-comment on function private.comment_on_job is 'Says something about a job to everybody who looks at it. Members.';
+comment on function private.comment_on_job is 'Comments on a job for all its viewers. Members.';
 grant execute on function private.comment_on_job to authenticated;
 
 -- ==================== schemas/identities.sql
@@ -19159,7 +19159,7 @@ begin
 end
 $$;
 comment on function public.comment_on_job is
-  'Says something about a job to everybody who looks at it. Members.';
+  'Comments on a job for all its viewers. Members.';
 grant execute on function public.comment_on_job to authenticated;
 
 create function public.confirm_set(p_set uuid, p_modules uuid[] default null::uuid[]) returns jsonb

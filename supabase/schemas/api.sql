@@ -137,7 +137,7 @@ begin
 end
 $$;
 comment on function public.comment_on_job is
-  'Says something about a job to everybody who looks at it. Members.';
+  'Comments on a job for all its viewers. Members.';
 grant execute on function public.comment_on_job to authenticated;
 
 create function public.confirm_set(p_set uuid, p_modules uuid[] default null::uuid[]) returns jsonb

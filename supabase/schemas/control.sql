@@ -569,8 +569,8 @@ begin
   return to_jsonb(v_comment);
 exception
   when check_violation or not_null_violation then
-    perform private.fail('RY422', 'A comment has 1 to 4,000 characters.', 'Say something, or less.');
+    perform private.fail('RY422', 'A comment has 1 to 4,000 characters.', 'Write something, or less.');
 end;
 $$;
-comment on function private.comment_on_job is 'Says something about a job to everybody who looks at it. Members.';
+comment on function private.comment_on_job is 'Comments on a job for all its viewers. Members.';
 grant execute on function private.comment_on_job to authenticated;

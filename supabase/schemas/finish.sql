@@ -444,7 +444,7 @@ begin
   end if;
   if v_lock.lock_id is distinct from p_lock_id then
     perform private.fail('RY422', 'That is not the id of the lock that is held.',
-      'Copy it from the state''s page, so that nobody releases a lock they have not looked at.');
+      'Copy it from the state''s page, so that nobody releases a lock they have not checked.');
   end if;
   if exists (select from private.live_jobs as q where q.job_id = v_lock.job_id and q.stage = 'RUNNING') then
     perform private.fail('RY409', format('Job %s is running and holds the lock.', private.job_number(v_lock.job_id)),

@@ -422,7 +422,7 @@ create trigger guard before update on public.provision_jobs for each row execute
 create index provision_jobs_needs_you_idx on public.provision_jobs (org_id, id desc)
 where status in ('AWAITING_APPROVAL', 'NEEDS_ATTENTION');
 
--- Jobs about runners are few: who looks for those that wait finds them by their status, whichever runner or type.
+-- Jobs about runners are few: a search for those that wait finds them by their status, whichever runner or type.
 -- squawk-ignore require-concurrent-index-creation
 create index provision_jobs_lifecycle_idx on public.provision_jobs (status, id) where target_worker_id is not null;
 

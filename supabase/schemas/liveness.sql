@@ -266,7 +266,7 @@ begin
 end;
 $$;
 
--- The calling runner, locked and looked at again, so that what is new about it can be written.
+-- The calling runner, locked and read again, so that its new facts can be written.
 create function private.hold_runner(p_runner private.runner) returns private.runner
 language plpgsql set search_path = '' as $$
 begin

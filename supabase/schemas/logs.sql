@@ -5,7 +5,7 @@
 -- so that they lock and read one partition of 400. Chunks are not published: a wake-up carries how far the log has
 -- come.
 
--- Without check constraints: check_chunks has looked at every chunk, and they would be parsed again for every call.
+-- Without check constraints: check_chunks has checked every chunk, and they would be parsed again for every call.
 create table public.job_log_chunks (
   log_day date not null,
   job_id bigint not null,

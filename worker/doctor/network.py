@@ -55,7 +55,7 @@ async def reach(http: httpx.AsyncClient, settings: Settings) -> list[Check]:
 
 
 def explain(error: httpx.HTTPError) -> str:
-    """Say a connection error without the library's words around it."""
+    """Format a connection error without the library's words around it."""
     return str(error) or type(error).__name__
 
 

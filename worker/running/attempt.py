@@ -188,7 +188,7 @@ class Attempt:
         self._reporter.end(status, self._spool.last_seq)
 
     async def _deliver(self, outcome: Outcome) -> None:
-        """Tell the server how it ended, send what it misses, and forget the attempt."""
+        """Report to the server how it ended, send what it lacks, and forget the attempt."""
         server, ref = self._context.server, self._handle.ref
         try:
             if isinstance(self._state.refusal, Fatal):
@@ -248,5 +248,5 @@ class Attempt:
 
 
 def _own_fault(error: Exception) -> Exception:
-    """Say of an error of the system what the runner lacks, where it cannot be the job's own doing."""
+    """Name what the runner lacks after a system error that the job cannot have caused."""
     return (lacking(error) or error) if isinstance(error, OSError) else error

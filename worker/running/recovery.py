@@ -42,7 +42,7 @@ TakeOver = Callable[[SavedAttempt, bool], None]
 
 
 async def recover(home: Path, context: JobContext, table: JobTable, clock: Clock, take_over: TakeOver) -> int:
-    """Tell the server about every attempt that an earlier process did not end, and clean up after it."""
+    """Report every attempt to the server that an earlier process did not end, and clean up after it."""
     found = {folder: load_attempt(folder) for folder in leftovers(home)}
     for folder in (folder for folder, saved in found.items() if saved is None):
         if (ref := named_attempt(folder)) is not None:

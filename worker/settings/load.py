@@ -106,7 +106,7 @@ def layered(layers: Sequence[Layer]) -> type[Settings]:
 
 
 def describe(detail: ErrorDetails, layers: Sequence[Layer]) -> Problem:
-    """Say one validation error with the setting's name and the place that set it."""
+    """Format one validation error with the setting's name and the place that set it."""
     path = tuple(str(part) for part in detail["loc"])
     name = ".".join(path)
     if detail["type"] == "missing":

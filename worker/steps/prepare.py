@@ -57,7 +57,7 @@ async def make_folders(space: Workspace) -> None:
 
 
 def check_engine(space: Workspace) -> None:
-    """Say at once when this runner cannot do the job."""
+    """Fail at once when this runner cannot do the job."""
     wanted = space.spec.module.engine
     found = space.context.finder.found.get(wanted)
     if found is None:
@@ -115,7 +115,7 @@ def operators_config(space: Workspace) -> str:
 
 
 def served_here(settings: Settings) -> str:
-    """Tell the engine what the project serves at its host: hosted Supabase cannot answer service discovery itself."""
+    """Configure the engine with what the project serves at its host: hosted Supabase cannot answer service discovery itself."""
     services = f"{settings.server.url}/functions/v1/terraform/api/v2/"
     named = "\n".join(f'    "{name}" = "{services}"' for name in ("tfe.v2", "tfe.v2.1", "tfe.v2.2", "state.v2"))
     return f'host "{discovery_host(settings)}" {{\n  services = {{\n{named}\n  }}\n}}\n'

@@ -24,12 +24,12 @@ class RecentState(rx.State):
         self._visits = [visit, *others][:KEPT]
 
     def _of(self, who: SessionState) -> list[Item]:
-        """What this person looked at in this organisation."""
+        """What this person viewed in this organisation."""
         mine = (who.user_id, who.org_id)
         return [item for *whose, item in self._visits if tuple(whose) == mine][:SHOWN]
 
 
 async def note_visit(page: AppState, item: Item) -> None:
-    """Remember that the person of this tab looks at something."""
+    """Remember that the person of this tab viewed something."""
     recent: RecentState = await page.get_state(RecentState)
     recent._note(await page._who(), item)

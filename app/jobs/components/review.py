@@ -143,7 +143,7 @@ def decision_bar() -> rx.Component:
 
 
 def can_decide() -> Any:
-    """Whether the person who looks can confirm or discard the plan."""
+    """Whether the viewer can confirm or discard the plan."""
     return (View["status"] == "AWAITING_APPROVAL") & SessionState.can_operate & ~JobState.has_decided
 
 

@@ -140,7 +140,7 @@ class JobActionState(AppState, rx.State):
 
     @rx.event
     async def say(self, form: dict[str, Any]) -> list[Any]:
-        """Say something about the job to everybody who looks at it."""
+        """Comment on the job for all its viewers."""
         page, body = await self._job(), str(form.get("body") or "").strip()
         if not page.is_found or not body:
             return []

@@ -256,7 +256,7 @@ def lost_at(events: Iterable[Row]) -> str:
 
 
 def priority(value: int) -> str:
-    """Say a priority as people do; a lower number runs sooner."""
+    """Format a priority as people do; a lower number runs sooner."""
     return next((word for limit, word in PRIORITIES if value <= limit), "Low")
 
 
@@ -356,7 +356,7 @@ def log_note(job: Row) -> str:
 
 
 def log_steps(job: Row, events: Sequence[Row] = ()) -> str:
-    """Tell the log view which steps there are, as JSON."""
+    """List the steps for the log view, as JSON."""
     bars = [bar for bar in timeline.build(job, events).bars if bar.is_step]
     found = []
     for step, bar in zip(timeline.steps_of(job), bars, strict=False):

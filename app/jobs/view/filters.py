@@ -53,7 +53,7 @@ class JobFilter:
         return self == JobFilter()
 
     def arguments(self) -> dict[str, Any]:
-        """Say it to list_jobs."""
+        """Build the arguments of list_jobs."""
         filters: dict[str, Any] = {}
         if self.statuses != VIEWS["all"]:
             filters["status"] = sorted(self.statuses)
@@ -67,13 +67,13 @@ class JobFilter:
         return {"search": self.search, "filters": filters, "sort": "active" if self.view == "active" else "newest"}
 
     def query(self) -> str:
-        """Say it in the address, so that it can be kept and sent."""
+        """Build the address, so that it can be kept and sent."""
         opened = JobFilter()
         chosen = {name: getattr(self, name) for name in CHOICES if getattr(self, name) != getattr(opened, name)}
         return f"?{urlencode(chosen)}" if chosen else ""
 
     def export(self) -> str:
-        """Say it to the file that has all of them."""
+        """Build the address of the file that has all of them."""
         asked = self.arguments()
         return "?" + urlencode({"search": asked["search"], "filters": json.dumps(asked["filters"])})
 

@@ -138,7 +138,7 @@ def _attribute(row: Row) -> Attribute:
 
 
 def sentence(plan: Plan) -> str:
-    """Say a plan in a sentence, for anyone who decides about it."""
+    """Describe a plan in a sentence, for anyone who decides about it."""
     if not plan.has_changes:
         return "No resource changes, only outputs." if plan.outputs else "Nothing changes."
     counts = (

@@ -56,7 +56,7 @@ def _is_moving(rows: Sequence[Row]) -> bool:
 
 
 def in_line(position: object) -> str:
-    """Say a place in the queue as an ordinal; nothing when there is none."""
+    """Format a place in the queue as an ordinal; nothing when there is none."""
     if not isinstance(position, int) or position < 1:
         return ""
     if position == 1:

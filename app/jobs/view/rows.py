@@ -85,7 +85,7 @@ def target(job: Row) -> str:
 
 
 def span(job: Row) -> tuple[str, str]:
-    """Say from when and until when the time beside a job runs: its wait, then its run, then both ends of its run."""
+    """Return the start and end of the time beside a job: its wait, then its run, then both ends of its run."""
     created, started = str(job.get("created_at") or ""), str(job.get("started_at") or job.get("claimed_at") or "")
     status = job.get("status")
     if status == "AWAITING_APPROVAL":

@@ -116,7 +116,7 @@ def module_dialogs() -> list[rx.Component]:
         _question(
             "unlock",
             "Unlock the state?",
-            "Do this only when nothing writes the state any more. Type the id of the lock as proof that you looked at it.",
+            "Do this only when nothing writes the state any more. Type the id of the lock as proof that you read it.",
             "Unlock",
             rx.fragment("Lock ", rx.el.span(State.name, class_name="ry-mono")),
         ),

@@ -30,7 +30,7 @@ class ModuleActionState(AppState, rx.State):
 
     @rx.event
     async def ask(self, kind: str) -> None:
-        """Open the confirmation of an action on what is being looked at."""
+        """Open the confirmation of an action on the open module or group."""
         if kind not in KINDS:
             return
         page = await self._page()

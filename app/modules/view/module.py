@@ -76,7 +76,7 @@ def _approvals(number: int) -> str:
 
 
 def source_words(module: Row) -> str:
-    """Say in two words where the files come from."""
+    """Describe in two words where the files come from."""
     source, kind = module.get("source") or {}, str(module.get("source_kind") or "")
     if kind == "git":
         return f"git, {source.get('ref') or 'main'}"

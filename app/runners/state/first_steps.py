@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 
 
 class FirstStepsState(AppState, rx.State):
-    """Which steps are done; looked at again while one is left and the page is open."""
+    """Which steps are done; checked again while one is left and the page is open."""
 
     hidden_for: str = rx.LocalStorage("", name="runyard-first-steps-hidden")
     steps: list[Step] = []

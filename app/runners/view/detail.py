@@ -150,7 +150,7 @@ def _trouble(row: Row) -> str:
 
 
 def sentence(worker: Row, connected: int) -> str:
-    """Say in one sentence how this runner works."""
+    """Describe in one sentence how this runner works."""
     if worker.get("is_shared"):
         return (
             "Serves every organisation where no nearer runner does. Only the installation's configuration changes it."
@@ -163,7 +163,7 @@ def sentence(worker: Row, connected: int) -> str:
 
 
 def cloud_rights(worker: Row) -> tuple[str, str]:
-    """Say as which role a cloud-hosted runner's jobs act in AWS, and what that lets them do; empty where nothing is deployed."""
+    """Name the role of a cloud-hosted runner's jobs in AWS, and what it permits; empty where nothing is deployed."""
     cloud = worker.get("cloud") or {}
     given = str((cloud.get("task") or {}).get("task_role_arn") or "")
     if given:

@@ -63,14 +63,14 @@ class RunnerFilter:
         return replace(self, **changed)
 
     def arguments(self) -> dict[str, Any]:
-        """Say it to list_runners."""
+        """Build the arguments of list_runners."""
         filters: dict[str, list[str]] = {facet: list(self.values(facet)) for facet in FACETS if self.values(facet)}
         if self.status != "ALL":
             filters["status"] = [self.status]
         return {"search": self.search, "filters": filters, "sort": self.sort}
 
     def query(self) -> str:
-        """Say it in the address, so that it can be kept and sent."""
+        """Build the address, so that it can be kept and sent."""
         pairs = [("status", self.status)] if self.status != "ALL" else []
         pairs += [("q", self.search)] if self.search else []
         pairs += [("sort", self.sort)] if self.sort != "name" else []

@@ -20,7 +20,7 @@ class Advice(TypedDict):
 
 
 def build_advice(worker: Row, latest: str) -> list[Advice]:
-    """Say each condition of a listed runner, the worst first."""
+    """Describe each condition of a listed runner, the worst first."""
     version, reason = str(worker.get("version") or "an unknown version"), str(worker.get("health_reason") or "")
     known: dict[str, Advice] = {
         "never_contacted": {

@@ -107,7 +107,7 @@ def throughput_tile(rows: Sequence[Row]) -> Tile:
 
 
 def _throughput(counts: Sequence[float]) -> tuple[float, str]:
-    """Say the last full hour's jobs; when it had none, this hour's so far, or the day's."""
+    """Describe the last full hour's jobs; when it had none, this hour's so far, or the day's."""
     *full, present = counts or [0.0]
     if full and full[-1]:
         return full[-1], PER_HOUR

@@ -134,5 +134,5 @@ def libc(kept: list[Any] = []) -> Any:  # noqa: B006  (loaded once: it costs mor
 
 
 def say(text: str) -> None:
-    """Tell the job's log."""
+    """Write to the job's log."""
     os.write(2, f"[runyard] {text}\n".encode())

@@ -52,7 +52,7 @@ class OrgFeed:
     def __init__(
         self, store: OrgStore, authorized: AuthorizedClient, realtime: RealtimeClient, member: Member, is_wanted: Wanted
     ) -> None:
-        """Watch on behalf of whichever signed-in member `member` names; `is_wanted` tells whether a topic has viewers."""
+        """Watch on behalf of whichever signed-in member `member` names; `is_wanted` returns whether a topic has viewers."""
         self.store = store
         self._authorized = authorized
         self._realtime = realtime

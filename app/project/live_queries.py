@@ -1,7 +1,7 @@
 """Live queries: what pages ask the database, answered once for everybody who asks the same, and asked again when it may differ.
 
-A live query names a database function, its arguments and what makes its answer old. Its answer is held only while somebody
-looks at it, so the dashboard holds what is on screens and not organisations. Rows that change are put into the answers
+A live query names a database function, its arguments and what makes its answer old. Its answer is kept only while a
+screen shows it, so the dashboard keeps what is on screens and not organisations. Rows that change are put into the answers
 that list them at once; their places and the counts follow with the next answer.
 """
 

@@ -39,7 +39,7 @@ class ChangeFanout:
         xids = {change.begin.xid for change, subscriptions in candidates if subscriptions}
         seen = await self._seen(candidates, views)
         if not self._gate.covers(xids):
-            # Not visible to others yet: anyone who looked on its arrival would miss it, and so did the policies.
+            # Not visible to others yet: a query on its arrival would miss it, and so would the policies.
             await self._gate.wait_for(xids)
             seen = await self._seen(candidates, views)
         for change, subscriptions in candidates:

@@ -26,7 +26,7 @@ comment on column private.personal_tokens.last_used_at is 'When it was last exch
 -- Whether a text is a bcrypt hash of cost 8 to 12.
 create function private.is_bcrypt_hash(p_hash text) returns boolean
 language sql immutable set search_path = '' as $$
-  -- Whoever sends a hash chooses what each comparison costs: 8 to 12 is neither a joke nor a way to stop everybody's
+  -- The sender of a hash chooses the cost of each comparison: 8 to 12 is neither too weak nor a way to stop everybody's
   -- sign-in.
   select p_hash ~ '^\$2[aby]\$(08|09|10|11|12)\$[./A-Za-z0-9]{53}$'
 $$;

@@ -360,7 +360,7 @@ end;
 $$;
 
 -- ## the installation
--- What concerns the whole installation: one row. Whoever holds the service key changes it; no organisation can.
+-- Settings of the whole installation: one row. Only the service key can change it; no organisation can.
 create type public.organization_makers as enum ('EVERYBODY', 'OWNERS');
 comment on type public.organization_makers is
   'Who may create organisations: everybody who has an account · owners of one (and the first of all).';

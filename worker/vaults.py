@@ -27,7 +27,7 @@ def _unknown(*_: str) -> None:
 
 
 async def read_secret(source: str, environ: Mapping[str, str] | None = None, register: Register = _unknown) -> str:
-    """Read a secret from its place; what goes wrong may get better, and says what. `register` hears of it before anybody."""
+    """Read a secret from its place; an error is retryable and names its cause. `register` receives the secret first."""
     environ = os.environ if environ is None else environ
     if source.startswith(COMMAND):
         found = await run_command(shlex.split(source.removeprefix(COMMAND)))
@@ -123,7 +123,7 @@ def _vault_token(source: str, environ: Mapping[str, str]) -> str:
     address = source.partition("#")[0]
     if urlsplit(address).scheme not in ("http", "https"):
         raise Retryable(
-            f"{address!r} is no place for a secret.",
+            f"{address!r} is not a place for a secret.",
             hint="Write file:PATH, command:…, an address of Vault, or aws-secretsmanager:REGION/NAME.",
         )
     if token := environ.get("VAULT_TOKEN"):

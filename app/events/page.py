@@ -33,7 +33,7 @@ def _kinds() -> rx.Component:
 
 
 def _subject() -> rx.Component:
-    """Say that the address names one runner or job, and lead back to all."""
+    """Show that the address names one runner or job, and link back to all."""
     chip = rx.button(
         rx.cond(EventsState.job != "any", "One job", "One runner"),
         icon("x"),
@@ -124,7 +124,7 @@ def _panel() -> rx.Component:
         clear,
         test_id="no-events-match",
     )
-    quiet = empty("history", "Nothing has happened in this time", "What happens to runners and jobs shows up here.")
+    quiet = empty("history", "Nothing has happened in this time", "Events of runners and jobs show up here.")
     none = rx.cond(EventsState.is_filtered, hidden, quiet)
     body = rx.cond(waiting | (EventsState.rows.length() > 0), rx.fragment(shown, _foot()), none)
     return rx.el.section(or_problem(EventsState, "Events", body), class_name="ry-panel", aria_label="Events")

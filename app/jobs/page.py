@@ -78,7 +78,7 @@ def _chip(name: str, label: str, value: Any, on_click: Any, lifted: str) -> rx.C
 
 
 def _chips() -> rx.Component:
-    """Say whose jobs these are, when the address does; a runner is found by the search as well."""
+    """Name the runner whose jobs these are, when the address does; a runner is found by the search as well."""
     runner = _chip("runner-chip", "Runner", JobsState.runner_name, JobsState.any_runner, "Jobs of all runners")
     changed = _chip("set-chip", "Group run", "plans with changes", JobsState.any_set, "Jobs of all group runs")
     return rx.fragment(

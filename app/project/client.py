@@ -136,7 +136,7 @@ class Client:
         return Page(rows=list(result.data), total=result.count or 0)
 
     def _on_behalf_of(self, address: str) -> dict[str, str]:
-        """Say whose browser asks; the embedded stack believes it by the key that it gave to its dashboard."""
+        """Send the browser's address; the embedded stack accepts it with the key that it gave to its dashboard."""
         if not address:
             return {}
         key = self._settings.forwarding_key
@@ -274,7 +274,7 @@ def _auth_words(answer: httpx.Response) -> str:
 
 
 def expiry_of(session: AuthSession) -> float:
-    """Say when a session's access token ends, in seconds since the epoch."""
+    """Return when a session's access token ends, in seconds since the epoch."""
     if session.expires_at:
         return float(session.expires_at)
     return time.time() + float(session.expires_in)

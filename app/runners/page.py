@@ -62,7 +62,7 @@ def _head() -> rx.Component:
 
 
 def _how_they_update() -> rx.Component:
-    """Say what happens by itself: most self-hosted runners are updated by hand, where they run."""
+    """Explain what happens automatically: most self-hosted runners are updated by hand, where they run."""
     by_hand, by_job = SessionState.outdated_count - SessionState.outdated_by_job, SessionState.outdated_by_job
     one_by_hand = " is updated by hand, on its own machine."
     hand = rx.cond(by_hand == 1, one_by_hand, " are updated by hand, on their own machines.")
@@ -114,13 +114,13 @@ def _alert() -> rx.Component:
 
 
 def _preparing() -> rx.Component:
-    """Say why nothing runs yet, to anyone who has just started everything for the first time."""
+    """Explain why nothing runs yet, to anyone who has just started everything for the first time."""
     note = rx.el.div(
         icon("loader-circle", class_name="ry-spin"),
         rx.el.p(
             RunnersState.preparing,
             ". ",
-            rx.el.span("Jobs that need it wait, and start by themselves as soon as it is there."),
+            rx.el.span("Jobs that need it wait, and start automatically as soon as it is ready."),
         ),
         class_name="ry-note",
         role="status",

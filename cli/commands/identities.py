@@ -11,7 +11,7 @@ from cli.errors import CommandError, NotFound, Usage
 from cli.jobs.follow import ENDS
 from cli.jobs.keyed import call_keyed
 
-app = new_app("Who jobs are in a cloud, without a stored key.")
+app = new_app("Identities of jobs in a cloud, without a stored key.")
 Target = Annotated[str, typer.Argument(metavar="PATH", help='A module or group; "" is the whole organisation.')]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="aws, gcp, azure, vault, kubernetes, or a custom one's own.")]
 Phase = Annotated[str, typer.Option("--phase", help="plan or apply.")]
@@ -142,7 +142,7 @@ def _find(here: Here, path: str, name: str) -> dict[str, Any]:
 
 def _phase(text: str) -> str:
     if text not in ("plan", "apply"):
-        raise Usage(f'"{text}" is no phase.', "Write plan or apply.")
+        raise Usage(f'"{text}" is not a phase.', "Write plan or apply.")
     return text
 
 

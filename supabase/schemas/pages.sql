@@ -1,6 +1,6 @@
 -- What pages ask for. Lists of runners, jobs and modules come a page at a time, with search, order and true counts:
 -- REST cuts a table at a thousand rows. The list of events reads two indexes by time, no further than one page; a
--- search that finds little stops after a bound and says so.
+-- search that finds little stops after a bound and marks its answer.
 
 -- Refuses a page that nobody could turn to.
 create function private.check_page(

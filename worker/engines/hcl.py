@@ -104,7 +104,7 @@ class HclDriver:
         }
         await space.context.server.put_artifact(space.ref, META_ARTIFACT, json.dumps(meta).encode())
         await space.context.server.put_artifact(space.ref, PLAN_ARTIFACT, space.keys.seal(body))
-        space.say(f"Kept the plan, {len(body):,} bytes.")
+        space.say("Saved the plan.")
 
     async def load_plan(self, space: Workspace) -> None:
         """Fetch the saved plan and the provider versions that it was made with."""
@@ -153,7 +153,7 @@ class HclDriver:
         except (OSError, WorkerError) as error:
             keep = space.context.settings.working_directory.working_directory / "rescued"
             space.say(
-                f"The engine could not save its state ({error}). What it had is kept on the runner as "
+                f"The engine could not save its state ({error}). Its last state is kept on the runner as "
                 f"{keep_errored_state(left, keep, space.ref)}; compare it with the stored state before anything else is applied."
             )
 

@@ -1,4 +1,4 @@
-"""What stands below a module's facts: resources, outputs, files, locks and the chart of its jobs."""
+"""The part below a module's facts: resources, outputs, files, locks and the chart of its jobs."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Who may read a module's outputs: other modules, by grant."""
+"""Access to a module's outputs: grants to other modules."""
 
 from typing import Any, TypedDict
 
@@ -27,13 +27,13 @@ class ModuleGrantsState(LinkedModules, rx.State):
 
     @rx.event
     async def grant(self, form: dict[str, Any]) -> Any:
-        """Let the jobs of the module that was typed read the outputs."""
+        """Grant the jobs of the entered module access to the outputs."""
         about = "It counts at once, for running jobs too."
         return await self._link(form.get("reader"), self._decide("grant_outputs"), "{} reads the outputs", about)
 
     @rx.event
     async def revoke(self, reader: str) -> Any:
-        """Let them read no more."""
+        """Revoke their access."""
         words = "{} no longer reads the outputs"
         return await self._unlink(self.readers, reader, self._decide("revoke_outputs"), words)
 

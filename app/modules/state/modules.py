@@ -281,7 +281,7 @@ def _runners_query(path: str) -> LiveQuery:
 
 
 def _group_query(path: str) -> LiveQuery:
-    """Ask for the modules in one group; what is below it is asked for when it is opened."""
+    """Read the modules of one group; subgroups are read when they are opened."""
     return live_query("list_modules", TREE_TOPICS, filters={"in_group": path}, limit=MOST_LISTED, pause_seconds=0.5)
 
 

@@ -406,7 +406,7 @@ def test_an_admin_edits_a_runners_record_and_the_database_has_the_last_word(
     expect(page.get_by_role("dialog", name="Edit build-host-08").get_by_label("Capacity")).to_have_value("6")
 
 
-def test_a_runner_of_nobody_says_so(product: Product, person: Person, sign_in: Open) -> None:
+def test_a_runner_without_an_organisation_is_marked(product: Product, person: Person, sign_in: Open) -> None:
     page = sign_in(person)
     page.goto("/dashboard/runners/00000000-0000-4000-8000-000000000000")
     expect(page.get_by_test_id("no-such-runner")).to_be_visible()

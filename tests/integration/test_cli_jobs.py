@@ -177,7 +177,7 @@ def test_an_interrupted_follower_leaves_the_job_running(terminal: Terminal, code
     assert "queued" in following.stderr.readline()
     following.send_signal(signal.SIGINT)
     _, said = following.communicate(timeout=180)
-    assert (following.returncode, "goes on" in said) == (ExitCode.INTERRUPTED, True)
+    assert (following.returncode, "continues" in said) == (ExitCode.INTERRUPTED, True)
     assert terminal.json("jobs", "show", str(job["number"]))["status"] == "QUEUED"
 
 
@@ -278,7 +278,7 @@ def test_what_makes_no_sense_is_refused_with_its_code(
     assert (done.returncode, said in done.stderr) == (code, True), done.stderr
 
 
-def test_a_role_that_may_not_is_told_so(
+def test_a_role_without_the_right_is_refused(
     terminal: Terminal, bench: Bench, running_stack: RunningStack, code: Path
 ) -> None:
     terminal.run("modules", "create", "apps/site", "--from", str(code))

@@ -104,7 +104,7 @@ def test_a_bad_migration_is_named_with_file_and_line(shared_tmp_path: Path) -> N
         pass
 
 
-def test_a_function_that_changes_is_served_anew_and_a_broken_one_does_not_take_the_others_along(
+def test_a_changed_function_is_reloaded_and_a_broken_one_does_not_stop_the_others(
     shared_tmp_path: Path,
 ) -> None:
     project = shared_tmp_path / "project"

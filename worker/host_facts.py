@@ -30,7 +30,7 @@ class HostFacts:
         program: Program | None = None,
         recent: RecentLog | None = None,
     ) -> None:
-        """Look once at what does not change; `program` is there only if the runner may replace it."""
+        """Read once what does not change; `program` is set only if the runner may replace it."""
         self._finder = finder
         self._recent = recent or RecentLog()
         self._process_status = process_status
@@ -46,7 +46,7 @@ class HostFacts:
             "dispatcher": settings.dispatcher.type.value,
             "disk_free_gb": _free_gigabytes(settings.working_directory.working_directory),
             "version": __version__,
-            # The file of a release that this runner would fetch when it is asked to update itself.
+            # The file of a release that this runner would fetch to update itself.
             "self_update": program.artifact if program else None,
         }
 
@@ -64,6 +64,9 @@ class HostFacts:
             **self._fixed,
             **{name: value for name, value in known.items() if value is not None},
             "engines": engines,
+            "engine_versions": {
+                name.value: [engine.version for engine in each] for name, each in sorted(self._finder.versions.items())
+            },
             "engine_note": self._finder.note() or (NO_ENGINE if is_lacking else None),
             "last_error": self._process_status.last_error,
             "degraded": self._process_status.degraded,

@@ -6,18 +6,17 @@ import reflex as rx
 
 from app.modules.state.links import LinkedModules
 from app.modules.view.dependencies import CASCADES, NONE, DependenciesView, bindings, build
+from app.project.models import Row
 
 
 class DependenciesState(LinkedModules, rx.State):
     """The dependencies of the module that was chosen; its page reads them with the module."""
 
     dependencies: DependenciesView = NONE
-    _path: str = ""
 
-    async def _read(self, module_id: str, path: str) -> None:
-        self._module_id, self._path = module_id, path
-        answer = await self._rpc("list_dependencies", {"p_org": await self._org_id(), "p_path": path})
-        self._assign("dependencies", build(answer, module_id))
+    def _take(self, answer: Row) -> None:
+        self._module_id = str(answer["module"]["id"])
+        self._assign("dependencies", build(answer["dependencies"], self._module_id))
 
     @rx.event
     async def add(self, form: dict[str, Any]) -> Any:
@@ -45,7 +44,7 @@ class DependenciesState(LinkedModules, rx.State):
     async def _set(self, producer: str, options: dict[str, Any]) -> None:
         ends = {"p_consumer": self._module_id, "p_producer": producer}
         await self._rpc("set_dependency", {**ends, "p_options": options})
-        await self._read(self._module_id, self._path)
+        await self._read_again()
 
     @rx.event
     async def remove(self, producer: str) -> Any:
@@ -53,6 +52,6 @@ class DependenciesState(LinkedModules, rx.State):
 
         async def call(producer: str) -> None:
             await self._rpc("remove_dependency", {"p_consumer": self._module_id, "p_producer": producer})
-            await self._read(self._module_id, self._path)
+            await self._read_again()
 
         return await self._unlink(self.dependencies["producers"], producer, call, "No longer depends on {}")

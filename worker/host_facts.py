@@ -10,6 +10,7 @@ from typing import Any
 from worker.engines.finder import EngineFinder
 from worker.process_status import ProcessStatus
 from worker.program import Program
+from worker.runtime_log import RecentLog
 from worker.settings import Settings
 from worker.version import __version__
 
@@ -18,7 +19,7 @@ NO_ENGINE = "no engine was found: run `runyard engines ensure tofu` on the runne
 
 
 class HostFacts:
-    """Gathers facts; only the engines, the note and the last error ever change."""
+    """Gathers facts; only the engines, the notes and the newest problems ever change."""
 
     def __init__(
         self,
@@ -27,9 +28,11 @@ class HostFacts:
         process_status: ProcessStatus,
         isolation: str,
         program: Program | None = None,
+        recent: RecentLog | None = None,
     ) -> None:
-        """Look once at what does not change; `program` is there only if the runner may replace it."""
+        """Read once what does not change; `program` is set only if the runner may replace it."""
         self._finder = finder
+        self._recent = recent or RecentLog()
         self._process_status = process_status
         self._own_capacity = settings.capacity
         self._dispatcher = settings.dispatcher
@@ -43,7 +46,7 @@ class HostFacts:
             "dispatcher": settings.dispatcher.type.value,
             "disk_free_gb": _free_gigabytes(settings.working_directory.working_directory),
             "version": __version__,
-            # The file of a release that this runner would fetch when it is asked to update itself.
+            # The file of a release that this runner would fetch to update itself.
             "self_update": program.artifact if program else None,
         }
 
@@ -61,10 +64,14 @@ class HostFacts:
             **self._fixed,
             **{name: value for name, value in known.items() if value is not None},
             "engines": engines,
+            "engine_versions": {
+                name.value: [engine.version for engine in each] for name, each in sorted(self._finder.versions.items())
+            },
             "engine_note": self._finder.note() or (NO_ENGINE if is_lacking else None),
             "last_error": self._process_status.last_error,
             "degraded": self._process_status.degraded,
             "clock_off": self._process_status.skew.reported,
+            "log": self._recent.lines(),
         }
 
 

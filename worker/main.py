@@ -34,7 +34,7 @@ from worker.process_status import ProcessStatus
 from worker.program import Handover, Program, obstacle
 from worker.running.recovery import recover
 from worker.running.table import JobTable
-from worker.runtime_log import configure_logging, get_logger
+from worker.runtime_log import RecentLog, configure_logging, get_logger
 from worker.session.credentials import Credentials
 from worker.session.identity import RunnerIdentity, take_identity
 from worker.session.session import RunnerSession
@@ -52,7 +52,7 @@ _POLL_SECONDS = 0.25
 _SINGLE_GIVES_UP_SECONDS = 60.0
 # A project that is away for a moment does not show that a new version cannot work here.
 _TRIAL_SECONDS = 30.0
-# How long killed jobs may take to be told to the server.
+# How long reporting killed jobs to the server may take.
 _LAST_WORDS_SECONDS = 5.0
 
 
@@ -60,11 +60,11 @@ def run(settings: Settings, single: bool = False, *, is_trial: bool = False, pro
     """Run until asked to leave and return the exit code; `program` is what an update may replace."""
     known = KnownSecrets()
     redactor = known.redactor()
-    configure_logging(settings.logging.log_level, settings.logging.format, redactor.redact)
+    recent = configure_logging(settings.logging.log_level, settings.logging.format, redactor.redact)
     hide_from_children()
     log = get_logger("worker")
     try:
-        life = _live(settings, known, is_single=single, is_trial=is_trial, program=program)
+        life = _live(settings, known, recent, is_single=single, is_trial=is_trial, program=program)
         code, handover = asyncio.run(life)
         if handover is not None:
             hand_over(handover, redactor)
@@ -78,10 +78,18 @@ def run(settings: Settings, single: bool = False, *, is_trial: bool = False, pro
 
 
 async def _live(
-    settings: Settings, known: KnownSecrets, *, is_single: bool, is_trial: bool, program: Program | None
+    settings: Settings,
+    known: KnownSecrets,
+    recent: RecentLog,
+    *,
+    is_single: bool,
+    is_trial: bool,
+    program: Program | None,
 ) -> tuple[ExitCode, Handover | None]:
     try:
-        runner = Runner(settings, known, SystemClock(), is_single=is_single, is_trial=is_trial, program=program)
+        runner = Runner(
+            settings, known, SystemClock(), is_single=is_single, is_trial=is_trial, program=program, recent=recent
+        )
         return await runner.run(), runner.handover
     finally:
         ignore_more()
@@ -92,7 +100,7 @@ class Runner:
 
     def __init__(
         self, settings: Settings, known: KnownSecrets, clock: Clock, *, is_single: bool, is_trial: bool = False,
-        program: Program | None = None,
+        program: Program | None = None, recent: RecentLog | None = None,
     ) -> None:  # fmt: skip
         """Made on the event loop; what needs a connection is made in `run`."""
         self._settings = settings
@@ -102,6 +110,7 @@ class Runner:
         self._is_trial = is_trial
         self._obstacle = obstacle(program)
         self._program = None if self._obstacle else program
+        self._recent = recent
         self._wake_ups = WakeUps()
         self._table = JobTable(clock)
         self._signals = Signals(self._process_status, self._table, self._wake_ups.heartbeat.set)
@@ -110,7 +119,7 @@ class Runner:
 
     @property
     def handover(self) -> Handover | None:
-        """What takes this process's place, unless it was told to stop in the meantime."""
+        """What takes this process's place, unless it received a stop signal in the meantime."""
         return self._process_status.handover if self._signals.count == 0 else None
 
     async def run(self) -> ExitCode:
@@ -135,7 +144,7 @@ class Runner:
         if not finder.found and not self._settings.dispatcher.is_remote:
             self._log.warning("no engine was found", id="no_engine", hint=HOW_TO_GET_ONE)
         isolation = await settle_isolation(self._settings, environ, finder)
-        facts = HostFacts(self._settings, finder, self._process_status, isolation.fact, self._program)
+        facts = HostFacts(self._settings, finder, self._process_status, isolation.fact, self._program, self._recent)
         session = await self._open_session(transport, credentials, identity, facts)
         if session is None:
             return ExitCode.OK
@@ -271,7 +280,7 @@ class Runner:
         return ExitCode.JOB_FAILED if is_failed else ExitCode.OK
 
     async def _stop_for_good(self, why: BaseException | None) -> None:
-        """The session is over: stop what runs in order. After a defect of ours, what changes things goes on to its end."""
+        """The session is over: stop what runs in order. After a defect of ours, jobs that change things continue to their end."""
         is_over = isinstance(why, Fatal)
         words = "The runner's session has ended." if is_over else "The runner leaves because of a defect of its own."
         for handle in self._table.handles():
@@ -284,7 +293,7 @@ class Runner:
 
     async def _take_down(self, tasks: list["asyncio.Task[None]"], server: Server) -> None:
         """Order: claims and heartbeats stop, jobs' tasks end, the session is closed, connections are closed by `run`."""
-        # A service that says it stops is ended after a while; one that only becomes another version does not stop.
+        # A service that reports its stop is ended after a while; one that only becomes another version does not stop.
         notice = f"STATUS=updating to {handover.version}" if (handover := self.handover) else "STOPPING=1"
         sdnotify.SystemdNotifier().notify(notice)
         jobs = [handle.task for handle in self._table.handles() if handle.task is not None]
@@ -297,10 +306,10 @@ class Runner:
 
     async def _watch_engines(self, finder: EngineFinder) -> None:
         while True:
-            before = (dict(finder.found), finder.note())
+            before = (dict(finder.versions), finder.note())
             await self._clock.sleep(_ENGINE_CHECK_SECONDS)
             await finder.refresh()
-            if (finder.found, finder.note()) != before:
+            if (finder.versions, finder.note()) != before:
                 self._wake_ups.heartbeat.set()
                 self._wake_ups.claim.set()
 

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from collections import deque
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, TextIO
 
@@ -10,7 +11,7 @@ from structlog.typing import FilteringBoundLogger, WrappedLogger
 
 from worker.settings.levels import LogLevelName, level_for
 
-# Libraries that report by themselves what our supervisors already handle and say in our words.
+# Libraries that log what our supervisors already handle and log in our words.
 _NOISY = ("realtime", "httpx", "httpcore", "websockets", "asyncio", "stamina")
 
 
@@ -44,6 +45,31 @@ class SecretMask:
         return event
 
 
+class RecentLog:
+    """Keeps the newest warnings and errors, for the runner's page: its operator may have no access to the machine."""
+
+    LINES = 20
+    LENGTH = 400
+    _METHODS = frozenset({"warning", "error", "critical", "exception"})
+    _APART = frozenset({"event", "level", "timestamp", "category", "id", "exception"})
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._lines: deque[dict[str, str]] = deque(maxlen=self.LINES)
+
+    def __call__(self, logger: WrappedLogger, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        """Keep the event if it is a problem, and pass it on."""
+        if method in self._METHODS:
+            more = ", ".join(f"{key}: {value}" for key, value in event.items() if key not in self._APART)
+            text = f"{event.get('event', '')}{f' ({more})' if more else ''}"[: self.LENGTH]
+            self._lines.append({"at": str(event.get("timestamp")), "level": str(event.get("level")), "text": text})
+        return event
+
+    def lines(self) -> list[dict[str, str]]:
+        """Return the lines, the oldest first."""
+        return list(self._lines)
+
+
 class _Forward(logging.Handler):
     """Hands a library's records to the same stream."""
 
@@ -55,9 +81,9 @@ class _Forward(logging.Handler):
 
 def configure_logging(
     levels: Mapping[str, LogLevelName], style: str, redact: Callable[[str], str], stream: TextIO | None = None
-) -> None:
-    """Set up the process's log once, at its start."""
-    out = stream or sys.stdout
+) -> RecentLog:
+    """Set up the process's log once, at its start; the answer keeps its newest problems."""
+    out, recent = stream or sys.stdout, RecentLog()
     is_pretty = style == "pretty" or (style == "auto" and out.isatty())
     renderer: Any = structlog.dev.ConsoleRenderer() if is_pretty else structlog.processors.JSONRenderer()
     errors: list[Any] = [] if is_pretty else [structlog.processors.format_exc_info]
@@ -69,6 +95,7 @@ def configure_logging(
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *errors,
             SecretMask(redact),
+            recent,
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
@@ -76,6 +103,7 @@ def configure_logging(
         cache_logger_on_first_use=False,
     )
     _quieten_libraries(levels)
+    return recent
 
 
 def get_logger(category: str) -> FilteringBoundLogger:
@@ -85,7 +113,7 @@ def get_logger(category: str) -> FilteringBoundLogger:
 
 
 def _quieten_libraries(levels: Mapping[str, LogLevelName]) -> None:
-    """Let libraries say warnings, the noisy ones nothing; anyone who names one in LogLevel hears what was asked for."""
+    """Let libraries log warnings, the noisy ones nothing; one that LogLevel names logs at that level."""
     logging.basicConfig(handlers=[_Forward()], level=logging.WARNING, force=True)
     named = {key.lower() for key in levels} - {"default"}
     for name in {*_NOISY, *named}:

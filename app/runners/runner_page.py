@@ -5,7 +5,7 @@ import reflex as rx
 from app.frame.layout import page
 from app.frame.route import Route
 from app.frame.session import SessionState
-from app.runners.components.detail import events, facts, instances, jobs, strip
+from app.runners.components.detail import events, facts, instances, jobs, runner_log, strip
 from app.runners.components.edit import edit_dialog
 from app.runners.components.health import health_notes
 from app.runners.components.menu import menu_items
@@ -95,7 +95,7 @@ def _body() -> rx.Component:
         health_notes(),
         facts(),
         rx.el.div(
-            rx.el.div(strip(), instances(), jobs(), scaling_ledger(), events(), class_name="ry-stack"),
+            rx.el.div(strip(), instances(), jobs(), scaling_ledger(), runner_log(), events(), class_name="ry-stack"),
             rx.el.div(assignments(), tokens(), scaling_limits(), behaviour(), class_name="ry-stack"),
             class_name="ry-cols",
         ),

@@ -41,7 +41,7 @@ $$;
 create function private.shortfall(p_lane private.lanes, p_offer private.offer) returns text
 language plpgsql immutable set search_path = '' as $$
 begin
-  -- Rights in a cloud are there when somebody says so; an engine is taken to be there when nobody has told.
+  -- Rights in a cloud count once they were reported; an engine counts as present while nothing was reported.
   if p_lane.cloud is not null and not coalesce(p_offer.clouds ? p_lane.cloud, false) then
     return 'cloud_missing';
   end if;
@@ -50,8 +50,11 @@ begin
       return case when starts_with(p_offer.engine_note, p_lane.engine || ' is being prepared') then 'engine_preparing'
         else 'engine_missing' end;
     end if;
-    if p_lane.engine_version is not null
-      and not private.meets_requirement(p_offer.engines ->> p_lane.engine::pg_catalog.text, p_lane.engine_version) then
+    -- One version, or a list of those that are there.
+    if p_lane.engine_version is not null and not exists (
+      select from jsonb_array_elements_text('[]'::pg_catalog.jsonb || (p_offer.engines -> p_lane.engine::pg_catalog.text))
+        as v where private.meets_requirement(v, p_lane.engine_version)
+    ) then
       return 'engine_version';
     end if;
   end if;
@@ -288,7 +291,7 @@ declare
   v_live private.live_jobs := private.owned_job(v_runner, p_job, p_attempt);
   v_answer pg_catalog.jsonb;
 begin
-  -- In the middle of a change the executor holds its attempt by itself, whether its runner is there or not.
+  -- In the middle of a change the executor keeps its attempt alive, with or without its runner.
   if v_live.has_touched and private.jwt() ->> 'role' = 'executor' then
     update private.live_jobs as q set lease_until = now() + private.lease(), unlisted_at = null
     where q.job_id = p_job;

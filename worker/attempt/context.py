@@ -1,6 +1,6 @@
 """What every job of this process gets, named by what a job needs of it."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -33,6 +33,10 @@ class Engines(Protocol):
         """The engines by name."""
 
     @property
+    def versions(self) -> Mapping[EngineName, Sequence[FoundEngine]]:
+        """Every version of each engine, the preferred one first."""
+
+    @property
     def path(self) -> str:
         """The search path."""
 
@@ -44,7 +48,7 @@ class Protection(Protocol):
         """Protect from now on, on behalf of this job."""
 
     async def release(self, who: Hashable) -> None:
-        """Let go on behalf of this job."""
+        """Release it for this job."""
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,16 @@ import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from worker.attempt.context import FoundEngine
 from worker.attempt.sealed_values import Keys, texts_in
 from worker.attempt.variables import JobVariables
 from worker.attempt.workspace import Workspace
 from worker.children.environment import host_variables, job_variables, sensitive_values
 from worker.children.orphans import COOKIE_VARIABLE
 from worker.engines.cache import HOW_TO_GET_ONE
-from worker.engines.versions import check_version
+from worker.engines.hcl_blocks import read_facts
+from worker.engines.versions import choose_version
+from worker.enums import EngineName
 from worker.errors import JobFailed, WorkerError
 from worker.fitness import no_directory
 from worker.settings import Settings
@@ -20,7 +23,7 @@ from worker.steps.references import read_references
 
 
 async def prepare(space: Workspace) -> None:
-    """Make the directory, check that the engine is there, and put the environment together."""
+    """Create the directory, check that the engine exists, and build the environment."""
     await make_folders(space)
     check_engine(space)
     await take_variables(space)
@@ -57,18 +60,37 @@ async def make_folders(space: Workspace) -> None:
 
 
 def check_engine(space: Workspace) -> None:
-    """Say at once when this runner cannot do the job."""
+    """Fail at once when this runner cannot do the job."""
     wanted = space.spec.module.engine
-    found = space.context.finder.found.get(wanted)
-    if found is None:
-        there = ", ".join(sorted(space.context.finder.found)) or "none"
+    there = space.context.finder.versions.get(wanted)
+    if not there:
+        others = ", ".join(sorted(space.context.finder.found)) or "none"
         raise JobFailed(
-            f"The module needs {wanted}, which this runner does not have (it has: {there}).",
+            f"The module needs {wanted}, which this runner does not have (it has: {others}).",
             code="engine_missing",
             hint=HOW_TO_GET_ONE.replace("tofu", wanted),
         )
-    check_version(wanted, found.version, space.spec.module.engine_version)
-    space.say(f"{wanted} {found.version}")
+    use_engine(space, choose_version(there, space.spec.module.engine_version))
+
+
+def use_engine(space: Workspace, engine: FoundEngine) -> None:
+    """Run this version; hooks find it first on their PATH, too."""
+    space.engine = engine
+    space.env["PATH"] = os.pathsep.join([str(engine.binary.parent), space.context.finder.path])
+    space.result["engine_version"] = engine.version
+    space.say(f"{engine.name} {engine.version}")
+
+
+async def respect_code(space: Workspace) -> None:
+    """Choose another version where `required_version` in the code does not accept the chosen one."""
+    module, chosen = space.spec.module, space.engine
+    if chosen is None or module.engine is EngineName.PULUMI:
+        return
+    facts = await asyncio.to_thread(read_facts, space.work, is_tofu=module.engine is EngineName.TOFU)
+    others = [each for each in space.context.finder.versions[module.engine] if each != chosen]
+    better = choose_version([chosen, *others], module.engine_version, facts.required_version)
+    if better != chosen:
+        use_engine(space, better)
 
 
 async def build_environment(space: Workspace) -> dict[str, str]:
@@ -76,7 +98,7 @@ async def build_environment(space: Workspace) -> dict[str, str]:
     context, module = space.context, space.spec.module
     url = context.settings.server.url
     built_in = {
-        "PATH": context.finder.path,
+        "PATH": space.env.get("PATH", context.finder.path),
         "TMPDIR": str(space.root / "tmp"),
         COOKIE_VARIABLE: space.cookie,
         "RUNYARD_GROUP_PATH": space.job.group_path or module.group_path,
@@ -105,17 +127,17 @@ def write_cli_config(space: Workspace) -> Path:
 
 
 def operators_config(space: Workspace) -> str:
-    """Read the file that the operator's variable names; an engine does without one that cannot be read, too."""
+    """Read the file that the operator's variable names; a file that cannot be read is ignored."""
     own = space.context.environ.get("TF_CLI_CONFIG_FILE")
     try:
         return Path(own).read_text(encoding="utf-8") if own else ""
     except (OSError, UnicodeDecodeError) as error:
-        space.say(f"TF_CLI_CONFIG_FILE of the runner cannot be read, so the engine does without: {error}")
+        space.say(f"TF_CLI_CONFIG_FILE of the runner cannot be read and is ignored: {error}")
         return ""
 
 
 def served_here(settings: Settings) -> str:
-    """Tell the engine what the project serves at its host: hosted Supabase cannot answer service discovery itself."""
+    """Configure the engine with what the project serves at its host: hosted Supabase cannot answer service discovery itself."""
     services = f"{settings.server.url}/functions/v1/terraform/api/v2/"
     named = "\n".join(f'    "{name}" = "{services}"' for name in ("tfe.v2", "tfe.v2.1", "tfe.v2.2", "state.v2"))
     return f'host "{discovery_host(settings)}" {{\n  services = {{\n{named}\n  }}\n}}\n'

@@ -234,6 +234,32 @@ def _event(event: Any) -> rx.Component:
     )
 
 
+def _log_line(line: Any) -> rx.Component:
+    is_warning = line["level"] == "warning"
+    return rx.el.li(
+        clock_time(line["at"]),
+        rx.cond(is_warning, icon("triangle-alert", class_name="t-amb"), icon("circle-x", class_name="t-red")),
+        rx.el.span(line["text"]),
+        rx.el.span(line["instance"], class_name="sm"),
+        key=line["key"],
+        custom_attrs={"data-testid": "runner-log-line"},
+    )
+
+
+def runner_log() -> rx.Component:
+    """The newest warnings and errors of the runner's own log."""
+    lines = rx.el.ul(rx.foreach(State.log, _log_line), class_name="ry-ev", style={"padding_bottom": "10px"})
+    none = rx.el.p("No warnings and no errors since it started.", class_name="mut ry-pb")
+    return rx.el.section(
+        rx.el.div(
+            rx.el.h2("Runner log"), rx.el.span("Newest warnings and errors", class_name="mut"), class_name="ry-ph"
+        ),
+        rx.cond(State.log.length() > 0, lines, none),
+        class_name="ry-panel",
+        aria_label="Runner log",
+    )
+
+
 def events() -> rx.Component:
     """What happened to it."""
     return rx.el.section(

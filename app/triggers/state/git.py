@@ -127,7 +127,7 @@ class GitState(Items, rx.State):
         return answer
 
     async def _token(self, form: dict[str, Any]) -> dict[str, str]:
-        """Have a token that was typed sealed; none keeps the one that there is."""
+        """Seal a token that was typed; an empty field keeps the stored one."""
         given = str(form.get("token") or "").strip() if self.provider != "generic" else ""
         return {"token": await self._sealed(given)} if given else {}
 
@@ -146,7 +146,7 @@ class GitState(Items, rx.State):
         return str((await self._invoke("notify", body))["secret"])
 
     def _reveal(self, row: dict[str, Any], secret: str) -> rx.event.EventSpec:
-        """Give the secret to the browser by itself: a state's var would be sent again and again."""
+        """Send the secret to the browser in its own event: a state's var would be sent again and again."""
         self.shown_id = str(row["id"])
         self.shown_url = f"{runtime().settings.runner_url}/functions/v1/git/{self.shown_id}"
         self.shown_steps = STEPS[str(row["provider"])]

@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from worker.logs.redactor import Redactor
-from worker.runtime_log import configure_logging, get_logger
+from worker.runtime_log import RecentLog, configure_logging, get_logger
 from worker.settings.levels import LogLevelName
 
 
@@ -60,7 +60,7 @@ def test_libraries_speak_through_the_same_stream() -> None:
     ]
 
 
-def test_a_library_that_is_named_says_what_was_asked_for() -> None:
+def test_a_named_library_logs_at_its_level() -> None:
     stream = io.StringIO()
     levels = {"Default": LogLevelName.DEBUG, "httpx": LogLevelName.INFORMATION}
     configure_logging(levels, "json", str, stream)
@@ -77,3 +77,21 @@ def test_pretty_is_for_people() -> None:
     assert "session open" in stream.getvalue()
     with pytest.raises(json.JSONDecodeError):
         logged(stream)
+
+
+def test_the_newest_problems_are_kept_masked_and_short() -> None:
+    recent = configure_logging(
+        {"Default": LogLevelName.INFORMATION}, "json", Redactor(["ryw_the_token"]).redact, io.StringIO()
+    )
+    log = get_logger("worker")
+    log.info("connected")
+    log.warning("cut off from the server", id="cut_off", why="ryw_the_token was refused", failures=3)
+    (line,) = recent.lines()
+    assert (line["level"], line["text"]) == (
+        "warning",
+        "cut off from the server (why: *** was refused, failures: 3)",
+    )
+    for number in range(30):
+        log.error("x" * 1000, number=number)
+    assert len(recent.lines()) == RecentLog.LINES
+    assert {len(line["text"]) for line in recent.lines()} == {RecentLog.LENGTH}

@@ -13,6 +13,7 @@ from app.runners.view.detail import (
     build_assignments,
     build_events,
     build_instances,
+    build_log,
     build_strip,
     build_tokens,
     cloud_rights,
@@ -295,3 +296,18 @@ def test_an_instance_says_how_it_keeps_jobs_apart_and_what_troubles_it() -> None
     for facts in (None, [], {"isolation": ["x"], "degraded": "x"}):
         untold = build_instances([{**row, "facts": facts}])[0]
         assert (untold["isolation"], untold["error"]) == ("–", "old")
+
+
+def test_the_log_lists_the_problems_of_all_processes_and_survives_odd_reports() -> None:
+    old = {"at": "2026-11-18T01:00:00Z", "level": "warning", "text": "cut off"}
+    new = {"at": "2026-11-18T01:00:09Z", "level": "error", "text": "the disk is full"}
+    rows = [
+        {"id": "1", "name": "a", "facts": {"log": [old, "odd"]}},
+        {"id": "2", "name": "b", "facts": {"log": [new]}},
+        {"id": "3", "name": "c", "facts": {"log": "odd"}},
+        {"id": "4", "name": "d", "facts": None},
+    ]
+    assert [(line["instance"], line["text"]) for line in build_log(rows)] == [
+        ("b", "the disk is full"),
+        ("a", "cut off"),
+    ]

@@ -1,4 +1,4 @@
-# Runyard. `make` alone tells what there is.
+# Runyard. `make` alone lists the targets.
 # Everything is done by programs in .venv, which the first command makes; nothing is installed elsewhere.
 
 MAKEFLAGS += --no-print-directory
@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST_WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((cores > 4 ? 6 : cores + 2)))
 # Tests of one file run in one process, files in the order of tests/support/order.py.
 PYTEST := $(PY) -m pytest -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
-# Of two -m pytest hears the last only, so both are one.
+# pytest uses only the last of two -m options, so both are one.
 NOT_SLOW := -m 'not slow$(if $(MARK), and ($(MARK)))'
 
 .PHONY: help setup setup-lint setup-test up down status env mail dashboard reset migrate migration test test-all check lint format unit faults bench engines docs screenshots \
@@ -33,7 +33,7 @@ help: ## Show this help
 	@echo "  make test ARGS='-k name'           only some tests"
 	@echo "  make test MARK=browser             only tests that need a browser; also engine, docker, kubernetes, aws"
 
-setup: ## Make or update .venv (the other targets do it by themselves)
+setup: ## Create or update .venv (the other targets do it automatically)
 	@$(SETUP) run
 
 setup-lint:
@@ -113,7 +113,10 @@ lint-ruff:
 lint-imports:
 	@echo "==> import contracts" && { .venv/bin/lint-imports >.venv/lint-imports.log 2>&1 || { cat .venv/lint-imports.log; exit 1; }; }
 
-format: setup-lint ## Format and fix what can be fixed by itself
+lint-prose:
+	@echo "==> prose" && $(PY) -m scripts.prose
+
+format: setup-lint ## Format, and fix what ruff can fix
 	@$(PY) -m ruff check --fix-only --quiet . ; $(PY) -m ruff format .
 
 check: setup-test ## Run the checks and the quick tests of what this branch changes: the inner loop
@@ -144,7 +147,7 @@ wheels: setup-lint ## Build the wheels of the command line and of the runner int
 worker-binary: setup-lint ## Build the runner as one file for this platform into dist/
 	@$(PY) scripts/worker_binary.py
 
-version: setup-lint ## Say the version's places; V=1.4.0 writes another one into them
+version: setup-lint ## Print the version in each of its places; V=1.4.0 writes another one into them
 	@$(PY) scripts/versions.py $(V)
 
 release-check: setup-lint ## Check and build what a release offers, as the release's first job does

@@ -40,7 +40,9 @@ from app.settings import routes as audit_routes
 from app.sign_in import device_page, welcome_page
 from app.sign_in import page as sign_in
 from app.sign_in import routes as sign_in_routes
+from app.triggers import change_page
 from app.triggers import page as reviews
+from app.triggers import routes as git_routes
 
 # What the browser reads and sends without the websocket.
 API = (
@@ -51,6 +53,7 @@ API = (
     event_routes.build_routes,
     figure_routes.build_routes,
     audit_routes.build_routes,
+    git_routes.build_routes,
 )
 # A feature's rules come after those of the kit and the frame, so that they win.
 STYLES = (
@@ -75,6 +78,7 @@ FRAMED = (
     *job_page.routes(RunnerActionState.enable),
     *modules.ROUTES,
     *graph_page.ROUTES,
+    *change_page.ROUTES,
     *reviews.ROUTES,
     *move_in_page.ROUTES,
     *figures.ROUTES,
@@ -88,8 +92,7 @@ PAGES = (*OUTSIDE, *FRAMED)
 
 def _head() -> list[rx.Component]:
     return [
-        # Not deferred: they must be there before the page's scripts, which wait for no deferred one, open their socket, say where
-        # they are, and are told by the server to call what stands in them.
+        # Not deferred: the page's scripts wait for no deferred one, and the server calls these functions once the socket is open.
         rx.el.script(src="/connection.js"),
         rx.el.script(src="/sign_in.js"),
         rx.el.script(src="/runyard.js"),
@@ -138,7 +141,7 @@ app = rx.App(
     api_transformer=[build_api(runtime(), API), _with_headers, _with_advice],
     toaster=rx.toast.provider(position="top-right", close_button=True, visible_toasts=3, rich_colors=False),
 )
-# The mark in the top bar says the same in our words, and stays true while the server is away.
+# The mark in the top bar shows the same in our words, and stays true while the server is away.
 app.app_wraps[5, "Overlay"] = lambda _stateful: None
 app.add_middleware(DenyByDefault(), index=0)
 app.register_lifespan_task(fan_out, app=app)

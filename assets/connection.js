@@ -1,8 +1,8 @@
-/* Knows whether the server is there, before Reflex does: its socket alone would notice a dead network after minutes.
+/* Knows whether the server answers, before Reflex does: its socket alone would notice a dead network after minutes.
    Loaded before the page's own scripts, so that it sees every socket that they open. */
 (() => {
   "use strict";
-  /* The server pings every few seconds (rxconfig.py): a tab that hears nothing for this long is alone. */
+  /* The server pings every few seconds (rxconfig.py): a tab that receives nothing for this long is disconnected. */
   const SILENT_MS = 20_000;
   const GRACE_MS = 1_500;
   const RETRY_MS = 3_000;
@@ -31,7 +31,7 @@
     socket = opened;
     opened.addEventListener("message", (event) => {
       heardAt = Date.now();
-      // "0" only says that there is a server; what comes after it says that the page is served.
+      // "0" only shows that there is a server; later messages show that the page is served.
       if (opened === socket && typeof event.data === "string" && !event.data.startsWith("0")) mend();
     });
     opened.addEventListener("close", () => { if (opened === socket && !leaving) leaving = setTimeout(cut, GRACE_MS); });
@@ -52,7 +52,7 @@
   setInterval(() => { if (root.dataset.cut) document.dispatchEvent(new Event("visibilitychange")); }, RETRY_MS);
   window.addEventListener("pagehide", () => clearTimeout(leaving));
 
-  /* ---- while cut off nothing can be asked for: it is said at once, and not done minutes later ---- */
+  /* ---- while disconnected nothing can be requested: a click is refused at once, and not sent minutes later ---- */
   const ACTING = "button, input[type=submit], [role=menuitem], [role=switch], [role=checkbox], [role=radio]";
   const HERE = "a[href], [data-local], [data-copy], [aria-haspopup=menu], ry-log, dialog, form[data-auth]";
   let said = 0;

@@ -30,8 +30,8 @@
     queueMicrotask(() => target.setSelectionRange(start, end));
   }, true);
 
-  /* Enter in a field is its dialog's own act: the field is left first, so that what was typed is there before it. The act may
-     wait for the server to let it; whoever does something else meanwhile has thought better of it. */
+  /* Enter in a field is its dialog's own act: the field is left first, so that its text arrives before it. The act may
+     wait for the server to let it; anyone who does something else meanwhile has changed their mind. */
   const PATIENCE_MS = 10_000;
   let pressed = null;
   function pressSoon(act, until) {

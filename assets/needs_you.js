@@ -1,4 +1,4 @@
-/* The title of the page names what it shows and counts the jobs that need you, and the browser says when there is one more, if
+/* The title of the page names what it shows and counts the jobs that need you, and the browser notifies when there is one more, if
    you let it. */
 (() => {
   "use strict";
@@ -23,7 +23,7 @@
     const here = document.querySelector(".ry-crumb b")?.textContent.trim();
     const title = (now ? `(${now}) ` : "") + (here ? `${here} · Runyard` : stripped(document.title));
     if (title !== document.title) document.title = title;
-    /* The first count is what was there when the page was opened; only more than before is news. */
+    /* The first count is that of the opened page; only an increase is a reason to notify. */
     if (known !== null && now > known && wanted() && document.visibilityState !== "visible") say(now);
     known = now;
   }

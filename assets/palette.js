@@ -1,4 +1,4 @@
-// The command palette: Ctrl K opens it, arrows move the choice, Enter follows it. What it finds comes from the server.
+// The command palette: Ctrl K opens it, arrows move the choice, Enter follows it. Its results come from the server.
 (() => {
   const THEN = "runyard-then";
   const items = () => [...document.querySelectorAll("[data-pal]")];
@@ -17,7 +17,7 @@
   // What is typed between the key and the field's focus belongs to the field, not to the page's own keys.
   const PATIENCE = 10_000;
   let early = null;
-  // Whether it was asked for and not left again; its field, and what stands there, since each page has a field of its own.
+  // Whether it was opened and not left again; its field, and the field's text, since each page has a field of its own.
   let isWanted = false, last = null, kept = "";
   const wait = (text) => {
     const mine = (early = { text });
@@ -85,7 +85,7 @@
     }
   }, true);
 
-  // "Add runner…" leads to its page, and there presses the key that stands for it; until that page has come, the one that is left
+  // "Add runner…" leads to its page, and there presses its key; until that page has come, the one that is left
   // is still there, perhaps with a key of its own.
   const isAt = (path) => location.pathname.replace(/\/$/, "") === path.replace(/\/$/, "");
   document.addEventListener("click", (event) => {
@@ -93,7 +93,7 @@
     const key = item?.getAttribute("data-then");
     if (!key) return;
     const to = item.href && new URL(item.href, location.href);
-    // The page is there already: to load it again would close the dialog that the key opens.
+    // The page is open already: to load it again would close the dialog that the key opens.
     if (to && isAt(to.pathname) && to.search === location.search) event.preventDefault();
     sessionStorage.setItem(THEN, key);
     const until = Date.now() + 10_000;

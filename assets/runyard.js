@@ -13,7 +13,7 @@
     if (s < 86400) return `${Math.floor(s / 3600)} h ${two(Math.floor((s % 3600) / 60))} min`;
     return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
   }
-  /* Something that is over; moments are told in tenths, as in a job's log and timeline (job/dom.js). */
+  /* Something that has ended; short times in tenths of a second, as in a job's log and timeline (job/dom.js). */
   const took = (ms) => ms < 9_950 ? `${(Math.max(0, ms) / 1000).toFixed(1)} s` : span(ms);
   function timer(ms) {
     const s = Math.max(0, Math.floor(ms / 1000));
@@ -151,7 +151,7 @@
     setTimeout(() => { delete button.dataset.copied; if (word) word.textContent = "Copy"; }, 1600);
   });
 
-  /* A mail with a link that only this browser knows: written when it is asked for, sent by the person's own program. */
+  /* A mail with a link that only this browser knows: written on request, sent by the person's own program. */
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-mail]");
     if (!button) return;

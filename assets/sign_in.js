@@ -44,7 +44,7 @@
   let offered = "";
   const isEnded = new URLSearchParams(window.location.search).has("ended");
   const noted = notes[sessionStorage.getItem(NOTED) || (isEnded ? "ended" : "")] || "";
-  // The page is there before React takes it over: text in its own tree would be called wrong, and taken out with what was typed.
+  // The page is drawn before React takes it over: text in its own tree would be called wrong, and taken out with what was typed.
   const beside = (el) => el.shadowRoot || el.attachShadow({ mode: "open" });
   class LinkNote extends HTMLElement {
     connectedCallback() { this.show(offered || noted); }
@@ -104,7 +104,7 @@
     if (answer.needs_code) askCode(form, answer);
     if (answer.ok) arrive(form, answer);
   });
-  /* The page has words for a whole link and for one that lacks a part (css/sign_in.css); the mark is there before either is drawn. */
+  /* The page has words for a whole link and for one that lacks a part (css/sign_in.css); the mark is set before either is drawn. */
   function takeInvitation() {
     if (!window.location.pathname.startsWith("/invite")) return;
     const given = window.location.hash.slice(1);

@@ -13,13 +13,13 @@ HELPERS = {"__init__", "__main__", "load", "outcome", "processes"}
 
 
 def names() -> list[str]:
-    """Every benchmark: a module of this folder that is no helper, or a folder that can be run."""
+    """Every benchmark: a module of this folder that is not a helper, or a folder that can be run."""
     modules = {path.stem for path in FOLDER.glob("*.py")} | {path.parent.name for path in FOLDER.glob("*/__main__.py")}
     return sorted(modules - HELPERS)
 
 
 def main() -> int:
-    """Run those that were named, or all; go on after one that lacks a figure, and say so at the end."""
+    """Run the named programs, or all; continue after one that lacks a figure, and list it at the end."""
     given = sys.argv[1:]
     if "--full" in given:
         given.remove("--full")

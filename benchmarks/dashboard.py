@@ -30,7 +30,7 @@ CHANGE = re.compile(r"Change-(\d+)")
 PING, PONG = b"\x81\x012", b"\x81\x81\x00\x00\x00\x003"
 STATE = RunnersState.get_full_name()
 LOAD = f"{STATE}.load"
-# The row's text tells which change it shows; the browser's clock is this machine's clock.
+# The row's text identifies the change it shows; the browser's clock is this machine's clock.
 WATCH = """() => {
   window.seen = {};
   const look = () => {
@@ -59,7 +59,7 @@ class Listener(asyncio.Protocol):
     def __init__(self, tab: Tab) -> None:
         self.chunks: list[tuple[float, bytes]] = []
         self._tab = tab
-        # The library would take its own pings for unanswered, as it hears nothing any more.
+        # The library would take its own pings for unanswered, as it receives nothing any more.
         if tab.socket.keepalive_task is not None:
             tab.socket.keepalive_task.cancel()
         tab.socket.transport.set_protocol(self)

@@ -53,7 +53,7 @@ class Walk:
         self._see_live()
 
     def register(self) -> None:
-        """Add the first runner; its command is there to be copied."""
+        """Add the first runner; its command is ready to be copied."""
         self._press("n")
         sheet = self._page.get_by_role("dialog", name="Add runner")
         self._fill(sheet.get_by_label("Name", exact=True), "first")
@@ -64,7 +64,7 @@ class Walk:
         self._command = shown.inner_text()
 
     def start(self) -> None:
-        """Paste the command into a terminal; the sheet says that the runner is online."""
+        """Paste the command into a terminal; the sheet shows that the runner is online."""
         self.acts += 1
         with (self._folder / "runner.log").open("wb") as log:
             self._runner = subprocess.Popen(

@@ -76,7 +76,7 @@ class Step:
     ready: str
 
 
-# What was on the page before must be gone, or a row that was there anyway would count as found.
+# The earlier rows must have left the page, or one that was on it anyway would count as found.
 STEPS = (
     Step("jobs", lambda page: page.click("a[href='/dashboard/jobs']"), "table.ry-jobs tr[data-row]"),
     Step("jobs: finished", lambda page: page.click("role=radio[name='Finished']"), "tr[data-status=SUCCEEDED]"),
@@ -169,7 +169,7 @@ async def changes(product: Product, person: Person, page: Page, others: int, fir
 
 
 def push(product: Product, person: Person, change: int) -> None:
-    """One change of the first runner. The full stop ends its number: the row's text goes on with the version."""
+    """One change of the first runner. The full stop ends its number: the row's text continues with the version."""
     statement = "update workers set status = 'OFFLINE', status_reason = %s where org_id = %s and name = 'runner-0000'"
     product.sql(statement, f"Change-{change}.", person.org_id)
 
@@ -228,9 +228,7 @@ def show(result: dict[str, Any]) -> None:
     for row in result.get("pages", ()):
         used = f"{row['postgres']:>18}{row['gateway']:>9}{row['dashboard']:>11}{row['browser']:>9}{row['nodes']:>8}"
         print(f"{row['page']:>22}{row['ms']:>8}{used}  {'' if row['ms'] <= AIM_MS else '✗'}")
-    print(
-        f"\none tab that looks: {result.get('idle', '–')}, before anybody looked {result.get('memory_before_mib', '–')} MiB"
-    )
+    print(f"\none open tab: {result.get('idle', '–')}, before the first tab {result.get('memory_before_mib', '–')} MiB")
     print(
         f"\n{'tabs':>6}{'seen':>8}{'reached':>9}{'p50 ms':>8}{'p95 ms':>8}{'last tab p95':>14}{'CPU ms':>8}{'MiB':>6}"
     )

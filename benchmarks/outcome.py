@@ -14,7 +14,7 @@ RESULTS = Path(__file__).parent / "results"
 
 @contextmanager
 def attempt(what: str, failed: list[str]) -> Iterator[None]:
-    """Note what went wrong inside, say it, and go on after it."""
+    """Record an error inside, print it, and continue after it."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is, the other figures are still worth having
@@ -50,7 +50,7 @@ def keep(name: str, result: dict[str, Any]) -> None:
 
 
 def end(failed: list[str]) -> None:
-    """Say what is missing, and end with 1 then."""
+    """Print the missing figures, and exit with 1 if there are any."""
     for each in failed:
         print(f"✗ {each}", file=sys.stderr)
     if failed:

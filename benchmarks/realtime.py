@@ -1,6 +1,6 @@
 """Commit to client: how long after its commit a row change reaches Realtime's subscribers.
 
-Beside them a bare consumer reads the same WAL in the same run: the ratio tells what the server adds, on any machine.
+Beside them a bare consumer reads the same WAL in the same run: the ratio shows what the server adds, on any machine.
 Run as `python -m benchmarks.realtime`. All subscribers live in this one process, so with 200 of them a good part of
 what is measured is this process reading.
 """

@@ -34,7 +34,7 @@ class Here:
 
     @cached_property
     def identity(self) -> tuple[Api, Profile]:
-        """The person who acts, and the profile that says so."""
+        """The person who acts, and the profile with their sign-in."""
         from cli.client.identity import person
 
         return person(self._profile)
@@ -57,11 +57,11 @@ class Here:
         return find_organization(self.api, self._organization or self.identity[1].organization)
 
     def confirm(self, question: str, is_agreed: bool) -> None:
-        """Ask before something that cannot be undone; nobody can be asked in a pipeline."""
+        """Ask before something that cannot be undone; a pipeline cannot answer."""
         if is_agreed:
             return
         if not sys.stdin.isatty():
-            raise Usage(f"{question} Nobody can be asked here.", "Add --yes if you are sure.")
+            raise Usage(f"{question} There is no terminal to ask on.", "Add --yes if you are sure.")
         if not typer.confirm(question):
             raise typer.Exit(1)
 

@@ -39,7 +39,7 @@ EXPLANATIONS: dict[ExitCode, str] = {
     ExitCode.JOB_FAILED: "with --wait: the job failed",
     ExitCode.JOB_CANCELLED: "with --wait: the job was cancelled or rejected",
     ExitCode.JOB_NEEDS_ATTENTION: "with --wait: the job needs a person's decision",
-    ExitCode.INTERRUPTED: "interrupted with Ctrl-C; a job that was followed goes on",
+    ExitCode.INTERRUPTED: "interrupted with Ctrl-C; a job that was followed continues",
 }
 
 
@@ -94,7 +94,7 @@ class NoAnswer(CommandError):
 
 
 def need_package(name: str, what: str) -> None:
-    """Say what is missing: the wheel of the command line alone does not bring what runs in a clone."""
+    """Explain what is missing: the wheel of the command line alone does not bring what runs in a clone."""
     if find_spec(name) is None:
         raise Missing(
             f"{what} is not installed here ({name} is missing).",

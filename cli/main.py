@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 from cli.errors import EXPLANATIONS, CommandError, ExitCode
 from cli.light import start_light
 
-# name: (module, what it does). A name that its module has as a command of the same name stands alone.
+# name: (module, what it does). A module's command of the same name is a command of its own, not a group.
 LAZY: dict[str, tuple[str, str]] = {
     "login": ("cli.commands.login", "Sign in to a project, and keep the login."),
     "confirm-login": ("cli.commands.login", "Confirm the code of a program that signs in on another machine."),
@@ -21,18 +21,18 @@ LAZY: dict[str, tuple[str, str]] = {
     "jobs": ("cli.commands.jobs", "List, show, follow, approve, cancel and retry jobs."),
     "events": ("cli.commands.events", "What happened to runners and jobs, searched."),
     "modules": ("cli.commands.modules", "Modules, their files and outputs."),
-    "state": ("cli.commands.state", "The state of a module: bring it in, read it, take it along."),
-    "groups": ("cli.commands.groups", "The groups that modules stand in; plan, apply or destroy all of one in order."),
+    "state": ("cli.commands.state", "The state of a module: import, read and export it."),
+    "groups": ("cli.commands.groups", "The groups of modules; plan, apply or destroy all of one in order."),
     "dependencies": ("cli.commands.dependencies", "Which module depends on which, and what it takes of it."),
     "graph": ("cli.commands.graph", "Draw which module depends on which, as a tree or for Graphviz."),
     "git": ("cli.commands.git_pulls", "Repositories whose pushes plan modules."),
-    "schedules": ("cli.commands.schedules", "Jobs that start by the clock."),
+    "schedules": ("cli.commands.schedules", "Jobs that start on a schedule."),
     "notifications": ("cli.commands.notifications", "Which events go where, and what became of each message."),
     "runners": ("cli.commands.runners", "Register, list and look after the runners of an organisation."),
     "tokens": ("cli.commands.tokens", "The tokens of a runner."),
     "personal-tokens": ("cli.commands.personal_tokens", "Tokens with which your own programs act as you."),
     "accounts": ("cli.commands.accounts", "Service accounts: identities that runners and pipelines sign in with."),
-    "identities": ("cli.commands.identities", "Who jobs are in a cloud, without a stored key."),
+    "identities": ("cli.commands.identities", "Identities of jobs in a cloud, without a stored key."),
     "issuer": ("cli.commands.issuer", "The project as an OIDC issuer that clouds trust."),
     "releases": ("cli.commands.releases", "Published versions of the runner."),
     "variables": ("cli.commands.variables", "Inputs, environment and files of jobs."),
@@ -40,7 +40,7 @@ LAZY: dict[str, tuple[str, str]] = {
     "cloud": ("cli.commands.cloud", "Cloud identities, and runners that are deployed with them."),
     "members": ("cli.commands.members", "People with access, and what they can do."),
     "orgs": ("cli.commands.orgs", "Your organisations."),
-    "maintenance": ("cli.commands.maintenance", "For a while no runner takes a job."),
+    "maintenance": ("cli.commands.maintenance", "Keep jobs waiting for a while."),
     "shared-runners": ("cli.commands.shared_runners", "The installation's own runners, from a file."),
     "installation": ("cli.commands.installation", "The whole installation, for its operator."),
     "doctor": ("cli.commands.doctor", "Check this program, the login and the project."),
@@ -52,11 +52,11 @@ LAZY: dict[str, tuple[str, str]] = {
     "mail": ("cli.commands.local", "Show the mails that the embedded stack kept instead of sending."),
     "migrate": ("cli.commands.local", "Apply new migrations to the embedded database."),
     "backup": ("cli.commands.backup", "Write the embedded stack into one encrypted file while it runs."),
-    "restore": ("cli.commands.backup", "Make the embedded stack of a backup in an empty state folder."),
+    "restore": ("cli.commands.backup", "Restore the embedded stack from a backup into an empty state folder."),
     "reset": ("cli.commands.local", "Delete the embedded database, secrets and logs."),
     "dashboard": ("cli.commands.local", "Serve the dashboard alone, for the project that SUPABASE_URL names."),
     "engines": ("cli.engines.commands", "Engine binaries: found, fetched or built."),
-    "docs": ("cli.commands.docs", "Write the pages of the documentation that are read off the code and the database."),
+    "docs": ("cli.commands.docs", "Write the documentation pages that are generated from the code and the database."),
 }
 CODES = "Exit codes: " + " · ".join(f"{code.value} {text}" for code, text in EXPLANATIONS.items())
 

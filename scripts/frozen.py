@@ -1,4 +1,4 @@
-"""The migrations of released versions are in people's databases, so their files never change again. Tags tell which those are."""
+"""The migrations of released versions are in people's databases, so their files never change again. Tags mark them."""
 
 import subprocess
 import sys

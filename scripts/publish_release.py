@@ -20,7 +20,7 @@ TIMEOUT_SECONDS = 60
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Send the release and say what became of it; exit codes: 0 published, 1 refused or unreachable, 2 wrong arguments."""
+    """Send the release and print the result; exit codes: 0 published, 1 refused or unreachable, 2 wrong arguments."""
     arguments = parser().parse_args(argv)
     missing = [name for name in ("SUPABASE_URL", "RELEASE_PUBLISH_TOKEN") if not os.environ.get(name)]
     if missing:
@@ -45,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
         "--channel", choices=("stable", "beta"), help="stable if none is named; beta for a version as 1.4.0-rc.1"
     )
     made.add_argument("--notes", type=Path, help="a Markdown file; the changelog's section if none is named")
-    made.add_argument("--breaking", action="store_true", help="say that people must read the notes first")
+    made.add_argument("--breaking", action="store_true", help="require that people read the notes first")
     made.add_argument(
         "--artifact", action="append", default=[], metavar="FILE=URL", help="a file and where it is offered"
     )

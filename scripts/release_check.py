@@ -36,7 +36,7 @@ CHARTS = {
 
 
 class Wrong(Exception):
-    """The release cannot be made like this; the sentence says what to change."""
+    """The release cannot be made like this; the message names what to change."""
 
 
 class Missing(Exception):
@@ -59,7 +59,7 @@ class Release:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Check everything, say how each went, and end with 1 if something is wrong."""
+    """Check everything, print each result, and exit with 1 if something is wrong."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--tag", help="as v1.4.0; the runner's version if none is named")
     parser.add_argument("--root", type=Path, default=ROOT, help="the clone that is to be released")

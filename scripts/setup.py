@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def check_platform() -> None:
-    """Say at once what this system cannot do, rather than after minutes of installing."""
+    """Report at once what this system cannot do, rather than after minutes of installing."""
     if sys.platform == "darwin":
         step("macOS: good for trying out; docs/platforms.md lists what differs from Linux")
     elif sys.platform != "linux":
@@ -164,7 +164,7 @@ def prepare_redis() -> None:
 
 
 def install_packages(what: str, *packages: str) -> None:
-    """Install Debian packages, if nobody has to be asked for it."""
+    """Install Debian packages, if that needs no password."""
     sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
     can_install = shutil.which("apt-get") and (not sudo or (shutil.which("sudo") and succeeds([*sudo, "true"])))
     if not can_install:
@@ -215,7 +215,7 @@ def succeeds(command: list[str]) -> bool:
 
 
 def step(text: str) -> None:
-    """Say what is being done."""
+    """Print the current step."""
     print(f"==> {text}", flush=True)
 
 

@@ -1,6 +1,6 @@
-"""The version's places: what says it, whether they agree, and writing another one into all of them.
+"""The version's places: read it from all of them, check that they agree, and write another one.
 
-Its home is worker/version.py, which the runner's wheel reads; what cannot read it says it once more.
+Its home is worker/version.py, which the runner's wheel reads; places that cannot read it repeat it.
 """
 
 import argparse
@@ -51,12 +51,12 @@ def read(root: Path) -> Iterator[tuple[str, str]]:
     for name, pattern in PLACES:
         found = re.search(pattern, (root / name).read_text(encoding="utf-8"), re.MULTILINE)
         if found is None:
-            raise ValueError(f"{name} says no version")
+            raise ValueError(f"{name} has no version")
         yield name, found.group(1).strip()
 
 
 def write(root: Path, version: str) -> None:
-    """Let every place say another version."""
+    """Write another version into every place."""
     if not FORM.fullmatch(version):
         raise ValueError(f"{version!r} is not a version as 1.4.0 or 1.4.0-rc.1")
     for name, pattern in PLACES:
@@ -64,7 +64,7 @@ def write(root: Path, version: str) -> None:
         text = file.read_text(encoding="utf-8")
         found = re.search(pattern, text, re.MULTILINE)
         if found is None:
-            raise ValueError(f"{name} says no version")
+            raise ValueError(f"{name} has no version")
         file.write_text(text[: found.start(1)] + version + text[found.end(1) :], encoding="utf-8")
 
 

@@ -82,7 +82,7 @@ def pex(wheel: Path, output: Path, *options: str, seconds: float | None = None) 
     """Build one file with the pinned dependencies."""
     command = [sys.executable, "-m", "pex", f"{wheel}[{EXTRAS}]", "--constraints", str(ROOT / "requirements.txt")]
     command += ["--console-script", "runyard-worker", "--output-file", str(output), *options]
-    # The older resolver loses extras of a package that is asked for twice.
+    # The older resolver loses extras of a package that is required twice.
     command += ["--resolver-version", "pip-2020-resolver", "--python-shebang", "/usr/bin/env python3"]
     run(command, seconds)
     return output

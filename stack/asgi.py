@@ -33,7 +33,7 @@ class BodyTooSlow(Exception):
 
 
 class ClientGone(Exception):
-    """The client hung up, or sent chunks that are no chunks: the server reports both alike, so both are answered."""
+    """The client hung up, or sent malformed chunks: the server reports both alike, so both are answered."""
 
 
 def header_map(scope: Scope) -> dict[str, str]:
@@ -106,14 +106,14 @@ def client_address(scope: Scope) -> str:
 
 
 class BehindProxy:
-    """Wraps an application that a proxy stands before: who is connected is what it says last in the header that was named."""
+    """Wraps an application behind a proxy: the client's address is the last one in the configured header."""
 
     def __init__(self, app: ASGIApp, header: str) -> None:
         self._app = app
         self._header = header.lower().encode("latin-1")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on as from whom the proxy saw; what is no address changes nothing."""
+        """Pass the request on with the client address that the proxy saw; an invalid one changes nothing."""
         said = b",".join(value for name, value in scope.get("headers", ()) if name == self._header)
         # What is left of the last comma the caller may have invented.
         last = said.decode("latin-1").rpartition(",")[2].strip()

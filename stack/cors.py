@@ -10,7 +10,7 @@ METHODS = b"GET,HEAD,PUT,PATCH,POST,DELETE,OPTIONS"
 class Cors:
     """Wraps the application; keys and tokens are sent explicitly, so any origin may ask.
 
-    REST is asked far more often than anything else and marks its answers itself: it is reached without the routing.
+    REST receives far more requests than anything else and sets these headers itself: it bypasses the routing.
     """
 
     def __init__(self, app: ASGIApp, rest: ASGIApp) -> None:

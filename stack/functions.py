@@ -13,7 +13,7 @@ from stack.secrets import Secrets, load_identity_keys
 from stack.settings import Settings
 
 ROUTER = Path(__file__).resolve().parent / "edge" / "router.ts"
-# What Deno itself needs from the machine: its cache, the registry it was told to use, proxies, certificates.
+# What Deno itself needs from the machine: its cache, the configured registry, proxies, certificates.
 MACHINE_PREFIXES = ("DENO_", "NPM_CONFIG_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT", "NODE_EXTRA_CA")
 # Names that npm packages ask for while they load; without leave to ask they fail.
 PROBED_NAMES = (
@@ -97,7 +97,7 @@ def functions_environment(settings: Settings, secrets: Secrets) -> dict[str, str
 
 
 def functions_fingerprint(folder: Path) -> tuple[tuple[str, float, int], ...]:
-    """Changes when a function or its settings change, so that the process can be started anew."""
+    """Changes when a function or its settings change, so that the process can be restarted."""
     files = [folder / "config.toml", *sorted((folder / "functions").rglob("*"))]
     return tuple((str(file), status.st_mtime, status.st_size) for file, status in _stats(files))
 

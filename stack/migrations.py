@@ -62,7 +62,7 @@ def migrate(owner_url: str, supabase_folder: Path) -> list[str]:
 
 
 def seed(owner_url: str, file: Path) -> bool:
-    """Run `seed.sql` once per database; say whether it ran."""
+    """Run `seed.sql` once per database; return whether it ran."""
     if not file.exists():
         return False
     digest = hashlib.sha256(file.read_bytes()).hexdigest()

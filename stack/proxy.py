@@ -10,7 +10,7 @@ from starlette.types import Message, Receive, Scope, Send
 from stack.asgi import LARGEST_BODY, BodyTooLarge, ClientGone, RawHeaders, answer, client_address
 
 TIMEOUT = httpx.Timeout(connect=5.0, read=150.0, write=30.0, pool=10.0)
-# Meant for one connection only, or set anew for the next one.
+# Meant for one connection only, or set again for the next one.
 HOP_BY_HOP = frozenset(
     (
         b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer",

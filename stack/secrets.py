@@ -40,7 +40,7 @@ class Secrets(BaseModel):
     demo_password: str
 
     def __repr__(self) -> str:
-        """Say nothing: a traceback or a log line must not carry the values."""
+        """Show nothing: a traceback or a log line must not carry the values."""
         return "Secrets(…)"
 
     __str__ = __repr__

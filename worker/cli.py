@@ -99,7 +99,7 @@ def run(
     *,
     single: Annotated[bool, typer.Option("--single", help="Run one job, then leave.")] = False,
     self_update: Annotated[
-        bool, typer.Option("--self-update", help="Replace this program when an update is asked for (Update.Enabled).")
+        bool, typer.Option("--self-update", help="Replace this program when an update is requested (Update.Enabled).")
     ] = False,
     trial: Annotated[
         bool, typer.Option("--trial", help="Open a session, send one heartbeat and leave: shows that it can work.")

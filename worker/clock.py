@@ -11,7 +11,7 @@ class Clock(Protocol):
     """What the loops need to know about time."""
 
     def monotonic(self) -> float:
-        """Seconds that never go back and go on while the machine sleeps."""
+        """Seconds that never go back and count while the machine sleeps."""
         ...
 
     def now(self) -> datetime:
@@ -44,7 +44,7 @@ class SystemClock:
 # Beyond the first a clock is worth a word, beyond the second tokens and signatures are refused.
 SKEW_WARNING_SECONDS = 5
 SKEW_LIMIT_SECONDS = 60
-# A skew is told again when it is another, not when the network was slower.
+# A skew is logged again when it changes, not when the network was slower.
 _SKEW_STEP_SECONDS = 3
 
 
@@ -56,7 +56,7 @@ class Skew:
         self.reported: int | None = None
 
     def note(self, server_time: str | None, asked_at: datetime, answered_at: datetime) -> None:
-        """Compare with the moment between question and answer; a slow answer says nothing about a small skew."""
+        """Compare with the moment between question and answer; a slow answer cannot show a small skew."""
         try:
             theirs = datetime.fromisoformat(server_time or "")
             skew = (asked_at + (answered_at - asked_at) / 2 - theirs).total_seconds()

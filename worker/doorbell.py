@@ -59,7 +59,7 @@ class Doorbell:
             client = await self._connect()
         self.is_live = True
         self._log.info("the doorbell is connected", id="doorbell_connected")
-        # Whatever was sent while nobody listened is asked for now.
+        # Poll now for anything that was sent while nobody listened.
         self._notify("joined")
         while not self._broken.is_set():
             with suppress(TimeoutError):
@@ -140,7 +140,7 @@ class Doorbell:
         was_live, self.is_live = self.is_live, False
         client, self._client = self._client, None
         if was_live:
-            self._log.warning("the doorbell is gone; polling goes on", id="doorbell_gone")
+            self._log.warning("the doorbell is disconnected; polling continues", id="doorbell_gone")
         if client is not None:
             with suppress(Exception):
                 async with asyncio.timeout(2.0):

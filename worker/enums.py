@@ -1,4 +1,4 @@
-"""The enums of the database, spelled as they are there; a test compares them."""
+"""The enums of the database, spelled as in SQL; a test compares them."""
 
 from enum import StrEnum
 
@@ -41,7 +41,7 @@ class JobStatus(StrEnum):
 
 
 class JobPhase(StrEnum):
-    """What a running attempt is doing; APPLY and DESTROY are never run again by themselves."""
+    """What a running attempt is doing; APPLY and DESTROY are never run again automatically."""
 
     PREPARE = "PREPARE"
     FETCH = "FETCH"

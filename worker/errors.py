@@ -22,7 +22,7 @@ class WorkerError(Exception):
 
     @property
     def is_ours(self) -> bool:
-        """Whether the project itself said so, by a code of ours or of PostgreSQL, and not something on the way to it."""
+        """Whether the project itself refused, by a code of ours or of PostgreSQL, and not something on the way to it."""
         return re.fullmatch("[0-9A-Z]{5}", self.code) is not None
 
 
@@ -30,7 +30,7 @@ class Retryable(WorkerError):
     """Try the same request again later; nothing is known about its effect."""
 
     def __init__(self, message: str, *, retry_after_seconds: float = 0.0, **rest: Any) -> None:
-        """Keep what a 429 or 503 said about when to come back."""
+        """Keep the time after which a 429 or 503 allows a retry."""
         super().__init__(message, **rest)
         self.retry_after_seconds = retry_after_seconds
 
@@ -52,7 +52,7 @@ class TokenExpired(Retryable):
 
 
 class Fatal(WorkerError):
-    """The process cannot go on: say why and leave with this exit code."""
+    """The process cannot continue: log why and leave with this exit code."""
 
     def __init__(self, message: str, *, exit_code: ExitCode = ExitCode.UNEXPECTED, **rest: Any) -> None:
         """Keep the exit code that tells a supervisor whether a restart can help."""

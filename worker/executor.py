@@ -31,7 +31,7 @@ from worker.signals import STOPPING
 from worker.statebackend.sealing import take_seal
 
 PULSE_SECONDS = 10.0
-# The project may be away when we begin: nothing has been done yet, so it is waited for as long as a lease holds.
+# The project may be away when we begin: nothing has been done yet, so wait for it as long as a lease is valid.
 FIRST_SECONDS = 45.0
 RENEW_SECONDS = 9 * 60.0
 
@@ -69,7 +69,7 @@ class Executor:
         known.add(self._token)
 
     async def run(self) -> ExitCode:
-        """Fetch the job, run it, tell how it ended."""
+        """Fetch the job, run it, report how it ended."""
         settings = self._settings
         async with Transport(settings.server.url, timeout_seconds=settings.server.timeout_seconds) as transport:
             self._transport = transport
@@ -138,7 +138,7 @@ class Executor:
             async with asyncio.timeout(5):
                 await self._poll()
         kind = CancelKind.GRACEFUL if self._signals == 1 else CancelKind.KILL
-        self._handle.control.request(Stop(kind, StopCause.SHUTDOWN, "The executor was told to stop."))
+        self._handle.control.request(Stop(kind, StopCause.SHUTDOWN, "The executor received a stop signal."))
 
     async def _poll(self) -> None:
         """Learn whether the attempt is still ours, for how long, and whether it is to stop."""

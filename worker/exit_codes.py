@@ -19,7 +19,7 @@ class ExitCode(IntEnum):
 
 EXPLANATIONS: dict[int, str] = {
     ExitCode.OK: "left on request: drained, or the single job succeeded",
-    ExitCode.UNEXPECTED: "a defect in the runner; its last log line says where",
+    ExitCode.UNEXPECTED: "a defect in the runner; its last log line shows where",
     ExitCode.SETTINGS: "settings are wrong; every one of them was named",
     ExitCode.REFUSED: "the id or the token was refused; a restart does not help",
     ExitCode.CONFLICT: "another process is connected under this name",

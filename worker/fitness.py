@@ -1,4 +1,4 @@
-"""Whether this runner can do jobs: it says what it lacks, takes none meanwhile, and tries by itself until it can again."""
+"""Whether this runner can do jobs: it reports what it lacks, takes none meanwhile, and tries again until it can."""
 
 import asyncio
 import errno
@@ -61,7 +61,7 @@ class Fitness:
         self._note.unlink(missing_ok=True)
 
     def lacks(self, what: RunnerUnfit) -> None:
-        """Take no more jobs until a probe, or time, says that it may work again."""
+        """Take no more jobs until a probe succeeds or some time has passed."""
         self._failures += 1
         if self._process_status.degraded is None:
             since = self._clock.now().isoformat()

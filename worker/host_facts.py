@@ -30,7 +30,7 @@ class HostFacts:
         program: Program | None = None,
         recent: RecentLog | None = None,
     ) -> None:
-        """Look once at what does not change; `program` is there only if the runner may replace it."""
+        """Read once what does not change; `program` is set only if the runner may replace it."""
         self._finder = finder
         self._recent = recent or RecentLog()
         self._process_status = process_status
@@ -46,7 +46,7 @@ class HostFacts:
             "dispatcher": settings.dispatcher.type.value,
             "disk_free_gb": _free_gigabytes(settings.working_directory.working_directory),
             "version": __version__,
-            # The file of a release that this runner would fetch when it is asked to update itself.
+            # The file of a release that this runner would fetch to update itself.
             "self_update": program.artifact if program else None,
         }
 

@@ -52,7 +52,7 @@ _POLL_SECONDS = 0.25
 _SINGLE_GIVES_UP_SECONDS = 60.0
 # A project that is away for a moment does not show that a new version cannot work here.
 _TRIAL_SECONDS = 30.0
-# How long killed jobs may take to be told to the server.
+# How long reporting killed jobs to the server may take.
 _LAST_WORDS_SECONDS = 5.0
 
 
@@ -119,7 +119,7 @@ class Runner:
 
     @property
     def handover(self) -> Handover | None:
-        """What takes this process's place, unless it was told to stop in the meantime."""
+        """What takes this process's place, unless it received a stop signal in the meantime."""
         return self._process_status.handover if self._signals.count == 0 else None
 
     async def run(self) -> ExitCode:
@@ -280,7 +280,7 @@ class Runner:
         return ExitCode.JOB_FAILED if is_failed else ExitCode.OK
 
     async def _stop_for_good(self, why: BaseException | None) -> None:
-        """The session is over: stop what runs in order. After a defect of ours, what changes things goes on to its end."""
+        """The session is over: stop what runs in order. After a defect of ours, jobs that change things continue to their end."""
         is_over = isinstance(why, Fatal)
         words = "The runner's session has ended." if is_over else "The runner leaves because of a defect of its own."
         for handle in self._table.handles():
@@ -293,7 +293,7 @@ class Runner:
 
     async def _take_down(self, tasks: list["asyncio.Task[None]"], server: Server) -> None:
         """Order: claims and heartbeats stop, jobs' tasks end, the session is closed, connections are closed by `run`."""
-        # A service that says it stops is ended after a while; one that only becomes another version does not stop.
+        # A service that reports its stop is ended after a while; one that only becomes another version does not stop.
         notice = f"STATUS=updating to {handover.version}" if (handover := self.handover) else "STOPPING=1"
         sdnotify.SystemdNotifier().notify(notice)
         jobs = [handle.task for handle in self._table.handles() if handle.task is not None]

@@ -34,6 +34,6 @@ class Metrics:
         self._connected.set_function(is_connected)
 
     def serve(self, settings: Settings) -> None:
-        """Listen if the settings say so."""
+        """Listen if the settings enable it."""
         if settings.metrics.port is not None:
             start_http_server(settings.metrics.port, settings.metrics.host, self.registry)

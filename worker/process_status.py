@@ -9,7 +9,7 @@ from worker.program import Handover
 
 @dataclass
 class ProcessStatus:
-    """Whether the runner wants work, how much, and whether it hears the server."""
+    """Whether the runner wants work, how much, and whether it receives messages from the server."""
 
     capacity: int = 1
     is_leaving: bool = False
@@ -40,7 +40,7 @@ class ProcessStatus:
         return self.is_leaving or self.is_drained_by_server or self.is_updating
 
     def free_slots(self, running: int) -> int:
-        """How many jobs may be asked for now."""
+        """How many jobs may be claimed now."""
         if self.is_draining or self.degraded or (self.is_single and self.has_claimed):
             return 0
         return max(0, (1 if self.is_single else self.capacity) - running)

@@ -64,7 +64,7 @@ def find_program(environ: Mapping[str, str], arguments: Sequence[str]) -> Progra
 
 
 def obstacle(program: Program | None) -> str:
-    """Say what keeps a runner from replacing its program; nothing when it can."""
+    """Explain why a runner cannot replace its program; empty when it can."""
     if program is None:
         return NOT_ONE_FILE
     folder = program.path.parent

@@ -11,7 +11,7 @@ from structlog.typing import FilteringBoundLogger, WrappedLogger
 
 from worker.settings.levels import LogLevelName, level_for
 
-# Libraries that report by themselves what our supervisors already handle and say in our words.
+# Libraries that log what our supervisors already handle and log in our words.
 _NOISY = ("realtime", "httpx", "httpcore", "websockets", "asyncio", "stamina")
 
 
@@ -113,7 +113,7 @@ def get_logger(category: str) -> FilteringBoundLogger:
 
 
 def _quieten_libraries(levels: Mapping[str, LogLevelName]) -> None:
-    """Let libraries say warnings, the noisy ones nothing; anyone who names one in LogLevel hears what was asked for."""
+    """Let libraries log warnings, the noisy ones nothing; one that LogLevel names logs at that level."""
     logging.basicConfig(handlers=[_Forward()], level=logging.WARNING, force=True)
     named = {key.lower() for key in levels} - {"default"}
     for name in {*_NOISY, *named}:

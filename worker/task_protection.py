@@ -1,4 +1,4 @@
-"""ECS task protection: a task inside an apply is not chosen when a service scales in or is deployed anew."""
+"""ECS task protection: a task inside an apply is not chosen when a service scales in or is deployed again."""
 
 import asyncio
 from collections.abc import Hashable
@@ -32,7 +32,7 @@ class TaskProtection:
                 await self._tell(is_on=True)
 
     async def release(self, who: Hashable) -> None:
-        """Let the task go when nobody else needs it; a job that never held it changes nothing."""
+        """Remove the protection when no other job needs it; a job that never had it changes nothing."""
         async with self._turn:
             was_held = who in self._holders
             self._holders.discard(who)
@@ -40,7 +40,7 @@ class TaskProtection:
                 await self._tell(is_on=False)
 
     async def _tell(self, *, is_on: bool) -> None:
-        """Ask the agent; a refusal is said and borne, since a job does better unprotected than not at all."""
+        """Ask the agent; log a refusal and continue, since a job does better unprotected than not at all."""
         if not self._address:
             return
         body: dict[str, object] = {"ProtectionEnabled": is_on}

@@ -8,6 +8,7 @@ from app.events.state import PAGE_SIZE, EventsState
 from app.events.view import KINDS, NAMES, SPANS, EventRow
 from app.frame.layout import head, page
 from app.frame.route import Route
+from app.frame.saved_filters import SavedFiltersState, saved_filters
 from app.ui.elements import DOWNLOAD, clock_seconds
 from app.ui.feedback import empty, skeleton_rows
 from app.ui.icons import icon
@@ -32,7 +33,7 @@ def _kinds() -> rx.Component:
 
 
 def _subject() -> rx.Component:
-    """Say that the address names one runner or job, and lead back to all."""
+    """Show that the address names one runner or job, and link back to all."""
     chip = rx.button(
         rx.cond(EventsState.job != "any", "One job", "One runner"),
         icon("x"),
@@ -61,6 +62,7 @@ def _bar() -> rx.Component:
         _select("Time", EventsState.span, EventsState.choose_span, spans),
         _subject(),
         rx.el.span(class_name="grow hide-s"),
+        saved_filters(),
         search,
         class_name="ry-bar",
     )
@@ -122,7 +124,7 @@ def _panel() -> rx.Component:
         clear,
         test_id="no-events-match",
     )
-    quiet = empty("history", "Nothing has happened in this time", "What happens to runners and jobs shows up here.")
+    quiet = empty("history", "Nothing has happened in this time", "Events of runners and jobs show up here.")
     none = rx.cond(EventsState.is_filtered, hidden, quiet)
     body = rx.cond(waiting | (EventsState.rows.length() > 0), rx.fragment(shown, _foot()), none)
     return rx.el.section(or_problem(EventsState, "Events", body), class_name="ry-panel", aria_label="Events")
@@ -140,4 +142,4 @@ def events() -> rx.Component:
     )
 
 
-ROUTES = (Route("/dashboard/events", "Events", events, [EventsState.load]),)
+ROUTES = (Route("/dashboard/events", "Events", events, [EventsState.load, SavedFiltersState.load]),)

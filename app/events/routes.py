@@ -41,7 +41,7 @@ def build_routes(runtime: Runtime) -> list[BaseRoute]:
 
 
 async def export(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
-    """Return the events of the organisation being looked at; `search` and `filters` are list_events' own."""
+    """Return the events of the current organisation; `search` and `filters` are list_events' own."""
     kind = request.path_params["format"]
     if kind not in FORMATS:
         raise NotThere("There is no such export.", "Choose CSV or JSON Lines.")

@@ -44,11 +44,11 @@ class EventFilter:
 
     @property
     def is_open(self) -> bool:
-        """Say whether nothing was chosen."""
+        """Return whether nothing was chosen."""
         return self == EventFilter()
 
     def arguments(self, now: datetime) -> dict[str, Any]:
-        """Say it to list_events; a span begins so long before now, by the minute."""
+        """Build the arguments of list_events; a span begins so long before now, by the minute."""
         filters: dict[str, Any] = {}
         if self.kind != "any":
             filters["kind"] = [self.kind]

@@ -22,7 +22,7 @@ async def read_faults(org_id: str) -> dict[str, Any]:
 
 
 class FaultsOfferState(AppState, rx.State):
-    """Whether the button is there."""
+    """Whether the button is shown."""
 
     is_offered: bool = False
 

@@ -14,7 +14,7 @@ from app.ui.panel import or_problem
 
 NOT_HERE = (
     "Faults exist in the demo organisation that “make up” or “runyard up” starts on its own machine, because everywhere "
-    "else the runners, the jobs and the database are somebody's."
+    "else the runners, the jobs and the database belong to somebody."
 )
 
 
@@ -40,7 +40,9 @@ def _step(step: rx.Var[Step], index: rx.Var[int]) -> rx.Component:
 
 
 def _ending() -> rx.Component:
-    well = rx.el.div(icon("circle-check", class_name="t-grn"), rx.el.b("Recovered by itself."), class_name="ry-row c6")
+    well = rx.el.div(
+        icon("circle-check", class_name="t-grn"), rx.el.b("Recovered automatically."), class_name="ry-row c6"
+    )
     ill = rx.el.div(
         icon("circle-x", class_name="t-red"), rx.el.b("It did not recover as it should."), class_name="ry-row c6"
     )
@@ -95,7 +97,7 @@ def _ledger() -> rx.Component:
             class_name="ry-row",
         ),
         rx.el.dl(rx.foreach(FaultsState.faults["counts"].to(list[Count]), _count), class_name="ry-zero"),
-        rx.el.p("Counted by the database over what is stored; each has to be 0.", class_name="mut sm"),
+        rx.el.p("Counted by the database over all stored rows; each must be 0.", class_name="mut sm"),
     )
 
 

@@ -18,7 +18,7 @@ def build_routes(runtime: Runtime) -> list[BaseRoute]:
 
 
 async def export(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
-    """Return what the charts of a span are drawn from, of the organisation being looked at."""
+    """Return what the charts of a span are drawn from, of the current organisation."""
     hours = request.query_params.get("hours", "24")
     if not hours.isascii() or not hours.isdigit() or len(hours) > 4:
         raise BadQuery

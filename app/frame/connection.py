@@ -1,7 +1,7 @@
 """The connection mark, which is true, and the banner that explains it when it is not 'Live'.
 
 Two lines can break: the browser's to the dashboard, which only the browser knows of
-(assets/connection.js), and the dashboard's to the project, which the feed tells of.
+(assets/connection.js), and the dashboard's to the project, which the feed reports.
 """
 
 import reflex as rx
@@ -10,7 +10,7 @@ from app.frame.session import SessionState
 from app.ui.elements import clock_seconds
 from app.ui.icons import icon
 
-KEPT = "Applies go on at their runners as far as we know, and their state is kept there."
+KEPT = "Applies continue on their runners, and their state is kept there."
 
 
 def _mark(word: str, kind: str, title: str) -> rx.Component:
@@ -20,15 +20,15 @@ def _mark(word: str, kind: str, title: str) -> rx.Component:
 
 
 def connection_mark() -> rx.Component:
-    """Say how changes arrive: live, by asking, or not at all."""
+    """Show how changes arrive: live, by polling, or not at all."""
     link_words = rx.match(
         SessionState.link,
         ("live", _mark("Live", "", "Changes arrive as they happen.")),
         ("", _mark("Connecting…", "poll", "Live updates start in a moment.")),
         ("polling", _mark("Polling, every 10 s", "poll", "Live updates paused. Refreshing every 10 s.")),
-        _mark("Offline", "off", "The database does not answer. What you see may be old."),
+        _mark("Offline", "off", "The database does not answer. This page may be out of date."),
     )
-    cut_off = _mark("Offline", "off", "The dashboard does not answer. What you see may be old.")
+    cut_off = _mark("Offline", "off", "The dashboard does not answer. This page may be out of date.")
     return rx.el.span(
         rx.el.span(link_words, class_name="ry-told"), rx.el.span(cut_off, class_name="ry-cut"), role="status"
     )
@@ -54,10 +54,10 @@ def _since() -> rx.Component:
 
 
 def connection_banner() -> rx.Component:
-    """Say what is broken and since when, what becomes of running work, and offer to try now."""
+    """Explain what is broken and since when, and what becomes of running work; offer to try now."""
     again = rx.button("Try now", on_click=SessionState.try_now, variant="ghost", color_scheme="gray", size="1")
     paused = _words("Live updates paused. Refreshing every 10 s. Jobs are not affected.")
-    away = _words("Out of contact with the database", _since(), ". What you see may be old. ", KEPT)
+    away = _words("Out of contact with the database", _since(), ". This page may be out of date. ", KEPT)
     unswept = _words(
         "Nothing sweeps this database: lost jobs are not found, and schedules do not start. Run ",
         rx.el.code("runyard doctor"),
@@ -73,7 +73,7 @@ def connection_banner() -> rx.Component:
     )
     since = rx.el.span(custom_attrs={"data-cut-since": ""})
     alone = _words(
-        "No connection to the dashboard", since, ". Reconnecting… What you see may be old, and nothing is sent."
+        "No connection to the dashboard", since, ". Reconnecting… This page may be out of date, and nothing is sent."
     )
     return rx.fragment(
         rx.el.div(link_words, class_name="ry-told"), rx.el.div(_banner("wifi-off", alone, "red"), class_name="ry-cut")

@@ -84,7 +84,7 @@ def page_key(key: Any, event: Any) -> rx.Component:
 
 
 def new_button(icon_name: str, label: str, event: Any) -> rx.Component:
-    """What a page is there to begin; the key `n` presses it."""
+    """The page's main action; the key `n` presses it."""
     return rx.button(
         icon(icon_name),
         label,

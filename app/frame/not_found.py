@@ -16,7 +16,7 @@ def _back(**props: object) -> rx.Component:
 
 
 def not_found() -> rx.Component:
-    """Say so, and lead back to the fleet; a tab that knows who looks keeps its menu."""
+    """Explain it, and link back to the fleet; a tab that knows its viewer keeps its menu."""
     framed = page(head(TITLE, TEXT, _back()), title=TITLE, active="")
     return rx.cond(SessionState.org_id != "", framed, card(TITLE, TEXT, _back(width="100%")))
 

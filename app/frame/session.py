@@ -1,4 +1,4 @@
-"""Who looks, at which organisation, and what they may do there."""
+"""The viewer, their organisation, and their permissions in it."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -86,7 +86,7 @@ class SessionState(Sparing, rx.State):
         return session
 
     async def _begin(self) -> BrowserSession:
-        """Learn who looks and choose the organisation; raises when there is nobody or none."""
+        """Read the viewer and choose the organisation; raises when there is nobody or none."""
         session = await self._must_session()
         rows = await runtime().authorized.rpc(session, "my_organizations")
         organisations = [Organisation.from_row(row) for row in rows or []]
@@ -100,7 +100,7 @@ class SessionState(Sparing, rx.State):
         chosen = chosen or next(iter(organisations), None)
         if chosen is None:
             self._clear_org()
-            raise NotThere("You belong to no organisation yet.", "Create one, or ask for an invitation.")
+            raise NotThere("You are not in an organisation yet.", "Create one, or ask for an invitation.")
         await self._choose(session, chosen)
         if is_foreign:
             # Numbers of jobs are each organisation's own: the same number here is another job.
@@ -120,7 +120,7 @@ class SessionState(Sparing, rx.State):
         self.can_operate = self.can_admin = False
 
     def _show_link(self, store: OrgStore) -> None:
-        """Tell how changes arrive, and the counts beside the menu entries."""
+        """Show how changes arrive, and the counts beside the menu entries."""
         jobs = store.counts("jobs")
         self._assign("is_counted", True)
         self._assign("link", store.link.value)
@@ -133,7 +133,7 @@ class SessionState(Sparing, rx.State):
         self._assign("needs_me_count", sum(int(jobs.get(status) or 0) for status in NEEDS_ME))
 
     def _lose_link(self) -> None:
-        """Say that the database does not answer, and since when."""
+        """Show that the database does not answer, and since when."""
         if self.link != Link.OFFLINE.value:
             self.link, self.link_since = Link.OFFLINE.value, datetime.now(UTC).isoformat()
 
@@ -163,7 +163,7 @@ class SessionState(Sparing, rx.State):
 
 
 class AppState(Sparing, mixin=True):
-    """What every page's state can do: call the project as the person who looks."""
+    """What every page's state can do: call the project as the viewer."""
 
     async def _who(self) -> SessionState:
         return await self.get_state(SessionState)
@@ -194,7 +194,7 @@ class AppState(Sparing, mixin=True):
 
 
 def connection_of(root: rx.State) -> tuple[str, str]:
-    """Name the socket that a tab is connected by and the session of its cookie; `router` makes all of its parts anew for each look."""
+    """Name the socket that a tab is connected by and the session of its cookie; `router` builds all of its parts again at each access."""
     session, headers = (root.get_value(f"rx_router_{part}") for part in ("session", "headers"))
     return session.session_id, read_sid(headers.cookie or "")
 
@@ -205,7 +205,7 @@ def sign_in_again() -> rx.event.EventSpec:
 
 
 def say_error(error: AppError) -> rx.event.EventSpec:
-    """Tell what happened and what next, as a toast for something I did."""
+    """Show the result of the user's action and the next step as a toast."""
     if isinstance(error, SignedOut):
         return sign_in_again()
     return rx.toast.error(error.message, description=error.hint, duration=8000)

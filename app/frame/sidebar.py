@@ -16,7 +16,7 @@ ENTRIES = (
 
 
 def _number(number: rx.Var[int]) -> rx.Component:
-    """How many there are; nothing until the database has said so."""
+    """How many exist; nothing until the database has answered."""
     return rx.cond(SessionState.is_counted, rx.el.span(number, class_name="ry-n"), rx.fragment())
 
 

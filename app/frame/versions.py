@@ -23,7 +23,7 @@ def parse(version: str | None) -> Version | None:
 
 @lru_cache(maxsize=1024)
 def is_older(version: str | None, latest: str) -> bool:
-    """Say whether a version comes before the latest one; unknown ones never do."""
+    """Return whether a version comes before the latest one; unknown ones never do."""
     mine, newest = parse(version), parse(latest)
     return mine is not None and newest is not None and mine < newest
 
@@ -41,7 +41,7 @@ def latest(releases: Iterable[Row]) -> str:
 
 
 def update_kind(worker: Row) -> str:
-    """Say how a listed runner is updated: by a job where it was deployed from here or updates itself, else by hand."""
+    """Describe how a listed runner is updated: by a job where it was deployed from here or updates itself, else by hand."""
     takes_jobs = not (worker.get("is_draining") or worker.get("is_disabled"))
     is_by_job = worker["type"] == "cloud-hosted" or (takes_jobs and bool(worker.get("updates_itself")))
     return "update" if is_by_job else "update_by_hand"

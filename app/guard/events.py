@@ -23,7 +23,7 @@ _OURS = "app."
 
 
 def is_public(fn: Callable[..., Any]) -> bool:
-    """Say whether anybody may call this handler."""
+    """Return whether anybody may call this handler."""
     return bool(getattr(fn, "is_public", False))
 
 
@@ -39,7 +39,7 @@ def _way_to_sign_in(state: BaseState) -> EventSpec:
 
 
 class DenyByDefault(rx.Middleware):
-    """Let an event through only for somebody signed in, with arguments of the right types."""
+    """Allow an event only for somebody signed in, with arguments of the right types."""
 
     async def preprocess(self, app: rx.App, state: BaseState, event: Event) -> StateUpdate | None:
         """Judge one event; an update in return means: the handler does not run."""
@@ -66,7 +66,7 @@ class DenyByDefault(rx.Middleware):
 
 
 async def _is_outside(session: BrowserSession, org_id: str) -> bool:
-    """Say whether this person no longer belongs to the organisation that the tab shows; not while nobody can tell."""
+    """Return whether this person no longer belongs to the organisation that the tab shows; not while nobody can tell."""
     try:
         return bool(org_id) and not await runtime().hub.members.is_member(session, org_id)
     except AppError:

@@ -13,12 +13,12 @@ from app.project.runtime import Runtime
 
 
 async def alive(request: Request) -> Response:
-    """Answer that the process serves; says nothing about the project."""
+    """Answer that the process serves, whatever the project's condition."""
     return JSONResponse({"status": "ok"})
 
 
 def clock(runtime: Runtime) -> Callable[[Request], Awaitable[Response]]:
-    """Say what time it is for the project, in milliseconds, so that a page can count from it."""
+    """Return the project's time in milliseconds, so that a page can count from it."""
 
     async def answer(request: Request) -> Response:
         now = {"now": round(runtime.authorized.project_clock.now() * 1000)}

@@ -1,4 +1,4 @@
-"""The cookie that names a session; it says nothing else."""
+"""The cookie that names a session; it contains nothing else."""
 
 from functools import lru_cache
 from http.cookies import CookieError, SimpleCookie

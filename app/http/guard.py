@@ -1,4 +1,4 @@
-"""Every route under /api: somebody is signed in, our own page asks, and errors are said in the same words as elsewhere."""
+"""Every route under /api: somebody is signed in, our own page calls, and errors have the same texts as elsewhere."""
 
 import json
 import re
@@ -32,7 +32,7 @@ class BadQuery(AppError):
 
 
 def guarded(runtime: Runtime, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
-    """Let an endpoint answer only somebody who is signed in."""
+    """Make an endpoint answer only people who are signed in."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -48,9 +48,9 @@ def guarded(runtime: Runtime, endpoint: Endpoint) -> Callable[[Request], Awaitab
 
 
 def org_of(session: BrowserSession) -> str:
-    """The organisation that is being looked at."""
+    """The current organisation."""
     if not session.org_id:
-        raise NotThere("You look at no organisation yet.", "Open the dashboard first.")
+        raise NotThere("You have not opened an organisation yet.", "Open the dashboard first.")
     return session.org_id
 
 

@@ -1,4 +1,4 @@
-"""Where a page may be opened: sockets from elsewhere are refused, and the log says which setting would allow them."""
+"""Where a page may be opened: sockets from elsewhere are refused, and the log names the setting that would allow them."""
 
 from collections.abc import Collection
 from urllib.parse import urlsplit
@@ -36,7 +36,7 @@ def _remedy(origin: str) -> str:
 
 
 def is_same_origin(request: Request, origins: Collection[str] = ()) -> bool:
-    """Say whether the request comes from our own page; a form on another site does not.
+    """Return whether the request comes from our own page; a form on another site does not.
 
     A proxy may give the request another Host than the one people opened: then the address must be a known one.
     """

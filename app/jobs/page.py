@@ -6,6 +6,7 @@ import reflex as rx
 
 from app.frame.layout import head, new_button, page
 from app.frame.route import Route
+from app.frame.saved_filters import SavedFiltersState, saved_filters
 from app.frame.session import SessionState
 from app.jobs.components.run_dialog import run_dialog
 from app.jobs.components.table import job_link, job_status
@@ -77,7 +78,7 @@ def _chip(name: str, label: str, value: Any, on_click: Any, lifted: str) -> rx.C
 
 
 def _chips() -> rx.Component:
-    """Say whose jobs these are, when the address does; a runner is found by the search as well."""
+    """Name the runner whose jobs these are, when the address does; a runner is found by the search as well."""
     runner = _chip("runner-chip", "Runner", JobsState.runner_name, JobsState.any_runner, "Jobs of all runners")
     changed = _chip("set-chip", "Group run", "plans with changes", JobsState.any_set, "Jobs of all group runs")
     return rx.fragment(
@@ -188,7 +189,9 @@ def jobs() -> rx.Component:
     )
     return page(
         head("Jobs", "Past, running and queued jobs.", _csv(), _new_job()),
-        rx.el.div(_views(), *_selects(), rx.el.span(class_name="grow hide-s"), search, class_name="ry-bar"),
+        rx.el.div(
+            _views(), *_selects(), rx.el.span(class_name="grow hide-s"), saved_filters(), search, class_name="ry-bar"
+        ),
         _panel(),
         title="Jobs",
         active="jobs",
@@ -196,4 +199,4 @@ def jobs() -> rx.Component:
     )
 
 
-ROUTES = (Route("/dashboard/jobs", "Jobs", jobs, [RunState.close, JobsState.load]),)
+ROUTES = (Route("/dashboard/jobs", "Jobs", jobs, [RunState.close, JobsState.load, SavedFiltersState.load]),)

@@ -55,7 +55,7 @@ async def download(runtime: Runtime, session: BrowserSession, request: Request) 
 
 
 def waterfall(job: Row, events: Sequence[Row]) -> list[dict[str, Any]]:
-    """List the states that a job went through and its steps, each with its two ends; null for what goes on."""
+    """List the states that a job went through and its steps, each with its two ends; null for one that still runs."""
     moves = [event for event in events if event.get("to_status")]
     ends = [event["at"] for event in moves[1:]] + [job.get("finished_at")]
     states = [

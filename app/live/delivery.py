@@ -1,7 +1,7 @@
 """Delivery: brings a tab what it is to show; what many tabs are sent is encoded once.
 
 Reflex encodes each update for each tab, and hands it over in a task of its own. Tabs that look at the same are sent the same
-nearly always: they hold the very same objects (`Held.make`, `Held.once`), so that their updates are told to be the same
+nearly always: they hold the very same objects (`Held.make`, `Held.once`), so that their updates are recognised as the same
 without a look into them. It happens while the tab's state is locked, so no answer to a click overtakes it.
 """
 
@@ -33,7 +33,7 @@ class Delivery:
         self._frames: dict[Hashable, tuple[Delta, Frame]] = {}
 
     def forget(self) -> None:
-        """Encode anew from now on, before any tab is shown something again: a list of its own may have grown since."""
+        """Encode again from now on, before any tab is shown something again: a list of its own may have grown since."""
         self._frames.clear()
 
     async def send(self, root: rx.State, socket: str) -> None:
@@ -43,7 +43,7 @@ class Delivery:
         connection = self._sockets.manager.eio_sid_from_sid(socket, self._namespace)
         if delta and connection is not None:
             await self._sockets.eio.send_packet(connection, self._frame(delta))
-            # Let it be written before the next tab is looked at.
+            # Write it before the next tab is handled.
             await asyncio.sleep(0)
 
     def _frame(self, delta: Delta) -> Frame:
@@ -63,7 +63,7 @@ class Delivery:
 
 
 def _same(delta: Delta) -> Hashable:
-    """Say what makes two updates the same: the same vars with the very same objects. Equal ones may still be encoded differently."""
+    """Key by which two updates are the same: the same vars with the very same objects. Equal ones may still be encoded differently."""
     return frozenset(
         (state, name, type(value), value if type(value) in SCALARS else id(value))
         for state, values in delta.items()

@@ -20,7 +20,7 @@ from app.project.runtime import runtime
 from app.project.store import Changed
 
 COALESCE_SECONDS = 0.1
-# In a storm of changes the tabs are told between these moments, and not the next change after every tab.
+# In a storm of changes tabs are updated at these intervals, instead of reading the next change after every tab.
 NOTE_SECONDS = 0.005
 # What comes every few seconds whether or not anything happened: it waits behind what did.
 HEARTBEATS = frozenset({"overview", "figures", "counts", "slots", "facets"})
@@ -39,7 +39,7 @@ class Waiting:
         self._shown_at: dict[str, float] = {}
 
     def __len__(self) -> int:
-        """Say how many tabs wait."""
+        """Return how many tabs wait."""
         return len(self._rows) + len(self._heartbeats)
 
     def add(self, tabs: Iterable[str], changed: Changed) -> None:
@@ -59,11 +59,11 @@ class Waiting:
         return None if tab is None else (tab, self._heartbeats.pop(tab))
 
     def wait_seconds(self, now: float) -> float:
-        """Say how long it is until one of those may be shown something."""
+        """Return how long it is until one of those may be shown something."""
         return max(0.0, min((self._due(tab) for tab in self._rows), default=now) - now)
 
     def keep(self, tabs: Iterable[str]) -> None:
-        """Forget the tabs that are gone."""
+        """Forget the tabs that were closed."""
         kept = set(tabs)
         self._shown_at = {tab: at for tab, at in self._shown_at.items() if tab in kept}
 
@@ -74,7 +74,7 @@ class Waiting:
 async def fan_out(app: rx.App) -> None:
     """Show changes to the tabs they concern, for as long as the process lives."""
     show = _FanOut(app)
-    # The collector stops everything while it looks for garbage: what was there before anybody looked is none.
+    # The collector stops everything while it looks for garbage: objects from before the first viewer are none.
     gc.freeze()
     while True:
         try:
@@ -130,7 +130,7 @@ def merge(first: Changed | None, second: Changed) -> Changed:
 
 
 def _socket_of(app: rx.App, tab: str) -> str:
-    """Name the socket that a tab's token is connected by; the public mapping is made anew for each question."""
+    """Name the socket that a tab's token is connected by; the public mapping is built again at each access."""
     record = app.event_namespace._token_manager.token_to_socket.get(tab)
     return record.sid if record is not None else ""
 
@@ -141,7 +141,7 @@ async def _show_to(app: rx.App, delivery: Delivery, tab: str, changed: Changed) 
     if view is None:
         return
     if _socket_of(app, tab) != view.socket:
-        # The tab is gone, or somebody else has its token: they ask again, and are judged again.
+        # The tab was closed, or somebody else has its token: they ask again, and are checked again.
         runtime().hub.leave(tab)
         return
     try:

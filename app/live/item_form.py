@@ -20,7 +20,7 @@ class ItemForm(LivePage, mixin=True):
     revision: int = 0
 
     def _fill(self, chosen: Any, *, is_new: bool) -> None:
-        """Open the form with an item; the form is drawn anew, so that nothing typed before stays in it."""
+        """Open the form with an item; the form is drawn again, so that nothing typed before stays in it."""
         self.chosen, self.is_new, self.is_open, self.errors = chosen, is_new, True, {}
         self.revision += 1
 
@@ -64,7 +64,7 @@ class Items(ItemForm, mixin=True):
         self.removing = self.removing_name = ""
 
     async def _act(self, name: str, args: dict[str, Any], said: str) -> rx.event.EventSpec | None:
-        """Have something done to an item, and say so if there is something to say."""
+        """Change an item, and show the result if there is one to show."""
         try:
             await self._rpc(name, args)
             await self._again()

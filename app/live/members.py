@@ -47,7 +47,7 @@ async def check_members(app: rx.App) -> None:
 
 
 async def check_member(app: rx.App, sid: str, org_id: str) -> None:
-    """End every view that a session has of an organisation, if its person is no member any more."""
+    """End every view that a session has of an organisation, if its person is no longer a member."""
     try:
         way_out = await _way_out(sid, org_id)
         for view in runtime().hub.views(org_id) if way_out else ():

@@ -58,7 +58,7 @@ class LivePage(AppState, mixin=True):
 
     @rx.event
     async def load(self) -> rx.event.EventSpec | None:
-        """Open the page: who looks, at what, and show it."""
+        """Open the page: read the viewer and the address, and show it."""
         self.is_loading, self.problem, self.problem_hint = True, "", ""
         try:
             await self._open()
@@ -74,7 +74,7 @@ class LivePage(AppState, mixin=True):
         return None
 
     async def _cut_off(self, error: Unreachable) -> rx.event.EventSpec:
-        """Say so, and have the browser ask again: a page must heal by itself."""
+        """Show the failure, and let the browser ask again: a page must recover without a reload."""
         self.is_loading = False
         self.problem, self.problem_hint = error.message, error.hint
         (await self._who())._lose_link()
@@ -113,7 +113,7 @@ class LivePage(AppState, mixin=True):
         await self._show(store, EVERYTHING)
 
     async def _ask(self, *queries: LiveQuery) -> None:
-        """Ask, and be shown again whenever an answer is another; what was asked before is forgotten."""
+        """Start queries, and show the page again whenever an answer changes; earlier queries are forgotten."""
         who = await self._who()
         tab, session = self.router.session.client_token, await who._must_session()
         await runtime().hub.ask(tab, who.org_id, session, queries)

@@ -7,13 +7,13 @@ Row = TypeVar("Row", bound=Mapping[str, Any])
 
 MAX_PATCHES = 8
 MAX_FLASHES = 10
-# One for everybody: tabs that have the very same are told apart by nothing, and worked out together.
+# One object for everybody: tabs that have the very same one are handled together.
 NO_PATCHES: dict[str, Any] = {}
 NO_FLASHES: dict[str, str] = {}
 
 
 def over(page: list[Row], rows: list[Row]) -> tuple[list[Row], dict[str, Row]]:
-    """Say what the browser must have to show `rows`: its page with patches, or another page without."""
+    """Return what the browser needs to show `rows`: its page with patches, or another page without."""
     if len(page) != len(rows):
         return rows, {}
     patches: dict[str, Row] = {}
@@ -47,7 +47,7 @@ class Drawn(NamedTuple):
 
 
 def draw(page: list[Row], patched: dict[str, Row], rows: list[Row]) -> Drawn:
-    """Say what a tab that has `page` and the patches over it is sent for `rows`, and what differs; a new row does, too."""
+    """Return what to send for `rows` to a tab that has `page` and the patches over it, and what differs; a new row does, too."""
     fresh, patches = over(page, rows)
     before, after = shown(page, patched), shown(fresh, patches)
     differing = [key for key, row in after.items() if before.get(key) != row]

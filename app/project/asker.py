@@ -62,7 +62,7 @@ class Asker:
             await self._ask(held, session)
 
     async def ask_all(self, session: BrowserSession, before_at: float) -> set[tuple[str, str]]:
-        """Ask everything that is looked at; names rows that changed before `before_at` and of which nobody was notified."""
+        """Run every query on screen; returns rows that changed before `before_at` and of which nobody was notified."""
         missed: set[tuple[str, str]] = set()
         for held in self._store.live_queries.all():
             before = {str(row["id"]): row for row in held.rows()} if held.query.table else {}

@@ -19,7 +19,7 @@ from app.project.shapes import shaped
 REFRESH_BEFORE_SECONDS = 90.0
 # Long enough for every browser; a program may send anything.
 MOST_USER_AGENT = 400
-# Auth was asked too often, took too long, or renews this very session for another process: it did not judge the token.
+# Auth had too many requests, took too long, or renews this very session for another process: it did not judge the token.
 NOT_JUDGED = frozenset({"408", "409", "429", "request_timeout", "conflict", "over_request_rate_limit"})
 
 
@@ -62,7 +62,7 @@ class AuthorizedClient:
     async def end_others(self, session: BrowserSession) -> None:
         """End every other session of this person: here at once, and at the project."""
         await self.sessions.end_others(session.user_id, session.sid)
-        # The project does as it is asked only with a token that lives.
+        # The project accepts calls only with a live token.
         await self.client.sign_out(await self.fresh(session), "others")
 
     async def end_one(self, session: BrowserSession, key: str) -> None:
@@ -92,19 +92,19 @@ class AuthorizedClient:
         await self.client.sign_out(proof)
 
     async def raise_level(self, session: BrowserSession, factor: str, code: str) -> None:
-        """Confirm a device; this session goes on with two factors, every other one with one alone is over."""
+        """Confirm a device; this session continues with two factors, every other one with only one ends."""
         auth = await self.with_token(session, lambda token: two_steps.confirm(self.client, token, factor, code))
         await self._adopt(session, auth)
         await self.sessions.end_others(session.user_id, session.sid)
 
     async def change_password(self, session: BrowserSession, current: str, password: str) -> None:
-        """Change a password for who knows the old one, and end every other session: one of them may be a thief's."""
+        """Change a password after checking the old one, and end every other session: one of them may be a thief's."""
         await self.prove(session, current)
         await self.with_token(session, lambda token: self.client.set_password(token, password))
         await self.end_others(session)
 
     async def change_email(self, session: BrowserSession, current: str, email: str, redirect_to: str) -> None:
-        """Have a new address confirmed by mail, for who knows the password."""
+        """Start a change of the email address after checking the password."""
         await self.prove(session, current)
         await self.with_token(session, lambda token: self.client.set_email(token, email, redirect_to))
 
@@ -128,7 +128,7 @@ class AuthorizedClient:
         except Refused as error:
             return await self._after_refusal(current, error)
         if two_steps.is_half(auth):
-            # The device that it was raised with was removed, and another one is left: its code is asked for.
+            # The device that it was raised with was removed, and another one is left: its code is needed.
             await self.sessions.delete(current.sid)
             raise SignedOut
         return await self._adopt(current, auth)

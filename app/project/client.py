@@ -111,6 +111,14 @@ class Client:
             raise Unreachable
         raise Refused(str(said.get("message", "")), str(said.get("hint", "")), str(said.get("code", "")))
 
+    async def issuer(self) -> str:
+        """The address by which clouds know the project's tokens."""
+        place = f"{self._settings.supabase_url}/functions/v1/job-identity/.well-known/openid-configuration"
+        try:
+            return str((await self._http.get(place)).raise_for_status().json()["issuer"])
+        except (httpx.HTTPError, OSError, ValueError, KeyError) as error:
+            raise Unreachable from error
+
     async def select(self, token: str, table: str, query: Query | None = None) -> Page:
         """Read rows of a table that the caller may see."""
         query = query or Query()
@@ -128,7 +136,7 @@ class Client:
         return Page(rows=list(result.data), total=result.count or 0)
 
     def _on_behalf_of(self, address: str) -> dict[str, str]:
-        """Say whose browser asks; the embedded stack believes it by the key that it gave to its dashboard."""
+        """Send the browser's address; the embedded stack accepts it with the key that it gave to its dashboard."""
         if not address:
             return {}
         key = self._settings.forwarding_key
@@ -266,7 +274,7 @@ def _auth_words(answer: httpx.Response) -> str:
 
 
 def expiry_of(session: AuthSession) -> float:
-    """Say when a session's access token ends, in seconds since the epoch."""
+    """Return when a session's access token ends, in seconds since the epoch."""
     if session.expires_at:
         return float(session.expires_at)
     return time.time() + float(session.expires_in)

@@ -9,7 +9,7 @@ SAMPLES = 12
 
 
 class ProjectClock:
-    """How far the project's clock is from this process's; the quickest of the last answers says it best."""
+    """How far the project's clock is from this process's; the quickest of the last answers is the most exact."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         """Believe this process's clock until the project has answered."""
@@ -26,6 +26,6 @@ class ProjectClock:
         self._samples.append((received - sent, at - (sent + received) / 2))
 
     def now(self) -> float:
-        """Say what time it is for the project, in seconds since the epoch."""
+        """Return the project's time, in seconds since the epoch."""
         offset = min(self._samples)[1] if self._samples else 0.0
         return self._clock() + offset

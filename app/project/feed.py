@@ -1,8 +1,8 @@
-"""Keeps what is known of one organisation true while somebody looks at it.
+"""Keeps what is known of one organisation true while somebody views it.
 
-Subscribe, wait until the stream is live, ask everything that is looked at, apply
+Subscribe, wait until the stream is live, run every query on screen, apply
 what arrived meanwhile, then live. On anything strange: build it all again. Without
-Realtime the same is asked every few seconds, so everything works, slower.
+Realtime the same is polled every few seconds, so everything works, slower.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class OrgFeed:
     def __init__(
         self, store: OrgStore, authorized: AuthorizedClient, realtime: RealtimeClient, member: Member, is_wanted: Wanted
     ) -> None:
-        """Watch on behalf of whichever signed-in member `member` names; `is_wanted` says who looks at a topic."""
+        """Watch on behalf of whichever signed-in member `member` names; `is_wanted` returns whether a topic has viewers."""
         self.store = store
         self._authorized = authorized
         self._realtime = realtime
@@ -96,7 +96,7 @@ class OrgFeed:
             self._counts_old.set()
 
     async def load(self, session: BrowserSession) -> set[tuple[str, str]]:
-        """Read what is held whole and ask what is looked at; names the rows that no event had told about."""
+        """Read the tables that are kept whole and run the queries on screen; returns the rows that no event had brought."""
         before_at = time.time() - IN_FLIGHT_SECONDS
         snapshot = await read_snapshot(self._authorized, session, self.store.org_id)
         missed = {
@@ -152,7 +152,7 @@ class OrgFeed:
                 apply.cancel()
 
     def _say_link(self) -> None:
-        """Say live only while changes have not been missed: a channel can be joined and dumb."""
+        """Report live only while no changes were missed: a channel can be joined and silent."""
         self.store.set_link(Link.POLLING if self._doubts else Link.LIVE)
 
     async def _apply(self, joined: Joined) -> None:
@@ -276,7 +276,7 @@ class OrgFeed:
             self._counts_old.clear()
 
     async def load_overview(self, session: BrowserSession) -> None:
-        """Count runners and jobs, and learn what time it is there."""
+        """Count runners and jobs, and learn the project's time."""
         sent = time.time()
         overview = await self._authorized.rpc(session, "fleet_overview", {"p_org": self.store.org_id, "p_workers": []})
         self._authorized.project_clock.learn((overview or {}).get("server_time"), sent)

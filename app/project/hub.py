@@ -1,4 +1,4 @@
-"""Who looks at which organisation, and the feeds that run because of it."""
+"""The tabs that show each organisation, and the feeds that run for them."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ class View:
     queries: frozenset[LiveQuery] = frozenset()
 
     def hears(self, changed: Changed) -> bool:
-        """Say whether a change concerns what this tab shows."""
+        """Return whether a change concerns what this tab shows."""
         return changed.touches(self.topics) or any(changed.touches(query.notices) for query in self.queries)
 
 
@@ -86,7 +86,7 @@ class TabHub:
         self._views.pop(tab, None)
 
     async def ask(self, tab: str, org_id: str, session: BrowserSession, queries: Iterable[LiveQuery]) -> list[Held]:
-        """A tab looks at these from now on, and at nothing that it looked at before; answered for one of the members."""
+        """A tab shows these queries from now on, and no earlier ones; answered for one of the members."""
         asked, view = tuple(queries), self._views.get(tab)
         if view is not None:
             self._views[tab] = replace(view, queries=frozenset(asked))
@@ -95,20 +95,20 @@ class TabHub:
         return answers
 
     async def ask_again(self, tab: str, session: BrowserSession) -> None:
-        """Have what a tab looks at answered, as new as can be known."""
+        """Answer a tab's queries, as new as possible."""
         view = self._views.get(tab)
         if view is not None and view.queries:
             await self.ask(tab, view.org_id, session, view.queries)
 
     async def renew(self, tab: str, session: BrowserSession) -> None:
-        """Have what a tab looks at asked again at once, because it changed something."""
+        """Run a tab's queries again at once, because it changed something."""
         view = self._views.get(tab)
         if view is not None:
             asker = self._open[view.org_id].feed.asker
             await asyncio.gather(*(asker.renew(query, session) for query in view.queries))
 
     def _forget(self, org_id: str) -> None:
-        """Hold the answers that somebody looks at, and no others."""
+        """Keep the answers that are on screens, and no others."""
         entry = self._open.get(org_id)
         if entry is not None:
             entry.store.live_queries.keep(query.key for view in self.views(org_id) for query in view.queries)
@@ -122,7 +122,7 @@ class TabHub:
         return [view for view in self._views.values() if view.org_id == org_id]
 
     def hearers(self, org_id: str, changed: Changed) -> Iterator[View]:
-        """List the tabs that a change concerns; those that look at the same are asked once."""
+        """List the tabs that a change concerns; those with the same topics and queries are checked once."""
         heard: dict[tuple[frozenset[str], frozenset[LiveQuery]], bool] = {}
         for view in self.views(org_id):
             interest = view.topics, view.queries
@@ -174,7 +174,7 @@ class TabHub:
         await self._open[org_id].feed.load_figures(session)
 
     def nudge(self, org_id: str) -> None:
-        """Let a feed that waits try again now."""
+        """Make a waiting feed try again now."""
         entry = self._open.get(org_id)
         if entry is not None:
             entry.feed.nudge()
@@ -184,7 +184,7 @@ class TabHub:
         self._wake.set()
 
     async def member(self, org_id: str) -> BrowserSession | None:
-        """Find somebody signed in who looks at this organisation, to watch with their token."""
+        """Find a signed-in viewer of this organisation, to watch with their token."""
         stale: BrowserSession | None = None
         for view in self.views(org_id):
             session = await self.authorized.sessions.get(view.sid)
@@ -196,7 +196,7 @@ class TabHub:
                 continue
             except Unreachable:
                 stale = stale or session
-        # Whoever asks with it is told the same, and says so.
+        # The next request with it gets the same refusal, and shows it.
         return stale
 
     async def changes(self) -> dict[str, Changed]:
@@ -215,11 +215,11 @@ class TabHub:
                 await self._wake.wait()
 
     def is_waiting(self) -> bool:
-        """Say whether changes wait to be taken."""
+        """Return whether changes wait to be taken."""
         return self._wake.is_set()
 
     async def prune(self, live_tabs: Iterable[str]) -> None:
-        """Forget tabs that are gone, and feeds that nobody has looked at for a while."""
+        """Forget closed tabs, and feeds without viewers for a while."""
         live = set(live_tabs)
         for tab in [tab for tab in self._views if tab not in live]:
             del self._views[tab]

@@ -12,14 +12,14 @@ LONGEST_ANSWER = 1024 * 1024
 
 
 async def ask(socket: Path | None, question: dict[str, str]) -> dict[str, Any]:
-    """Ask, and return the answer; a refusal is said in its own words."""
+    """Ask, and return the answer; a refusal keeps its own message."""
     if socket is None:
         raise NotThere("There is no demo here.", "`make up` or `runyard up` starts one on its own machine.")
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
             answer = json.loads(await _exchange(socket, json.dumps(question).encode() + b"\n"))
     except (OSError, ValueError, TimeoutError) as error:
-        raise Unreachable("What started the demo does not answer.", "Its runners may be left out here.") from error
+        raise Unreachable("The demo's launcher does not answer.", "Its runners may be left out here.") from error
     if not isinstance(answer, dict) or "refused" in answer:
         said = answer if isinstance(answer, dict) else {}
         raise Refused(str(said.get("refused", "")), str(said.get("hint", "")))

@@ -1,7 +1,7 @@
 """Live queries: what pages ask the database, answered once for everybody who asks the same, and asked again when it may differ.
 
-A live query names a database function, its arguments and what makes its answer old. Its answer is held only while somebody
-looks at it, so the dashboard holds what is on screens and not organisations. Rows that change are put into the answers
+A live query names a database function, its arguments and what makes its answer old. Its answer is kept only while a
+screen shows it, so the dashboard keeps what is on screens and not organisations. Rows that change are put into the answers
 that list them at once; their places and the counts follow with the next answer.
 """
 
@@ -17,7 +17,7 @@ from app.project.models import Row
 Made = TypeVar("Made")
 
 PAUSE_SECONDS = 0.1
-# Anyone who looks at something that is slow to answer looks less often: a quarter of the time at most is spent on it.
+# A slow query runs less often: it takes a quarter of the time at most.
 REST = 3.0
 # What every heartbeat changes: it waits behind what happened.
 PULSE = frozenset({"pulses", "last_seen_at", "used", "slots"})
@@ -80,7 +80,7 @@ class Held:
     _worked_out: dict[tuple[Any, ...], tuple[tuple[Any, ...], Any]] = field(default_factory=dict)
 
     def set(self, answer: Any) -> None:
-        """Take another answer; what was made of the old one is made anew."""
+        """Take another answer; derived values are computed again."""
         self.answer, self.is_answered = answer, True
         self._made_before |= self._made
         self._made, self._worked_out = {}, {}
@@ -111,13 +111,13 @@ class Held:
         return made
 
     def pause(self, now: float) -> float:
-        """How long to wait before it is asked again."""
+        """How long to wait before it runs again."""
         took = max(0.0, self.ended_at - self.asked_at) if self.is_answered else 0.0
         return max(0.0, self.ended_at + max(self.query.pause_seconds, REST * took) - now) if self.is_answered else 0.0
 
 
 class LiveQueries:
-    """The answers that somebody looks at, and which of them may be old."""
+    """The answers that are on screens, and which of them may be old."""
 
     def __init__(self, notify: Callable[[str], None], newest: Callable[[str, Row], Row]) -> None:
         """`notify` is called for a changed answer; `newest` puts what was heard since over a row of an answer."""
@@ -140,11 +140,11 @@ class LiveQueries:
         return list(self._held.values())
 
     def old(self) -> list[Held]:
-        """Those to be asked again, and by nobody yet."""
+        """The queries that have to run again and are not running yet."""
         return [held for held in self._held.values() if held.is_old and held.task is None]
 
     def keep(self, keys: Iterable[str]) -> None:
-        """Forget the queries that nobody looks at any more; one that is being asked for the first time is wanted."""
+        """Forget the queries that no screen shows any more; one that runs for the first time is wanted."""
         wanted = set(keys)
         for key in [key for key, held in self._held.items() if key not in wanted and held.is_answered]:
             held = self._held.pop(key)
@@ -161,7 +161,7 @@ class LiveQueries:
                 self._patch(held, row)
 
     def renew(self, query: LiveQuery) -> None:
-        """Have a query asked again, for everybody who looks at its answer."""
+        """Run a query again, for everybody who sees its answer."""
         self.hold(query).is_old = True
         self.woken.set()
 
@@ -175,7 +175,7 @@ class LiveQueries:
         self._notify(held.query.key)
 
     def take(self, held: Held, answer: Any) -> None:
-        """Take an answer, and tell of it if it is another; what was heard meanwhile stays newer than it."""
+        """Accept an answer, and notify if it differs; changes that arrived meanwhile stay newer than it."""
         if held.query.table and isinstance(answer, Mapping):
             rows = [self._newest(held.query.table, row) for row in answer.get("rows") or []]
             answer = {**answer, "rows": rows}

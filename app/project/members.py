@@ -1,4 +1,4 @@
-"""Who is a member of what, asked of the project and believed for seconds."""
+"""Memberships, read from the project and cached for seconds."""
 
 import time
 from collections.abc import Callable
@@ -11,7 +11,7 @@ BELIEVED_SECONDS = 5.0
 
 
 class Members:
-    """Whether a session's person may look at an organisation; a change of members makes it be asked again."""
+    """Whether a session's user may see an organisation; a change of members makes the next call check again."""
 
     def __init__(self, authorized: AuthorizedClient, clock: Callable[[], float] = time.monotonic) -> None:
         """Know nobody yet."""
@@ -30,7 +30,7 @@ class Members:
         self._seen.clear()
 
     async def is_member(self, session: BrowserSession, org_id: str) -> bool:
-        """Say whether this person belongs to the organisation now."""
+        """Return whether this person belongs to the organisation now."""
         at, org_ids = self._seen.get(session.sid, (float("-inf"), frozenset()))
         if self._clock() - at >= BELIEVED_SECONDS:
             rows = await self._authorized.rpc(session, "my_organizations")

@@ -80,7 +80,7 @@ class Joined:
         await self.channel.push("access_token", {"access_token": token})
 
     async def ping(self) -> None:
-        """Find a half-open socket in seconds; by itself the library needs most of a minute."""
+        """Find a half-open socket in seconds; the library alone needs most of a minute."""
         socket = self.channel.socket._ws_connection
         if socket is None or not self.channel.is_joined:
             raise ChannelBroken("the connection closed")
@@ -124,7 +124,7 @@ class RealtimeClient:
     async def join(
         self, topic: str, token: str, bindings: Iterable[Binding], wake_ups: Iterable[str]
     ) -> AsyncIterator[Joined]:
-        """Join a private topic and yield once the server says that its stream is live."""
+        """Join a private topic and yield once the server reports that its stream is live."""
         joined = await self._subscribe(topic, token, tuple(bindings), tuple(wake_ups))
         try:
             async with asyncio.timeout(READY_SECONDS):

@@ -29,7 +29,7 @@ class Sessions(Protocol):
         ...
 
     async def of(self, user_id: str) -> list[KeptSession]:
-        """List somebody's live sessions; being listed is no use."""
+        """List somebody's live sessions; a listing does not count as use."""
         ...
 
     async def end(self, user_id: str, key: str) -> BrowserSession | None:

@@ -1,4 +1,4 @@
-"""What the dashboard is told by its environment."""
+"""The dashboard's settings, from its environment."""
 
 import os
 from collections.abc import Mapping
@@ -64,6 +64,6 @@ def _origins(env: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _is_cookie_secure(env: Mapping[str, str]) -> bool:
-    """Let the cookie travel over https only where the page is opened by https, unless somebody says otherwise."""
+    """Limit the cookie to https where the page is opened by https, unless a setting differs."""
     said = env.get("RUNYARD_COOKIE_SECURE", "")
     return said == "1" if said else env.get("RUNYARD_DASHBOARD_URL", "").strip().lower().startswith("https://")

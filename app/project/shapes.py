@@ -34,7 +34,7 @@ def _words(value: Any) -> list[str]:
 def _error(value: Any) -> dict[str, Any] | None:
     if value is None or isinstance(value, Mapping):
         return None if value is None else dict(value)
-    return {"message": "The runner reported an error that cannot be read.", "hint": "Its log may say more."}
+    return {"message": "The runner reported an error that cannot be read.", "hint": "Its log may have details."}
 
 
 def _number(value: Any) -> int:

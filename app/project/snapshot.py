@@ -1,4 +1,4 @@
-"""What is read and heard of an organisation's live rows: the few that are held whole, and one row by itself."""
+"""How an organisation's live rows are read and received: the few that are kept whole, and single rows."""
 
 import asyncio
 

@@ -1,6 +1,6 @@
-"""What is known of an organisation that somebody looks at: the answers on screens, and what has changed lately.
+"""What is known of an organisation with viewers: the answers on screens, and what has changed lately.
 
-It is no copy of the organisation. Releases and rollouts are few and held whole; of runners, their processes and jobs
+It is not a copy of the organisation. Releases and rollouts are few and kept whole; of runners, their processes and jobs
 only the rows that changed lately are here (`row`), and lists are live queries, asked of the database by the page.
 """
 
@@ -29,12 +29,12 @@ SWEEP_LATE_SECONDS = 120
 FIRST_SWEEP_SECONDS = 60.0
 # Counted beside the menu; what else the overview counts are slots.
 COUNTED = frozenset({"workers", "jobs"})
-# Changes may have been missed: anyone who reads rows by themselves reads them again.
+# Changes may have been missed: anyone who reads single rows reads them again.
 AGAIN = "again"
 
 
 class Link(StrEnum):
-    """How the page hears of changes; what the mark in the top bar says."""
+    """How the page receives changes; shown by the mark in the top bar."""
 
     LIVE = "live"
     POLLING = "polling"
@@ -49,7 +49,7 @@ class Changed:
     is_everything: bool = False
 
     def touches(self, topics: Iterable[str]) -> bool:
-        """Say whether somebody who looks at these topics needs to look again."""
+        """Return whether a viewer of these topics needs to read again."""
         return self.is_everything or not self.tables.keys().isdisjoint(topics)
 
     def ids(self, table: str) -> frozenset[str]:
@@ -62,7 +62,7 @@ NOTHING = Changed()
 
 
 def version_of(row: Mapping[str, Any]) -> datetime:
-    """Say how new a row is, so that an older copy never overwrites a newer one."""
+    """Return how new a row is, so that an older copy never overwrites a newer one."""
     stamp = row.get("updated_at") or row.get("published_at") or row.get("created_at")
     if not isinstance(stamp, str):
         return datetime.min.replace(tzinfo=UTC)
@@ -71,7 +71,7 @@ def version_of(row: Mapping[str, Any]) -> datetime:
 
 @dataclass
 class OrgStore:
-    """One organisation as far as it is looked at, and who wants to hear of changes."""
+    """The part of one organisation that pages show, and the listeners for changes."""
 
     org_id: str
     tables: dict[str, dict[str, Row]] = field(default_factory=lambda: {table: {} for table in LIVE_TABLES})
@@ -109,7 +109,7 @@ class OrgStore:
         return cast("dict[str, int]", (self.overview.get("counts") or {}).get(name) or {})
 
     def newest(self, table: str, row: Row) -> Row:
-        """A row of an answer, with what was heard of it since it was asked for."""
+        """A row of an answer, with the changes that arrived since the query."""
         row, latest = shaped(table, row), self.row(table, str(row["id"]))
         return {**row, **latest} if latest is not None and version_of(latest) > version_of(row) else row
 
@@ -132,7 +132,7 @@ class OrgStore:
         return self._derived.get(name, (None, None))[1]
 
     def notify(self, table: str, row_id: str = "") -> None:
-        """Tell the listeners that a row changed, or something that is not kept here."""
+        """Notify the listeners that a row changed, or something that is not kept here."""
         self._revisions[table] += 1
         row = self.row(table, row_id) if table in CHANGING_TABLES else None
         self.live_queries.note_change(table, row)
@@ -140,14 +140,14 @@ class OrgStore:
             # The page of one run or runner must not ask again for each of the organisation.
             topic, column = OF_ONE[table]
             self.live_queries.note_change(f"{topic}:{row.get(column)}")
-        # The first snapshot is no change: the one who asked for it is shown it as a whole.
+        # The first snapshot is not a change: its requester is shown it as a whole.
         if not self.is_loaded and table in LIVE_TABLES:
             return
         for listener in tuple(self._listeners):
             listener(table, row_id)
 
     def put(self, table: str, row: Row) -> bool:
-        """Take a row if it is newer than what is held; says whether it was taken."""
+        """Accept a row if it is newer than the known one; returns whether it was."""
         row_id = str(row["id"])
         held = self.tables[table].get(row_id)
         if held is not None and version_of(row) < version_of(held):
@@ -169,7 +169,7 @@ class OrgStore:
             self.notify(table, str(row_id))
 
     def replace(self, table: str, rows: Iterable[Row]) -> None:
-        """Take a snapshot: put what is newer, drop what is gone."""
+        """Take a snapshot: put newer rows, drop removed ones."""
         seen = set()
         for row in rows:
             seen.add(str(row["id"]))
@@ -212,7 +212,7 @@ class OrgStore:
             self.notify("figures")
 
     def set_link(self, link: Link, detail: str = "") -> None:
-        """Say how changes arrive from now on."""
+        """Set how changes arrive from now on."""
         if (link, detail) != (self.link, self.link_detail):
             if link != self.link:
                 self.link_since = datetime.now(UTC).isoformat()

@@ -27,7 +27,7 @@ ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
 class NeedsCode(Refused):
     """The password was right, and the account needs a code as well; `auth` is the session of the password alone."""
 
-    # The first request for a code is no error, so it has no words.
+    # The first request for a code is not an error, so it has no message.
     message = hint = ""
 
     def __init__(self, auth: AuthSession, message: str = "", hint: str = "") -> None:
@@ -55,7 +55,7 @@ class NewDevice:
 
 
 def is_half(auth: AuthSession) -> bool:
-    """Say whether a login has given one factor and its account asks for two."""
+    """Return whether a login has given one factor and its account requires two."""
     return bool(_verified(auth)) and _level(auth.access_token) != "aal2"
 
 
@@ -71,7 +71,7 @@ def _level(token: str) -> str:
 
 
 async def complete(client: Client, auth: AuthSession, code: str, address: str = "") -> AuthSession:
-    """Give the code where the account asks for one; any of somebody's devices may have made it."""
+    """Verify the code where the account requires one; any of the person's devices may have made it."""
     if not is_half(auth):
         return auth
     if not code.strip():
@@ -99,7 +99,7 @@ def _plain(code: str) -> str:
 
 
 def is_recovery_code(code: str) -> bool:
-    """Tell a recovery code from the six digits of a device."""
+    """Distinguish a recovery code from the six digits of a device."""
     return re.fullmatch(f"[{ALPHABET}]{{10}}", _plain(code)) is not None
 
 

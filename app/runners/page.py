@@ -9,6 +9,7 @@ from app.faults.offer import FaultsOfferState
 from app.frame.layout import head, new_button, page
 from app.frame.releases.state import ReleaseNotesState
 from app.frame.route import Route
+from app.frame.saved_filters import SavedFiltersState, saved_filters
 from app.frame.session import SessionState
 from app.runners.components.active_jobs import active_jobs
 from app.runners.components.bulk import bulk_question
@@ -61,7 +62,7 @@ def _head() -> rx.Component:
 
 
 def _how_they_update() -> rx.Component:
-    """Say what happens by itself: most self-hosted runners are updated by hand, where they run."""
+    """Explain what happens automatically: most self-hosted runners are updated by hand, where they run."""
     by_hand, by_job = SessionState.outdated_count - SessionState.outdated_by_job, SessionState.outdated_by_job
     one_by_hand = " is updated by hand, on its own machine."
     hand = rx.cond(by_hand == 1, one_by_hand, " are updated by hand, on their own machines.")
@@ -113,13 +114,13 @@ def _alert() -> rx.Component:
 
 
 def _preparing() -> rx.Component:
-    """Say why nothing runs yet, to anyone who has just started everything for the first time."""
+    """Explain why nothing runs yet, to anyone who has just started everything for the first time."""
     note = rx.el.div(
         icon("loader-circle", class_name="ry-spin"),
         rx.el.p(
             RunnersState.preparing,
             ". ",
-            rx.el.span("Jobs that need it wait, and start by themselves as soon as it is there."),
+            rx.el.span("Jobs that need it wait, and start automatically as soon as it is ready."),
         ),
         class_name="ry-note",
         role="status",
@@ -158,7 +159,7 @@ def _search() -> rx.Component:
 
 
 def _bar() -> rx.Component:
-    return rx.el.div(_filter(), rx.el.span(class_name="grow hide-s"), _search(), class_name="ry-bar")
+    return rx.el.div(_filter(), rx.el.span(class_name="grow hide-s"), saved_filters(), _search(), class_name="ry-bar")
 
 
 def runners() -> rx.Component:
@@ -194,6 +195,7 @@ ROUTES = (
             AddRunnerState.come_back,
             BulkState.clear,
             RunnersState.load,
+            SavedFiltersState.load,
             AddRunnerState.open_for_path,
             FirstStepsState.load,
             FaultsOfferState.load,

@@ -38,7 +38,7 @@ def build_routes(runtime: Runtime) -> list[BaseRoute]:
 
 
 async def export(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
-    """Return the audit events of the organisation being looked at, newest first, filtered as on the page."""
+    """Return the audit events of the current organisation, newest first, filtered as on the page."""
     chosen = FORMATS.get(request.path_params["format"])
     if chosen is None:
         raise NotThere("There is no such export.", "Choose CSV or JSON Lines.")
@@ -55,12 +55,12 @@ async def export(runtime: Runtime, session: BrowserSession, request: Request) ->
 
 
 async def _organisation(runtime: Runtime, session: BrowserSession) -> str:
-    """Name the organisation being looked at; before the first look it is the first one, as on the page."""
+    """Return the current organisation; before the first visit it is the first one, as on the page."""
     if session.org_id:
         return session.org_id
     rows = await runtime.authorized.rpc(session, "my_organizations")
     if not rows:
-        raise NotThere("You belong to no organisation yet.", "Create one, or ask for an invitation.")
+        raise NotThere("You are not in an organisation yet.", "Create one, or ask for an invitation.")
     return str(rows[0]["id"])
 
 

@@ -17,7 +17,7 @@ def _ask() -> rx.Component:
     return rx.form(
         rx.el.div(
             rx.el.label("Code", html_for="code", class_name="ry-lab"),
-            # What is typed before the page is live would be gone the moment it is.
+            # Text typed before the page is live would be lost the moment it is.
             rx.input(
                 id="code",
                 name="code",

@@ -119,7 +119,7 @@ def sign_up() -> rx.Component:
     closed = card(
         "Accounts are by invitation",
         "Ask an owner or admin of your organisation for an invitation link, and open it here. "
-        "Whoever runs this installation can open sign-up: RUNYARD_SIGN_UP=open, or enable_signup on hosted Supabase.",
+        "Its administrator can open sign-up: RUNYARD_SIGN_UP=open, or enable_signup on hosted Supabase.",
         below=_below("Already have an account?", "Sign in", "/login"),
     )
     closed_page = rx.el.div(closed, class_name="ry-closed", custom_attrs={"data-testid": "sign-up-closed"})

@@ -60,7 +60,7 @@ def _answer(runtime: Runtime, action: Action) -> Callable[[Request], Awaitable[R
 
 
 async def _ask_code(runtime: Runtime, error: NeedsCode) -> Response:
-    """Have the page ask for the code. What the password gave is given up: it is sent again, with the code."""
+    """Show the field for the code. The password's session is dropped: the password is sent again, with the code."""
     await runtime.authorized.client.sign_out_token(error.auth.access_token)
     return JSONResponse({"message": error.message, "hint": error.hint, "needs_code": True}, status_code=400)
 
@@ -126,7 +126,7 @@ async def sign_up(runtime: Runtime, request: Request, fields: dict[str, str]) ->
 
 
 def policy(runtime: Runtime) -> Callable[[Request], Awaitable[Response]]:
-    """Say whether accounts are open to everybody, so that no page offers what would be refused."""
+    """Return whether accounts are open to everybody, so that no page offers what would be refused."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -177,7 +177,7 @@ async def reset(runtime: Runtime, request: Request, fields: dict[str, str]) -> R
     try:
         auth = await complete(client, auth, fields.get("code", ""), address)
     except NeedsCode as error:
-        # A link is good once: the page goes on with what it was worth.
+        # A link works once: the page continues with the session that it opened.
         left = {"refresh_token": error.auth.refresh_token, "needs_code": True}
         return JSONResponse({"message": error.message, "hint": error.hint, **left}, status_code=400)
     await client.set_password(auth.access_token, fields.get("password", ""))

@@ -26,7 +26,7 @@ class WelcomeState(AppState, rx.State):
 
     @rx.event
     async def load(self) -> rx.event.EventSpec | None:
-        """Learn who looks; belonging to no organisation is what this page is for."""
+        """Read the viewer; belonging to no organisation is what this page is for."""
         self.problem, self.is_busy, self.is_live = "", False, True
         who = await self._who()
         try:

@@ -12,7 +12,7 @@ def welcome() -> rx.Component:
     form = rx.form(
         rx.el.div(
             rx.el.label("Name", html_for="name", class_name="ry-lab"),
-            # What is typed before the page is live would be gone the moment it is.
+            # Text typed before the page is live would be lost the moment it is.
             rx.input(
                 id="name",
                 name="name",

@@ -1,1 +1,1 @@
-"""What starts by itself and whom it tells: schedules, sets of jobs, notifications, updates by policy."""
+"""Automatic work and its notifications: schedules, sets of jobs, notifications, updates by policy."""

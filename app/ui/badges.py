@@ -27,7 +27,7 @@ def _words(status: rx.Var[str] | str) -> list[rx.Var[str] | rx.Component | str]:
 
 
 def _resting(word: str, mark: rx.Component, color: str) -> rx.Component:
-    """Say in its own words why a runner is offline on purpose; for the filters it is OFFLINE all the same."""
+    """Name why a runner is offline on purpose; for the filters it is OFFLINE all the same."""
     return rx.badge(
         mark,
         rx.el.span(word, class_name="ry-word"),

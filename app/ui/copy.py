@@ -1,4 +1,4 @@
-"""Copy buttons that say that they copied."""
+"""Copy buttons that confirm the copy."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def copy_button(
 ) -> rx.Component:
     """Copy a text to the clipboard; runyard.js does it and shows 'Copied' for a moment.
 
-    `owner` names the runner whose token stands for %TOKEN% in the text.
+    `owner` names the runner whose token replaces %TOKEN% in the text.
     """
     handlers: dict[str, Any] = {"on_click": on_copy} if on_copy is not None else {}
     return rx.button(

@@ -33,7 +33,7 @@ class LoadElement(rx.Component):
 
 
 class SecretElement(rx.Component):
-    """`<ry-secret owner=… text=…>`: text in which the browser puts the token that it was told once."""
+    """`<ry-secret owner=… text=…>`: text into which the browser puts the token that it received once."""
 
     tag = "RySecret"
     owner: rx.Var[str]

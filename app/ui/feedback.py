@@ -10,7 +10,7 @@ from app.ui.icons import icon
 def empty(
     icon_name: str, title: rx.Var[str] | str, text: rx.Var[str] | str, *actions: rx.Component, test_id: str = "empty"
 ) -> rx.Component:
-    """Say what would be here, then the one thing to do."""
+    """Explain what would be here, then offer the one thing to do."""
     return rx.el.div(
         rx.el.span(icon(icon_name, "l"), class_name="ic"),
         rx.el.b(title),
@@ -27,7 +27,7 @@ def failed(
     hint: rx.Var[str],
     on_retry: rx.event.EventType[()],
 ) -> rx.Component:
-    """Say what happened, what was not harmed, and offer to try again."""
+    """Explain what happened and what was not harmed, and offer to try again."""
     return rx.el.div(
         rx.el.span(icon("cloud-off", "l"), class_name="ic"),
         rx.el.b(title),

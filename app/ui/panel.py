@@ -23,13 +23,13 @@ def settings_panel(title: str, text: str, aside: rx.Component, *children: rx.Com
 
 
 def titled_panel(title: str, aside: Any, *children: Any, **props: Any) -> rx.Component:
-    """A panel with its title, and what stands beside it."""
+    """A panel with its title, and the content beside it."""
     head = rx.el.div(rx.el.h2(title), aside, class_name="ry-ph")
     return rx.el.section(head, *children, class_name="ry-panel", aria_label=title, **props)
 
 
 def item_table(state: Any, title: str, labels: Sequence[tuple[str, str]], row: Any, none: rx.Component) -> rx.Component:
-    """The table of a page's items, or what stands for it while it loads, is empty or failed."""
+    """The table of a page's items, or its placeholder while it loads, is empty or failed."""
     waiting = state.is_loading & (state.rows.length() == 0)
     rows = rx.cond(waiting, skeleton_rows(labels, 3), rx.foreach(state.rows, row))
     shown = rx.cond(waiting | (state.rows.length() > 0), table(title, heads(*labels), rows, aria_busy=waiting), none)

@@ -105,7 +105,7 @@ def holding(table: rx.Component, on_hold: Hold, is_held: rx.Var[bool]) -> rx.Com
 
 
 def fresh_button(count: rx.Var[int], on_show: rx.event.EventType[()]) -> rx.Component:
-    """Say how many rows wait, and let them in."""
+    """Show how many rows wait, and a button that adds them."""
     button = rx.button(
         icon("arrow-up"), count, " new", on_click=on_show, variant="surface", color_scheme="gray", size="1"
     )

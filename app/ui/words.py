@@ -37,7 +37,7 @@ def initials(name: str) -> str:
 
 
 def count(number: int, one: str, many: str = "") -> str:
-    """Say a number with its noun: 1 job, 2 jobs."""
+    """Format a number with its noun: 1 job, 2 jobs."""
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
@@ -57,7 +57,7 @@ def parse_time(value: str | None) -> datetime | None:
 
 
 def duration(seconds: float) -> str:
-    """Say how long: 12 s, 3 min 41 s, 2 h 05 min, 3 d 4 h."""
+    """Format a duration: 12 s, 3 min 41 s, 2 h 05 min, 3 d 4 h."""
     whole = max(0, int(seconds))
     if whole < 60:
         return f"{whole} s"
@@ -69,7 +69,7 @@ def duration(seconds: float) -> str:
 
 
 def ago(moment: datetime | None, now: datetime | None = None) -> str:
-    """Say how long ago, for sentences that do not tick."""
+    """Format how long ago, for sentences that do not tick."""
     if moment is None:
         return "never"
     return f"{duration(((now or datetime.now(UTC)) - moment).total_seconds())} ago"

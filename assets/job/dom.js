@@ -50,7 +50,7 @@ export function duration(ms) {
   return `${Math.floor(total / 86400)} d ${Math.floor((total % 86400) / 3600)} h`;
 }
 
-/** Says how long something that is over took; what took moments is told in tenths. */
+/** Formats the duration of something that has ended; short ones in tenths of a second. */
 export function took(ms) {
   return ms < 9_950 ? `${(Math.max(0, ms) / 1000).toFixed(1)} s` : duration(ms);
 }

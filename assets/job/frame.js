@@ -1,4 +1,4 @@
-// The log's frame: title, search, buttons, the scrolling body and the line that says what it is doing.
+// The log's frame: title, search, buttons, the scrolling body and the status line.
 
 import { el, iconButton, textButton } from "./dom.js";
 import { icon } from "./icons.js";

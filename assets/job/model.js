@@ -39,7 +39,7 @@ export class LogModel {
     return gap < 0 ? this.lastSeq : gap;
   }
 
-  /** Takes an index answer; says whether anything is new. */
+  /** Takes an index answer; returns whether anything is new. */
   addIndex({ steps, chunks }) {
     let isNew = false;
     for (const [seq, step, count, bytes, at] of chunks) {

@@ -44,7 +44,7 @@ export class Painter {
 
   #head(view, block) {
     const step = view.model.steps.get(block.section.step);
-    // a running step's head is made anew each time: its duration grows
+    // a running step's head is built again each time: its duration grows
     const tick = step?.from_ms && !step.to_ms ? Math.floor(Date.now() / 1000) : 0;
     const key = `h${block.section.key}:${block.isFolded}:${block.lines}:${tick}:${JSON.stringify(step ?? 0)}`;
     return this.#row(key, () => headRow(block, step, () => view.fold(block.section.key, !block.isFolded)));

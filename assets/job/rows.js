@@ -34,7 +34,7 @@ export function headRow(block, step, onFold) {
 export function gapRow({ from, to }, isOver) {
   const isOne = from === to;
   const parts = isOne ? `Part ${from} of the log has` : `Parts ${from} to ${to} of the log have`;
-  const rest = isOver ? "not arrived. The runner was lost, or its disk, before the rest was sent." : "not arrived yet. The runner was asked to send it again.";
+  const rest = isOver ? "not arrived. The runner was lost, or its disk, before the rest was sent." : "not arrived yet. The runner will send it again.";
   return el("div", { class: "ry-gap" }, icon("unplug"), `${parts} ${rest}`);
 }
 

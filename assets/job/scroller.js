@@ -58,7 +58,7 @@ export function placeOf(model, top) {
   return { seq: block.chunk.seq, at, over: top - block.top - model.offsetIn(block, at) };
 }
 
-/** Where a remembered place is now; null when it is gone. */
+/** Where a remembered place is now; null when it no longer exists. */
 export function topOf(model, { key, seq, at, over }) {
   const block = seq ? model.blockOfSeq(seq) : model.blocks.find((one) => one.kind === "head" && one.section.key === key);
   return block ? block.top + (seq ? model.offsetIn(block, at) : 0) + over : null;

@@ -19,7 +19,7 @@ export class LogSource {
     return `${this.base}.txt?attempt=${this.attempt}`;
   }
 
-  /** Lists the chunks after one, a few new ones with their lines; `more` is true when the list goes on. */
+  /** Lists the chunks after one, a few new ones with their lines; `more` is true when there are more. */
   index(after, withLines) {
     return this.#get(`${this.base}/index?${this.query}&after=${after}${withLines ? "&lines=1" : ""}`);
   }

@@ -1,4 +1,4 @@
-// The timeline: states and steps on one axis. Open bars grow by themselves, once a second.
+// The timeline: states and steps on one axis. Open bars grow once a second.
 
 import { duration, el, now, took } from "./dom.js";
 import { icon } from "./icons.js";

@@ -47,10 +47,10 @@ export class LogView {
     this.loader?.close();
   }
 
-  /** Asks without being rung: often when the doorbell is out of order, now and then when it is not. */
+  /** Polls without a wake-up: often while the doorbell is disconnected, now and then otherwise. */
   #lookAgain() {
-    const isRung = this.host.getAttribute("link") === "live";
-    if (!this.isLive || (isRung && Date.now() - this.loader.pulledAt < SAFETY_MS)) return;
+    const isWoken = this.host.getAttribute("link") === "live";
+    if (!this.isLive || (isWoken && Date.now() - this.loader.pulledAt < SAFETY_MS)) return;
     this.loader.pull();
   }
 
@@ -297,7 +297,7 @@ export class LogView {
     return true;
   }
 
-  /** Scrolls the page too, when the place that was asked for is above or below what can be seen of it. */
+  /** Scrolls the page too, when the requested place is above or below what can be seen of it. */
   #bringToSight(at) {
     const y = this.parts.body.getBoundingClientRect().top + at - this.scroller.top;
     if (y < TOP_BAR || y > innerHeight - BELOW) scrollBy({ top: y - innerHeight / 2, behavior: "instant" });

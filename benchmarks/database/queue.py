@@ -62,7 +62,7 @@ class Round:
         return self._rates(found)
 
     def others(self) -> Contestants:
-        """Everybody else who is there, and the server's own limit."""
+        """Every other connection, and the server's own limit."""
         url, jobs, workers = self._url, self.sizes.jobs, self.workers
         found: dict[str, Drain] = {
             "pgqueuer": lambda m: asyncio.run(peers.pgqueuer_drain(url("pgqueuer"), jobs, workers, 1, m)),

@@ -97,7 +97,7 @@ class Others:
         self._thread.join(10)
 
     def _register(self) -> list[str]:
-        """Runners with two cheap hashes each: for want of a second one the edge function burns the time of an expensive one."""
+        """Runners with two cheap hashes each: without a second one the edge function burns the time of an expensive one."""
         hashed = bcrypt.hashpw(TOKEN.encode(), bcrypt.gensalt(8)).decode()
         with self._bench.database() as database:
             rows = database.execute(REGISTER, [self._bench.org, OTHERS, hashed]).fetchall()

@@ -11,7 +11,7 @@ from cli.errors import CommandError, NoAnswer, Refused, SignedOut
 
 PAGE = 1000
 UNAUTHORIZED = 401
-# What is hurried or late on the way. Every 5xx passes as well, whoever says it: none of them refuses what was asked.
+# Rate limits and timeouts on the way. Every 5xx is retried as well, from any sender: none of them refuses the request.
 PASSING_STATUSES = frozenset({408, 425})
 SERVER_ERROR = 500
 # Serialisation failures, deadlocks, lost connections, timeouts, a database that is read-only for a while (25006).
@@ -61,14 +61,14 @@ class Api:
                 return found
 
     def who(self) -> dict[str, Any]:
-        """The person who asks: id and address. Auth is asked, but not for a personal token, which it does not know."""
+        """The person who calls: id and address, from Auth; a personal token, which Auth does not know, is looked up in the database."""
         claims = claims_of(self._token)
         if "personal_token" in claims:
             return {"id": claims.get("sub"), "email": claims.get("email")}
         return dict(self.request("GET", "/auth/v1/user", "Auth"))
 
     def request(self, method: str, path: str, what: str, body: Any = None) -> Any:
-        """One request as this identity; `what` stands before a refusal that says nothing by itself."""
+        """One request as this identity; `what` precedes a refusal without a message of its own."""
         reply = self._send(method, path, body)
         if reply.status == UNAUTHORIZED and self._renew is not None:
             self._token = self._renew()
@@ -91,7 +91,7 @@ def claims_of(token: str) -> dict[str, Any]:
 
 
 def refusal(what: str, reply: Reply) -> CommandError:
-    """Say what the project said: the database's and Auth's own message and hint, where there is one."""
+    """Raise the project's refusal: the database's and Auth's own message and hint, where there is one."""
     message, hint = said_by(reply)
     if is_passing(reply):
         return NoAnswer(f"{what}: {message}", hint or (AGAIN if _code(reply) else FAILED))
@@ -103,7 +103,7 @@ def refusal(what: str, reply: Reply) -> CommandError:
 
 
 def is_passing(reply: Reply) -> bool:
-    """Whether the same request may succeed in a moment: the reply says nothing of what was asked."""
+    """Whether the same request may succeed in a moment: the reply does not refuse the request itself."""
     is_failure = reply.status >= SERVER_ERROR or reply.status in PASSING_STATUSES
     return reply.is_error and (is_failure or _code(reply).startswith(PASSING_CODES))
 

@@ -15,7 +15,7 @@ EARLY_SECONDS = 30
 DEVICE = "/functions/v1/device-login"
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 TOO_MANY = 429
-# What says nothing of the login when it is renewed: two at the same moment, too many of them.
+# Refusals of a renewal that do not end the login: two at the same moment, too many of them.
 NOT_ABOUT_LOGIN = frozenset({409, TOO_MANY})
 
 
@@ -41,7 +41,7 @@ def sign_in(connection: Connection, key: str, email: str, password: str, ask: As
 
 
 def refresh(connection: Connection, key: str, token: str) -> PersonSession:
-    """Go on with a login; one that was ended elsewhere is said to have expired."""
+    """Continue a login; one that was ended elsewhere is reported as expired."""
     if is_personal(token):
         return by_token(connection, token)[0]
     said = _grant(connection, key, "refresh_token", {"refresh_token": token})
@@ -57,7 +57,7 @@ def by_token(connection: Connection, token: str) -> tuple[PersonSession, str]:
 
 
 def sign_out(connection: Connection, key: str, token: str) -> None:
-    """End this login at the project, too; one that is over already is no error."""
+    """End this login at the project, too; one that has ended already is not an error."""
     headers = {"apikey": key, "Authorization": f"Bearer {token}"}
     connection.request("POST", "/auth/v1/logout?scope=local", headers, {})
 
@@ -98,7 +98,7 @@ def _seen_here(connection: Connection, key: str, session: PersonSession) -> Pers
     try:
         return refresh(connection, key, session.refresh_token)
     except NoAnswer:
-        # The code was good for one login: this one is not given away for want of its address.
+        # The code works for one login: keep the login although its address is missing.
         return session
 
 

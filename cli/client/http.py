@@ -1,6 +1,6 @@
 """JSON over one kept connection, with the standard library alone: a command must begin at once.
 
-http.client brings TLS and e-mail parsing, a quarter of the start: it is imported with the first request.
+http.client brings TLS and email parsing, a quarter of the start: it is imported with the first request.
 """
 
 import json
@@ -34,7 +34,7 @@ class Reply(NamedTuple):
         return self.status >= BAD_REQUEST
 
     def json(self) -> Any:
-        """The document; nothing is None. A redirect or a page, such as a proxy's sign-in, is no answer of the project."""
+        """The document; an empty body is None. A redirect or a page, such as a proxy's sign-in, is not an answer of the project."""
         if not self.text and self.status < REDIRECT:
             return None
         try:

@@ -43,7 +43,7 @@ def operator() -> Api:
 
 
 def need_variables(*names: str) -> list[str]:
-    """Read variables that a command cannot do without; all that are missing are named at once."""
+    """Read required variables; all missing ones are named at once."""
     missing = [name for name in names if not os.environ.get(name)]
     if missing:
         raise Missing(

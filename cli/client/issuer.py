@@ -31,7 +31,7 @@ def project_documents(api: Api) -> Documents:
 
 
 def check_served(own: Documents) -> list[str]:
-    """Say what keeps a cloud from trusting the issuer, as far as it can be seen from here."""
+    """Explain why a cloud cannot trust the issuer, as far as this machine can see."""
     connection, problems = Connection(own.issuer), []
     for path, expected in ((DISCOVERY, own.discovery), (KEYS, own.keys)):
         try:

@@ -42,7 +42,7 @@ class Organization:
 
         paths = [row["path"] for row in self.api.all_rows("modules", **self._live(), select="path", order="path")]
         near = difflib.get_close_matches(wanted, paths, 3, 0.4) or [path for path in paths if wanted in path][:3]
-        return f"Did you mean {' or '.join(near)}?" if near else "`runyard modules list` shows those that there are."
+        return f"Did you mean {' or '.join(near)}?" if near else "`runyard modules list` shows all modules."
 
     def _live(self) -> dict[str, str]:
         return {"org_id": f"eq.{self.id}", "deleted_at": "is.null"}
@@ -78,7 +78,7 @@ class Organization:
         return self._one("cloud_identities", "cloud identity", wanted, org_id=f"eq.{self.id}")
 
     def member(self, wanted: str) -> Row:
-        """A member by e-mail address or id."""
+        """A member by email address or id."""
         column = "user_id" if is_id(wanted) else "email"
         found = self.api.rows("memberships", **{column: f"eq.{wanted}"}, org_id=f"eq.{self.id}")
         if not found:

@@ -74,7 +74,7 @@ class Profiles:
         return profile
 
     def choose_organization(self, name: str, organization: str) -> Profile:
-        """Let a profile's commands act in this organisation unless another is named."""
+        """Set the default organisation of a profile's commands."""
         with self.lock():
             # Read under the lock: another command may have renewed the tokens while this one waited for it.
             profile = replace(self.get(name), organization=organization)
@@ -93,7 +93,7 @@ class Profiles:
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """One process at a time: a refresh token is good once, and the second to use it would be signed out."""
+        """One process at a time: a refresh token works once, and the second to use it would be signed out."""
         self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (self.file.parent / "profiles.lock").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)

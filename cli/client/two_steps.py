@@ -1,4 +1,4 @@
-"""The second step of a sign-in: the code of an authenticator app, where the account asks for one."""
+"""The second step of a sign-in: the code of an authenticator app, where the account requires one."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,14 +7,14 @@ from cli.client.api import claims_of, refusal
 from cli.client.http import Connection
 from cli.errors import SignedOut
 
-# Asks for a code; the words say what was wrong with the one before, if there was one.
+# Asks for a code; the text explains what was wrong with the one before, if there was one.
 Ask = Callable[[str], str]
 TRIES = 3
 WRONG = "mfa_verification_failed"
 
 
 def complete(connection: Connection, key: str, said: dict[str, Any], ask: Ask) -> dict[str, Any]:
-    """What Auth says once the code was given; the same as before where the account asks for none."""
+    """Auth's answer after the code was verified; unchanged where the account requires none."""
     if not is_half(said):
         return said
     factors = _verified(said)
@@ -26,7 +26,7 @@ def complete(connection: Connection, key: str, said: dict[str, Any], ask: Ask) -
             whole = _verify(connection, headers, factor, code)
             if whole is not None:
                 return whole
-        problem = "That code is wrong: codes change every 30 seconds, and each is good once."
+        problem = "That code is wrong: codes change every 30 seconds, and each works once."
     raise SignedOut(problem, "Check the clock of the device that makes the codes, and sign in again.")
 
 
@@ -40,10 +40,10 @@ def _verified(said: dict[str, Any]) -> list[str]:
 
 
 def nobody_to_ask(_: str) -> str:
-    """Refuse where no person is there to give a code."""
+    """Refuse where no person can enter a code."""
     raise SignedOut(
-        "This account asks for a code at every sign-in, and nobody is here to give it.",
-        "In a script use a personal token (RUNYARD_TOKEN): it stands for both steps.",
+        "This account requires a code at every sign-in, and there is no terminal to enter it.",
+        "In a script use a personal token (RUNYARD_TOKEN): it replaces both steps.",
     )
 
 

@@ -39,7 +39,7 @@ def is_wanted() -> bool:
 
 
 def act(connection: Connection) -> tuple[Api, Login]:
-    """Act as the service account that the environment names; a long command signs in again by itself."""
+    """Act as the service account that the environment names; a long command signs in again automatically."""
     first = sign_in(connection)
     return Api(connection, first.key, first.token, lambda: sign_in(connection).token), first
 
@@ -105,7 +105,7 @@ def _from_github() -> str:
 
 
 def audience() -> str:
-    """The audience that a token is asked for; the account's trust names the same."""
+    """The audience of a requested token; the account's trust names the same."""
     return os.environ.get("RUNYARD_AUDIENCE", "runyard")
 
 

@@ -13,7 +13,7 @@ app = new_app("Service accounts: identities that runners and pipelines sign in w
 
 Account = Annotated[str, typer.Argument(metavar="ACCOUNT", help="Its name, client id or id.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-Issuer = Annotated[str | None, typer.Option(help="Trust this OIDC issuer instead of making a secret.")]
+Issuer = Annotated[str | None, typer.Option(help="Trust this OIDC issuer instead of creating a secret.")]
 Audience = Annotated[str | None, typer.Option(help="The audience that the issuer's tokens must have.")]
 Claims = Annotated[
     list[str] | None, typer.Option("--claim", help="name=value that such a token must have; may be repeated.")
@@ -73,11 +73,9 @@ def update(
     name: Annotated[str | None, typer.Option("--name", help="Another name.")] = None,
     description: Annotated[str | None, typer.Option(help="What it is for.")] = None,
     role: Role = None,
-    no_role: Annotated[
-        bool, typer.Option("--no-role", help="Take its role away; it opens runners' sessions alone.")
-    ] = False,
+    no_role: Annotated[bool, typer.Option("--no-role", help="Remove its role; only runners can use it then.")] = False,
 ) -> None:
-    """Change what is named; a role that is given or taken counts at once."""
+    """Change the named settings; a change of role takes effect at once."""
     given = {"name": name, "description": description, "role": role}
     spec: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     _change(here, account, spec | ({"role": None} if no_role else {}))

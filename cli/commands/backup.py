@@ -24,7 +24,7 @@ def backup(
     file: Annotated[Path, typer.Argument(help="A file that does not exist yet.")],
     passphrase_file: PassphraseFile = None,
 ) -> None:
-    """Write database, keys and secrets into one encrypted file, while everything goes on running."""
+    """Write database, keys and secrets into one encrypted file, while everything keeps running."""
     passphrase = _passphrase(passphrase_file, is_new=True)
     if len(passphrase) < SHORTEST:
         raise Usage(f"The passphrase is shorter than {SHORTEST} characters.", "The file contains every secret.")

@@ -84,7 +84,7 @@ def remove(
 @command(app, "deploy", calls=("deploy_worker",), page="Runners → Deploy runner")
 def deploy(
     here: Here,
-    name: Annotated[str, typer.Argument(help="The runner's name; one that is there is deployed again.")],
+    name: Annotated[str, typer.Argument(help="The runner's name; an existing one is deployed again.")],
     identity: Annotated[str, typer.Option("--identity", help="The cloud identity's name or id.")],
     region: Annotated[str, typer.Option("--region", help="One of the identity's regions.")],
     task_role: Annotated[str | None, typer.Option("--task-role", help="ARN of the role that jobs act with.")] = None,

@@ -10,7 +10,7 @@ from cli.command import new_app
 from cli.errors import Missing, need_package
 from cli.folders import PROJECT
 
-app = new_app("Write the pages of the documentation that are read off the code and the database.")
+app = new_app("Write the documentation pages that are generated from the code and the database.")
 Folder = Annotated[Path, typer.Option("--to", help="Where to write.")]
 
 

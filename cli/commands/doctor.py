@@ -69,7 +69,7 @@ def _checks(here: Here) -> Iterator[Check]:
 
 
 def _operator(here: Here) -> Iterator[Check]:
-    """What only the installation's operator can ask, and mend."""
+    """Checks that only the installation's operator can run."""
     try:
         found = here.operator.call("installation_health")
     except CommandError as error:

@@ -48,7 +48,7 @@ def moment(text: str, now: datetime | None = None) -> str:
     try:
         return datetime.fromisoformat(text).isoformat()
     except ValueError:
-        raise Usage(f'"{text}" is no time.', "Write it as 30m, 24h, 7d or 2026-11-15T12:00Z.") from None
+        raise Usage(f'"{text}" is not a time.', "Write it as 30m, 24h, 7d or 2026-11-15T12:00Z.") from None
 
 
 def _newest(here: Here, search: str | None, filters: dict[str, Any], limit: int) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from cli.errors import NotFound, Usage
 from cli.modules.files import with_variables
 from cli.variables.files import given_pairs
 
-app = new_app("The groups that modules stand in; their hooks and variables apply to every module below.")
+app = new_app("The groups of modules; their hooks and variables apply to every module below.")
 app.registered_commands.extend(sets.app.registered_commands)
 Path = Annotated[str, typer.Argument(metavar="PATH", help="Such as platform/network.")]
 
@@ -29,7 +29,7 @@ def set_group(
     path: Path,
     description: Annotated[str | None, typer.Option(help="What it is for.")] = None,
     env: Annotated[
-        list[str] | None, typer.Option("--env", help="NAME=VALUE; together they replace what was there.")
+        list[str] | None, typer.Option("--env", help="NAME=VALUE; together they replace the present ones.")
     ] = None,
     hooks: Annotated[str | None, typer.Option("--hooks", help='JSON, such as {"before_plan": "…"}.')] = None,
 ) -> None:
@@ -50,7 +50,7 @@ def delete(here: Here, path: Path, yes: Annotated[bool, typer.Option("--yes", he
     """Delete an empty group."""
     found = here.api.rows("groups", org_id=f"eq.{here.org.id}", path=f"eq.{path.strip('/')}")
     if not found:
-        raise NotFound(f'There is no group "{path}".', "`runyard groups list` shows those that there are.")
+        raise NotFound(f'There is no group "{path}".', "`runyard groups list` shows all groups.")
     here.confirm(f"Delete the group {path}?", yes)
     here.printer.result(here.api.call("delete_group", group=found[0]["id"]), lambda _: f"Deleted {path}")
 

@@ -27,6 +27,6 @@ def organizations(here: Here) -> None:
 
 @command(app, "sweep", calls=("sweep",))
 def sweep(here: Here) -> None:
-    """Run the sweep now: lost runners, expired approvals, what is past its time. It runs by itself otherwise."""
+    """Run the sweep now: lost runners, expired approvals, rows past their retention. Otherwise it runs automatically."""
     done = here.operator.call("sweep")
     here.printer.result(done, lambda said: ", ".join(f"{name}: {count}" for name, count in said.items()))

@@ -18,7 +18,7 @@ app = new_app("List, show, follow, approve, cancel and retry jobs.")
 
 Job = Annotated[str, typer.Argument(metavar="JOB", help="The job's number.")]
 Comment = Annotated[str | None, typer.Option("--comment", help="Shown with the decision.")]
-Wait = Annotated[bool, typer.Option("--wait", "-w", help="Follow it; the exit code says how it ended.")]
+Wait = Annotated[bool, typer.Option("--wait", "-w", help="Follow it; the exit code shows how it ended.")]
 LISTED = "id,number,type,status,phase,module_path,worker_name,created_by_label,created_at,started_at,finished_at,error"
 COLUMNS = ("number", "type", "status", "module_path", "worker_name", "created_by_label", "created_at")
 CUT = ("module_path", "worker_name", "created_by_label")
@@ -80,8 +80,8 @@ def changes(
 
 
 @command(app, "comment", calls=("comment_on_job",), page="Job → Comments")
-def comment(here: Here, job: Job, text: Annotated[str, typer.Argument(help="What you have to say.")]) -> None:
-    """Say something about a job to everybody who looks at it."""
+def comment(here: Here, job: Job, text: Annotated[str, typer.Argument(help="The comment.")]) -> None:
+    """Comment on a job for all its viewers."""
     row = here.org.job(job)
     said = here.api.call("comment_on_job", job=row["id"], body=text)
     here.printer.result(said, lambda _: f"Comment added to job {row['number']}.")
@@ -92,7 +92,7 @@ def logs(
     here: Here,
     job: Job,
     follow_it: Annotated[
-        bool, typer.Option("--follow", "-f", help="Until the job has ended; the exit code says how.")
+        bool, typer.Option("--follow", "-f", help="Until the job has ended; the exit code shows how.")
     ] = False,
     attempt: Annotated[int | None, typer.Option("--attempt", help="An earlier attempt's log.")] = None,
 ) -> None:
@@ -172,7 +172,7 @@ def resolve(
 ) -> None:
     """Decide about a job whose runner was lost while it changed infrastructure."""
     if action not in RESOLUTIONS:
-        raise Usage(f'"{action}" is no decision.', f"Choose from {', '.join(RESOLUTIONS)}.")
+        raise Usage(f'"{action}" is not a decision.', f"Choose from {', '.join(RESOLUTIONS)}.")
     row = here.org.job(job)
     after = here.api.call("resolve_attention", job=row["id"], action=action.replace("-", "_"), proof=proof)
     here.printer.result(after, lambda value: _sentence(value) if value.get("id") else json.dumps(value))
@@ -180,7 +180,7 @@ def resolve(
 
 @command(app, "why", calls=("explain_queue",), page="Job → Why is it waiting?")
 def why(here: Here, job: Job) -> None:
-    """Say why a job waits: for which runners, and what would help."""
+    """Explain why a job waits: for which runners, and what would help."""
     answer = here.api.call("explain_queue", job=here.org.job(job)["id"])
     here.printer.result(answer, _explanation)
 

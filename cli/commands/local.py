@@ -88,7 +88,7 @@ def reset(yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = Fals
         if not yes and not typer.confirm(f"Delete everything in {control.home()}, all jobs and users included?"):
             raise typer.Exit(1)
         control.reset()
-        typer.echo("Everything is gone; the next start is from nothing.")
+        typer.echo("Everything was removed; the next start begins from nothing.")
 
 
 @app.command("dashboard")

@@ -34,12 +34,12 @@ def login(
         bool, typer.Option("--password-stdin", help="Read the password from standard input.")
     ] = False,
     code: Annotated[
-        str | None, typer.Option(help="The code of your authenticator app, where the account asks for one.")
+        str | None, typer.Option(help="The code of your authenticator app, where the account requires one.")
     ] = None,
     token: Annotated[
         str | None, typer.Option(metavar="-", help="Sign in with a personal token, read from standard input.")
     ] = None,
-    profile: Annotated[str, typer.Option(help="The name that this login is kept by.")] = "default",
+    profile: Annotated[str, typer.Option(help="The name of this login.")] = "default",
     dashboard: Annotated[
         str, typer.Option(help="Where the dashboard is, for `runyard open`.", envvar="RUNYARD_DASHBOARD_URL")
     ] = "",
@@ -127,14 +127,14 @@ def _typed_token(given: str) -> str:
 
 
 def _asker(given: str | None) -> Ask:
-    """The code that was given, once; else the person who sits here is asked."""
+    """The code of the option, once; afterwards the person at the terminal enters it."""
     codes = [given] if given else []
 
     def ask(problem: str) -> str:
         if codes:
             return codes.pop()
         if not sys.stdin.isatty():
-            raise SignedOut(problem or "This account asks for a code at every sign-in.", "Give it with --code.")
+            raise SignedOut(problem or "This account requires a code at every sign-in.", "Give it with --code.")
         if problem:
             say(problem)
         return str(typer.prompt("Code of your authenticator app"))
@@ -147,7 +147,7 @@ def _by_code(connection: Connection, key: str, dashboard: str, open_browser: boo
     asked = auth.start_device(connection, f"runyard {__version__} on {platform.node() or 'a machine'}")
     page = asked.get("verification_uri_complete") or f"{dashboard.rstrip('/') or 'your dashboard'}/device"
     say(
-        f"Open {page}\nand confirm the code {asked['user_code']} there. It is good for {asked['expires_in'] // 60} minutes."
+        f"Open {page}\nand confirm the code {asked['user_code']} there. It is valid for {asked['expires_in'] // 60} minutes."
     )
     if open_browser and page.startswith("http") and sys.stdout.isatty():
         import webbrowser

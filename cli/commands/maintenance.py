@@ -10,7 +10,7 @@ from cli.command import Here, command, new_app
 from cli.errors import Usage
 
 app = new_app(
-    "For a while no runner takes a job of the organisation, or with the secret key of any; what runs, finishes."
+    "Keep an organisation's jobs waiting for a while, or those of all with the secret key; running jobs finish."
 )
 Installation = Annotated[bool, typer.Option("--installation", help="For every organisation, with SUPABASE_SECRET_KEY.")]
 UNITS = {"m": "minutes", "h": "hours", "d": "days"}
@@ -18,7 +18,7 @@ UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 @command(app, "show", calls=("maintenance",), page="Settings → Organisation")
 def show(here: Here) -> None:
-    """Say whether maintenance keeps the organisation's jobs waiting."""
+    """Show whether maintenance keeps the organisation's jobs waiting."""
     here.printer.result(here.api.call("maintenance", org=here.org.id), _sentence)
 
 
@@ -55,7 +55,7 @@ def _until(text: str) -> str:
     try:
         return datetime.fromisoformat(text).astimezone(UTC).isoformat()
     except ValueError as error:
-        raise Usage(f'"{text}" is no time.', "Write 30m, 2h, 1d or 2030-01-31T08:00Z.") from error
+        raise Usage(f'"{text}" is not a time.', "Write 30m, 2h, 1d or 2030-01-31T08:00Z.") from error
 
 
 def _sentence(now: dict[str, Any] | None) -> str:

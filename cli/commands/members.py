@@ -13,7 +13,7 @@ from cli.output import say
 app = new_app("People with access, and what they can do.")
 
 Role = Annotated[str, typer.Option("--role", help="viewer, operator, admin or owner.")]
-Member = Annotated[str, typer.Argument(metavar="MEMBER", help="Their e-mail address, or their id.")]
+Member = Annotated[str, typer.Argument(metavar="MEMBER", help="Their email address, or their id.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 PAGE = "Settings → Members"
 

@@ -62,7 +62,7 @@ def list_modules(
         rows.append(
             {**row, "last_job": job.get("number"), "last_type": job.get("type"), "last_status": job.get("status")}
         )
-    here.printer.rows(rows, COLUMNS, "No modules. `runyard modules create` makes one.")
+    here.printer.rows(rows, COLUMNS, "No modules. `runyard modules create` creates one.")
 
 
 @command(app, "show", page="Module")
@@ -74,7 +74,7 @@ def show(here: Here, module: Module) -> None:
 @command(app, "create", calls=("create_module",), page="Modules → Create module")
 def create(
     here: Here,
-    path: Annotated[str, typer.Argument(help="Where it will be: group/name; missing groups are made.")],
+    path: Annotated[str, typer.Argument(help="Where it will be: group/name; missing groups are created.")],
     folder: Annotated[
         Path | None, typer.Option("--from", help="A folder whose *.tf, *.tf.json and *.yaml become its inline files.")
     ] = None,
@@ -166,7 +166,7 @@ def export(
 def delete(here: Here, module: Module, yes: Yes = False) -> None:
     """Remove a module from the tree; what it created in the world stays."""
     row = here.org.module(module)
-    here.confirm(f"Remove {row['path']}? What it created in the world stays.", yes)
+    here.confirm(f"Remove {row['path']}? Its resources in the cloud stay.", yes)
     after = here.api.call("delete_module", module=row["id"], confirm_name=row["name"])
     here.printer.result(after, lambda done: f"Removed {done['path']}")
 
@@ -183,7 +183,7 @@ def grants(here: Here, module: Module) -> None:
 
 @command(app, "grant", calls=("grant_outputs",), page=READERS)
 def grant(here: Here, module: Module, to: Annotated[str, typer.Option("--to", help="The module that reads.")]) -> None:
-    """Let another module's jobs read this module's outputs (terraform_remote_state)."""
+    """Grant another module's jobs access to this module's outputs (terraform_remote_state)."""
     _decide(here, "grant_outputs", module, to, "may read the outputs of")
 
 

@@ -69,7 +69,7 @@ def set_rule(
 def test(here: Here, rule: Rule) -> None:
     """Send a test by a rule."""
     made = here.api.call("test_notification_rule", rule=_find(here, rule)["id"])
-    here.printer.result(made, lambda row: f"Delivery {row['id']}: `runyard notifications log` says what became of it.")
+    here.printer.result(made, lambda row: f"Delivery {row['id']}: `runyard notifications log` shows the result.")
 
 
 @command(app, "remove", calls=("remove_notification_rule",), page=f"{PAGE} → Remove")
@@ -132,7 +132,7 @@ def _find(here: Here, text: str) -> dict[str, Any]:
     rows = here.api.call("list_notification_rules", org=here.org.id)
     found = [row for row in rows if row["id"].startswith(text)] if text else []
     if len(found) != 1:
-        raise NotFound(f'"{text}" is no rule.', "`runyard notifications list` shows those that there are.")
+        raise NotFound(f'"{text}" is not a rule.', "`runyard notifications list` shows all rules.")
     return dict(found[0])
 
 

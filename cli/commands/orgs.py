@@ -69,9 +69,9 @@ def shared_runners(
     here: Here,
     use: Annotated[str, typer.Argument(help="never, none-fits (no own runner is set up) or none-available.")],
 ) -> None:
-    """Say when shared runners may take the organisation's jobs."""
+    """Set when shared runners may take the organisation's jobs."""
     if use not in SHARED_USE:
-        raise Usage(f'"{use}" is no answer.', f"Choose from {', '.join(SHARED_USE)}.")
+        raise Usage(f'"{use}" is not a choice.', f"Choose from {', '.join(SHARED_USE)}.")
     after = here.api.call("set_shared_runners", org=here.org.id, use=use.replace("-", "_").upper())
     here.printer.result(after, lambda _: f"{here.org.slug}: {use}")
 
@@ -81,12 +81,12 @@ def makers(
     here: Here,
     who: Annotated[str | None, typer.Argument(help="everybody, or owners (of one); with SUPABASE_SECRET_KEY.")] = None,
 ) -> None:
-    """Say who may make organisations on this installation, or change it."""
+    """Show or set who can create organisations on this installation."""
     if who is None:
         here.printer.result(here.api.call("organization_makers"), lambda row: str(row["who"]).lower())
         return
     if who not in MAKERS:
-        raise Usage(f'"{who}" is no answer.', f"Choose from {', '.join(MAKERS)}.")
+        raise Usage(f'"{who}" is not a choice.', f"Choose from {', '.join(MAKERS)}.")
     after = here.operator.call("set_organization_makers", who=who.upper())
     here.printer.result(after, lambda row: str(row["who"]).lower())
 
@@ -100,7 +100,7 @@ def use(here: Here, slug: Annotated[str, typer.Argument(help="Its slug.")]) -> N
     profiles = profiles_of(os.environ)
     profile = here.identity[1]
     if profile.name not in profiles.names():
-        raise Usage("The environment says who you are, and no profile.", "Set RUNYARD_ORGANIZATION there, too.")
+        raise Usage("The environment signs you in, not a profile.", "Set RUNYARD_ORGANIZATION there, too.")
     profiles.choose_organization(profile.name, found.slug)
     say(f"Using {found.slug}.")
 

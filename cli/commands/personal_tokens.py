@@ -21,8 +21,8 @@ def list_tokens(here: Here) -> None:
 @command(app, "create", calls=("create_personal_token",), page=f"{PAGE} → Create token")
 def create(
     here: Here,
-    name: Annotated[str, typer.Argument(help="What you will know it by.")],
-    days: Annotated[int, typer.Option(help="How long it lives, 1 to 365 days.")] = 90,
+    name: Annotated[str, typer.Argument(help="Its name.")],
+    days: Annotated[int, typer.Option(help="Its lifetime, 1 to 365 days.")] = 90,
 ) -> None:
     """Make a token that acts as you; it is printed this once."""
     token = make_personal_token()

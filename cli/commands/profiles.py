@@ -28,7 +28,7 @@ def list_profiles(as_json: Annotated[bool, typer.Option("--json", help="For prog
         }
         for each in found
     ]
-    Printer(as_json).rows(rows, COLUMNS, "No profiles. `runyard login` makes one.")
+    Printer(as_json).rows(rows, COLUMNS, "No profiles. `runyard login` creates one.")
 
 
 @app.command("use")

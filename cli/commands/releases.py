@@ -25,7 +25,7 @@ def notes(here: Here, version: Annotated[str, typer.Argument(help="Such as 1.2.0
     """Print a release's notes."""
     found = here.api.rows("worker_releases", version=f"eq.{version}")
     if not found:
-        raise NotFound(f"There is no release {version}.", "`runyard releases list` shows those that there are.")
+        raise NotFound(f"There is no release {version}.", "`runyard releases list` shows all releases.")
     here.printer.result(found[0], lambda row: str(row["notes"]).rstrip())
 
 
@@ -38,7 +38,7 @@ def publish(
     breaking: Annotated[bool, typer.Option("--breaking", help="An administrator should read the notes first.")] = False,
     artifacts: Annotated[Path | None, typer.Option("--artifacts", help="A JSON file: a list of artifacts.")] = None,
 ) -> None:
-    """Publish a release, with the secret key; the same again is no error."""
+    """Publish a release, with the secret key; publishing the same again changes nothing."""
     spec: dict[str, Any] = {"version": version, "channel": channel, "is_breaking": breaking}
     if notes_file:
         spec["notes"] = _text(notes_file)

@@ -31,7 +31,7 @@ def start(here: Here) -> None:
 
 @command(app, "pause", calls=("pause_rollout",), page=f"{PAGE} → Pause")
 def pause(here: Here, rollout: Rollout = None) -> None:
-    """Begin no further wave; jobs that are queued go on."""
+    """Start no further wave; queued updates continue."""
     _act(here, "pause_rollout", rollout)
 
 
@@ -60,7 +60,7 @@ def policy(
     hours: Annotated[str | None, typer.Option("--hours", help="Such as 02:00-05:00.")] = None,
     zone: Annotated[str | None, typer.Option("--zone", help="Such as Europe/Lisbon.")] = None,
 ) -> None:
-    """Show or set when outdated runners update by themselves."""
+    """Show or set when outdated runners update automatically."""
     spec = _policy(mode, days, hours, zone)
     if spec:
         after = here.api.call("set_update_policy", org=here.org.id, spec=spec)
@@ -74,7 +74,7 @@ def _policy(mode: str | None, days: str | None, hours: str | None, zone: str | N
     if days:
         names = days.lower().replace(" ", "").split(",")
         if unknown := [name for name in names if name[:3] not in DAYS]:
-            raise Usage(f'"{unknown[0]}" is no day.', "Write days as sat,sun.")
+            raise Usage(f'"{unknown[0]}" is not a day.', "Write days as sat,sun.")
         spec["days"] = [DAYS.index(name[:3]) for name in names]
     if hours:
         begins, _, ends = hours.partition("-")

@@ -17,6 +17,8 @@ from cli.output import say
 from cli.variables.files import given_inputs
 
 app = new_app("Queue a plan, apply, destroy, drift check or output, and follow it.")
+# What one call of the database accepts.
+MOST_AT_ONCE = 1000
 
 Modules = Annotated[list[str] | None, typer.Argument(metavar="MODULE…", help="Paths or ids of modules.")]
 Group = Annotated[str | None, typer.Option("--group", help="Every module at and below this path.")]
@@ -25,7 +27,7 @@ Replace = Annotated[list[str] | None, typer.Option("--replace", help="Replace th
 RefreshOnly = Annotated[bool, typer.Option("--refresh-only", help="Only bring the state up to date.")]
 Runner = Annotated[str | None, typer.Option("--runner", help="Only this runner may run it.")]
 Reason = Annotated[str | None, typer.Option("--reason", help="Shown with the job.")]
-Wait = Annotated[bool, typer.Option("--wait", "-w", help="Follow it; the exit code says how it ended.")]
+Wait = Annotated[bool, typer.Option("--wait", "-w", help="Follow it; the exit code shows how it ended.")]
 AutoApprove = Annotated[bool, typer.Option("--auto-approve", help="Do not ask here; approvals of others still count.")]
 Review = Annotated[
     bool, typer.Option("--review", help="Plan, and leave it to a person to confirm that plan on the job's page.")
@@ -55,7 +57,7 @@ def plan(
     wait: Wait = False,
     var: Variables = None,
     module: Annotated[
-        str | None, typer.Option("--module", help="Whose code a folder is, if its runyard.toml does not say.")
+        str | None, typer.Option("--module", help="Whose code a folder is, if its runyard.toml does not name it.")
     ] = None,
 ) -> None:
     """Show what an apply would do; with `.` what the code on this disk would, before it is pushed."""
@@ -190,12 +192,12 @@ def _interrupted(here: Here, left: list[Row]) -> None:
                 here.api.call("cancel_job", job=job["id"], kind="GRACEFUL", reason="Cancelled from the command line")
             say(f"Asked job {numbers} to stop. `runyard jobs logs -f` shows how it ends.")
             raise typer.Exit(ExitCode.JOB_CANCELLED)
-    say(f"Job {numbers} goes on. `runyard jobs logs -f {left[0]['number']}` follows it again.")
+    say(f"Job {numbers} continues. `runyard jobs logs -f {left[0]['number']}` follows it again.")
     raise typer.Exit(ExitCode.INTERRUPTED)
 
 
 def _leave(here: Here, jobs: list[Row], wait: bool) -> None:
-    """Say what was queued, or follow it and end as it ended."""
+    """Print what was queued, or follow it and exit as it ended."""
     if not wait:
         here.printer.rows(jobs, COLUMNS)
         return
@@ -203,7 +205,7 @@ def _leave(here: Here, jobs: list[Row], wait: bool) -> None:
 
 
 def _leave_to_review(here: Here, plans: list[Row], wait: bool) -> None:
-    """Say which plans were queued, or follow each, then wait until somebody has confirmed it and its apply has ended."""
+    """Print the queued plans, or follow each, then wait until somebody has confirmed it and its apply has ended."""
     if wait:
         leave(here, [row for plan in follow(here, plans) for row in _followed_by(here, plan)])
     _leave(here, plans, False)
@@ -238,7 +240,7 @@ def _plan_folder(here: Here, folder: Path, module: str | None, options: dict[str
 
     from cli.jobs.folder import pack
 
-    # What is wrong with the folder is said before anybody is asked.
+    # A problem with the folder is reported before the question.
     packed = pack(folder)
     row = here.org.module(module or _module_of(folder))
     many = "1 file" if packed.files == 1 else f"{packed.files} files"
@@ -260,7 +262,7 @@ def _module_of(folder: Path) -> str:
     if not file.is_file():
         raise Usage(
             f"Which module is {folder.resolve()}?",
-            f'Name it with --module, or keep a {MODULE_FILE} there that says: path = "group/name"',
+            f'Name it with --module, or keep a {MODULE_FILE} there that contains: path = "group/name"',
         )
     return str(read_document(file.read_text(encoding="utf-8"), str(file))["path"])
 
@@ -279,13 +281,15 @@ def _enqueue(here: Here, kind: str, modules: list[Row], options: dict[str, Any],
     ids = [row["id"] for row in modules]
     if len(ids) == 1:
         return [call_keyed(here.api, "enqueue_job", options, key, module=ids[0], **common)]
-    made = call_keyed(here.api, "enqueue_jobs", options, key, modules=ids, **common)
+    # A key counts for each module by itself, so that several calls may share it.
+    calls = (ids[at : at + MOST_AT_ONCE] for at in range(0, len(ids), MOST_AT_ONCE))
+    made = [row for some in calls for row in call_keyed(here.api, "enqueue_jobs", options, key, modules=some, **common)]
     paths = {row["id"]: row["path"] for row in modules}
     return [{"type": kind, "module_path": paths.get(row.get("module_id")), **row} for row in made]
 
 
 def _ask_and_apply(here: Here, planned: Row) -> list[Row]:
-    """After a plan: say what it changes, ask, and queue the apply of exactly that."""
+    """After a plan: show what it changes, ask, and queue the apply of exactly that."""
     if planned["status"] != "SUCCEEDED":
         raise typer.Exit(int(ENDS[planned["status"]]))
     if not (planned["plan_summary"] or {}).get("has_changes", True):
@@ -308,7 +312,7 @@ def _apply_plan(here: Here, planned: Row, key: str | None, is_agreed: bool) -> l
 def _need_terminal(what: str) -> None:
     if not sys.stdin.isatty():
         raise Usage(
-            f"run {what} asks before it changes anything, and nobody can be asked here.",
+            f"run {what} asks before it changes anything, and there is no terminal to ask on.",
             "Add --review to have its plan confirmed by a person, or --auto-approve.",
         )
 

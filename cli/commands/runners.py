@@ -125,7 +125,7 @@ def update(
     name: Runner,
     new_name: Annotated[str | None, typer.Option("--name", help="Another name.")] = None,
     label: Labels = None,
-    no_labels: Annotated[bool, typer.Option("--no-labels", help="Take all labels away.")] = False,
+    no_labels: Annotated[bool, typer.Option("--no-labels", help="Remove all labels.")] = False,
     capacity: Capacity = None,
     accept: Types = None,
     accept_all: Annotated[bool, typer.Option("--accept-all", help="Take every type of job.")] = False,
@@ -136,7 +136,7 @@ def update(
     all_modules: AllModules = None,
     several_instances: Several = None,
 ) -> None:
-    """Change a runner's settings; only what is named changes, and lists replace what was there."""
+    """Change a runner's settings; only named settings change, and a list replaces the present one."""
     options = _options(new_name, label, capacity, accept, all_modules, several_instances)
     options |= {"labels": []} if no_labels else {}
     options |= {"accepted_job_types": None} if accept_all else {}
@@ -151,9 +151,9 @@ def assign_path(
     here: Here,
     name: Runner,
     path: Annotated[str, typer.Argument(help='A group or module, such as platform/network; "" is all modules.')],
-    take_away: Annotated[bool, typer.Option("--remove", help="Take the assignment away instead.")] = False,
+    take_away: Annotated[bool, typer.Option("--remove", help="Remove the assignment instead.")] = False,
 ) -> None:
-    """Let a runner serve a module, or all below a group."""
+    """Assign a runner to a module, or to all below a group."""
     _act(here, "unassign_worker" if take_away else "assign_worker", name, path=path)
 
 
@@ -163,13 +163,13 @@ def drain(
     name: Runner,
     reason: Annotated[str | None, typer.Option(help="Shown with the runner until it is resumed.")] = None,
 ) -> None:
-    """Let a runner finish what it runs and take nothing new."""
+    """Drain a runner: it finishes its jobs and takes no new ones."""
     _act(here, "drain_worker", name, reason=reason)
 
 
 @command(app, "resume", calls=("resume_worker",), page="Runner → Resume")
 def resume(here: Here, name: Runner) -> None:
-    """Let a drained runner take jobs again."""
+    """Resume a drained runner."""
     _act(here, "resume_worker", name)
 
 
@@ -189,7 +189,7 @@ def enable(here: Here, name: Runner) -> None:
 def rotate(
     here: Here,
     name: Runner,
-    overlap: Annotated[int, typer.Option(help="Seconds for which the old token works on.")] = 86400,
+    overlap: Annotated[int, typer.Option(help="Seconds for which the old token still works.")] = 86400,
 ) -> None:
     """Give a runner a new token, printed this once."""
     row, token = here.org.runner(name), make_token()
@@ -212,7 +212,7 @@ def remove(here: Here, name: Runner, yes: Yes = False) -> None:
         job = here.api.call("remove_cloud_worker", worker=row["id"])
         here.printer.result(job, lambda made: f"job {made['number']}  removes {row['name']} and its parts in the cloud")
         return
-    here.confirm(f"Remove {row['name']}? Its token is void at once.", yes)
+    here.confirm(f"Remove {row['name']}? Its token stops working at once.", yes)
     _act(here, "remove_worker", name)
 
 
@@ -230,7 +230,7 @@ def upgrade(
 
 
 def _act(here: Here, function: str, name: str, **arguments: Any) -> None:
-    """Call a function about one runner, and say what became of it."""
+    """Call a function about one runner, and print the result."""
     row = here.org.runner(name)
     here.api.call(function, worker=row["id"], **arguments)
     (after,) = here.api.rows("workers", id=f"eq.{row['id']}")

@@ -7,7 +7,7 @@ import typer
 from cli.command import Here, command, new_app
 from cli.errors import NotFound, Usage
 
-app = new_app("Jobs that start by the clock.")
+app = new_app("Jobs that start on a schedule.")
 Schedule = Annotated[str, typer.Argument(metavar="SCHEDULE", help="Its id, or as much of its beginning as is needed.")]
 Target = Annotated[str, typer.Argument(metavar="PATH", help='A module or group, such as platform/network; "" is all.')]
 Cron = Annotated[str, typer.Argument(metavar="CRON", help='Such as "30 7 * * 1-5" for weekdays at 07:30.')]
@@ -28,7 +28,7 @@ def list_schedules(
 
 @command(app, "preview", calls=("preview_schedule",), page=f"{PAGE} → Create schedule")
 def preview(here: Here, cron: Cron, zone: Zone = "UTC") -> None:
-    """Say in words when that is, and the next five times."""
+    """Show in words when that is, and the next five times."""
     here.printer.result(here.api.call("preview_schedule", org=here.org.id, cron=cron, zone=zone), _times)
 
 
@@ -70,7 +70,7 @@ def off(
 
 @command(app, "on", calls=("update_schedule",), page=f"{PAGE} → On")
 def on(here: Here, schedule: Schedule) -> None:
-    """Let it run again, from its next time on."""
+    """Turn it on again, from its next time."""
     _update(here, schedule, {"is_on": True})
 
 
@@ -101,13 +101,13 @@ def _find(here: Here, text: str) -> dict[str, Any]:
     rows = here.api.call("list_schedules", org=here.org.id)
     found = [row for row in rows if row["id"].startswith(text)] if text else []
     if len(found) != 1:
-        raise NotFound(f'"{text}" is no schedule.', "`runyard schedules list` shows those that there are.")
+        raise NotFound(f'"{text}" is not a schedule.', "`runyard schedules list` shows all schedules.")
     return dict(found[0])
 
 
 def _operation(text: str) -> str:
     if text.upper() not in ("DRIFT", "PLAN", "APPLY", "DESTROY"):
-        raise Usage(f'"{text}" is no operation.', "Write drift, plan, apply or destroy.")
+        raise Usage(f'"{text}" is not an operation.', "Write drift, plan, apply or destroy.")
     return text.upper()
 
 

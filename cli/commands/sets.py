@@ -15,7 +15,7 @@ app = new_app("Many jobs as one thing.")
 Path = Annotated[str, typer.Argument(metavar="PATH", help='A group, such as platform/network; "" is all modules.')]
 Set = Annotated[str | None, typer.Argument(metavar="SET", help="Its id; the newest if it is left out.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Until all are done; exits with 20 if some failed.")]
-Key = Annotated[str | None, typer.Option("--key", help="Asking again with it starts nothing new.")]
+Key = Annotated[str | None, typer.Option("--key", help="A second request with it starts nothing new.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 PAGE = "Modules → Group"
 POLL_EVERY_SECONDS = 2.0
@@ -58,7 +58,7 @@ def sets(here: Here, path: Annotated[str | None, typer.Option("--path", help="Of
 
 @command(app, "progress", calls=("set_progress",), page=PAGE)
 def progress(here: Here, made: Set = None, wait: Wait = False) -> None:
-    """Say how far a set is, and what failed."""
+    """Show how far a set is, and what failed."""
     _show(here, _find(here, made), wait)
 
 
@@ -191,7 +191,7 @@ def _find(here: Here, text: str | None) -> str:
     rows = here.api.call("list_sets", org=here.org.id, limit=100)
     found = [row for row in rows if row["id"].startswith(text)] if text else sorted(rows, key=_made_at)[-1:]
     if len(found) != 1:
-        raise NotFound(f'"{text or ""}" is no set.', "`runyard groups sets` shows those that there are.")
+        raise NotFound(f'"{text or ""}" is not a set.', "`runyard groups sets` shows all sets.")
     return str(found[0]["id"])
 
 

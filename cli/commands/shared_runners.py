@@ -50,8 +50,8 @@ def set_shared(
     action: Annotated[str, typer.Argument(help=", ".join(ACTIONS))],
     reason: Annotated[str | None, typer.Option("--reason", help="Shown with the runner.")] = None,
 ) -> None:
-    """Let a shared runner drain or resume, disable or enable it, or end its sessions."""
+    """Drain, resume, disable or enable a shared runner, or end its sessions."""
     if action not in ACTIONS:
-        raise Usage(f'"{action}" is nothing that a shared runner can be told.', f"Choose from {', '.join(ACTIONS)}.")
+        raise Usage(f'"{action}" is not an action for shared runners.', f"Choose from {', '.join(ACTIONS)}.")
     done = here.operator.call("set_shared_worker", name=name, action=action.replace("-", "_"), reason=reason)
     here.printer.result(done, lambda _: f"{name}: {action}")

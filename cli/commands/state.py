@@ -17,7 +17,7 @@ from cli.modules.locks import evidence
 from cli.modules.states import Words, brought_words, change_words, changed_words, resources_of
 from cli.output import say
 
-app = new_app("The state of a module: bring it in, read it, take it along.")
+app = new_app("The state of a module: import, read and export it.")
 
 Module = Annotated[str, typer.Argument(metavar="MODULE", help="The module's path, such as platform/vpc, or its id.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
@@ -113,7 +113,7 @@ def remove(
 
 @command(app, "keep-own", calls=("update_module",), page="Module → ⋯")
 def keep_own(here: Here, module: Module) -> None:
-    """Let a module keep the backend that its code names: Runyard runs it, and stores no state of it."""
+    """Keep the backend that the module's code names: Runyard runs the module, and stores no state of it."""
     row = here.org.module(module)
     here.api.call("update_module", module=row["id"], spec={"backend": "own"})
     here.printer.result({"backend": "own"}, lambda _: f"{row['path']} keeps its own backend.")
@@ -121,7 +121,7 @@ def keep_own(here: Here, module: Module) -> None:
 
 @command(app, "start-empty", calls=("update_module",), page="Module → ⋯")
 def start_empty(here: Here, module: Module, yes: Yes = False) -> None:
-    """Let a module begin with an empty state here although its code names a backend: what exists is not known."""
+    """Begin with an empty state here although the module's code names a backend: existing resources are not known."""
     row = here.org.module(module)
     if not yes:
         _need_typed(row["path"])
@@ -170,7 +170,7 @@ def rollback(
 
 @command(app, "lock", calls=("lock_evidence",), page="Module → State → Lock")
 def lock(here: Here, module: Module) -> None:
-    """Say who holds a state's lock, and whether it is safe to break."""
+    """Show who holds a state's lock, and whether it is safe to break."""
     found = here.api.call("lock_evidence", module=here.org.module(module)["id"])
     here.printer.result(found, evidence)
 
@@ -225,7 +225,7 @@ def kept_discard(here: Here, kept: Kept, yes: Yes = False) -> None:
 def _newest(here: Here, row: Row, serial: int | None) -> dict[str, Any]:
     newest = here.api.call("state_info", module=row["id"])["serial"]
     if newest is None:
-        raise NotFound(f"{row['path']} has no state yet.", "An apply makes one.")
+        raise NotFound(f"{row['path']} has no state yet.", "An apply creates one.")
     version: dict[str, Any] = here.api.call(
         "state_version", module=row["id"], serial=newest if serial is None else serial
     )

@@ -6,7 +6,7 @@ import typer
 
 from cli.command import Here, command, new_app
 
-app = new_app("The tokens of a runner; `runners rotate` makes a new one.")
+app = new_app("The tokens of a runner; `runners rotate` creates a new one.")
 
 
 @command(app, "list", calls=("list_worker_tokens",), page="Runner → Tokens")

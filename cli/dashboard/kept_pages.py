@@ -45,7 +45,7 @@ def _keep(kept: Path, client: Path) -> None:
 
 
 def _move(client: Path, address: str) -> None:
-    """Let the page connect to another address: `http://localhost:3000` and, for its socket, `ws://localhost:3000`."""
+    """Make the page connect to another address: `http://localhost:3000` and, for its socket, `ws://localhost:3000`."""
     for file in client.glob(ADDRESS_FILES):
         text = file.read_text()
         for old, new in ((BUILT_ADDRESS, address), (_socket(BUILT_ADDRESS), _socket(address))):

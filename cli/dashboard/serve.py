@@ -78,7 +78,7 @@ def socket_address(settings: DashboardSettings) -> str:
     """Where the page connects to, which is baked into it.
 
     For localhost it takes the host that it was opened by: with this port over http, with https's own port over https.
-    That fits nearly every address, and opening the page on this machine goes on working. Others are baked in as they are.
+    That fits nearly every address, and opening the page on this machine still works. Others are baked in as they are.
     """
     parts = urlsplit(settings.dashboard_url)
     is_found = parts.port == settings.dashboard_port if parts.scheme == "http" else parts.port in (None, 443)
@@ -127,7 +127,7 @@ def _build(settings: DashboardSettings, environment: Mapping[str, str]) -> None:
     if result.returncode != 0:
         # What a broken attempt left behind could break the next one, too.
         shutil.rmtree(settings.home / "web", ignore_errors=True)
-        raise CommandError("The dashboard could not be built.", "What Reflex printed above says why.")
+        raise CommandError("The dashboard could not be built.", "Reflex printed the reason above.")
 
 
 @contextmanager
@@ -168,7 +168,7 @@ cli(prog_name="reflex")
 """
 
 
-# Reflex serves a page that is built already when these two are set; both are its own internals, so they stand here
+# Reflex serves a page that is built already when these two are set; both are its own internals, so they are set here
 # alone, and a test that opens the page would notice a change.
 SERVE = """
 import os

@@ -16,7 +16,7 @@ STATUSES = """# Job statuses
 {generated}
 
 A job has exactly one status. Only the changes listed here exist: the database refuses every other one, no matter who asks.
-Each is a row in `job_events`, with who caused it and why.
+Each is a row in `job_events`, with its cause: a person, a runner or the sweep, and the reason.
 
 | status | meaning |
 |---|---|
@@ -75,7 +75,7 @@ def status_page(connection: psycopg.Connection[Any]) -> str:
 
 MEANINGS = {
     "AWAITING_APPROVAL": "people must agree first",
-    "QUEUED": "waits for a runner; *why waiting* says for which",
+    "QUEUED": "waits for a runner; *why waiting* shows which",
     "CLAIMED": "a runner has it and is about to begin",
     "PROCESSING": "a runner is at work",
     "SUCCEEDED": "done",

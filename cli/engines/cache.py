@@ -27,7 +27,7 @@ def binary_folder(engine: Engine) -> Path:
 
 
 def cached(engine: Engine) -> Path | None:
-    """Return the cached binary, if it is there and may be run."""
+    """Return the cached binary, if it exists and can be run."""
     path = binary_folder(engine) / engine.name
     return path if os.access(path, os.X_OK) else None
 
@@ -64,7 +64,7 @@ def locked(engine: Engine) -> Iterator[None]:
 
 
 def is_locked(engine: Engine) -> bool:
-    """Tell whether somebody is providing the engine at this moment."""
+    """Return whether somebody is providing the engine at this moment."""
     path = cache_folder() / f"{engine.key}.lock"
     if not path.exists():
         return False

@@ -12,7 +12,7 @@ PULUMI_VERSION_FLAG = "github.com/pulumi/pulumi/sdk/v3/go/common/version.Version
 
 
 class EngineError(CommandError):
-    """An engine could not be provided; the message says what was tried."""
+    """An engine could not be provided; the message lists what was tried."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ class Progress:
 
     @property
     def note(self) -> str:
-        """Say it as the fleet page does."""
+        """Format it as the fleet page does."""
         if self.error:
             return f"{self.engine} could not be prepared: {self.error}"
         return f"{self.engine} is being prepared, {self.percent} %"

@@ -53,7 +53,7 @@ def venv_folder() -> Path:
 
 
 def venv_go() -> Path | None:
-    """Return the go command of that venv, if it is there."""
+    """Return the go command of that venv, if it exists."""
     path = venv_folder() / "bin" / "go"
     return path if path.exists() else None
 

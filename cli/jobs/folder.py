@@ -121,7 +121,7 @@ def rules_of(folder: Path) -> list[Rule]:
     try:
         patterns = GitIgnoreSpec.from_lines([*ALWAYS, *lines, HISTORY]).patterns
     except ValueError as error:
-        raise CommandError(f"{file} has a line that is no pattern: {error}") from error
+        raise CommandError(f"{file} has a line that is not a pattern: {error}") from error
     return [Rule(each.regex, not each.include) for each in patterns if each.include is not None and each.regex]
 
 
@@ -143,7 +143,7 @@ def _too_large(folder: Path, files: list[Path], found: str, most: str) -> Usage:
     named = ", ".join(f"{file.relative_to(folder)} ({_size(file.stat().st_size)})" for file in largest)
     return Usage(
         f"{folder} is too large to send: {found}, and {most} is the most.",
-        f"Leave out what is no code with {IGNORE_FILES[0]}. The largest so far: {named}.",
+        f"Leave out files that are not code with {IGNORE_FILES[0]}. The largest so far: {named}.",
     )
 
 

@@ -91,7 +91,7 @@ class Follower:
         return True
 
     def _why(self) -> str:
-        """Why it waits. It is asked for now and then only: the answer costs the database more than the job's row."""
+        """Why it waits. It is read only now and then: the answer costs the database more than the job's row."""
         if self._asked_at is None or self.clock() - self._asked_at > WHY_SECONDS:
             self._asked_at = self.clock()
             self._because = f". {self.api.call('explain_queue', job=self.job).get('summary') or ''}"
@@ -106,7 +106,7 @@ def patiently(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> Answer:
-    """Ask something that may be asked twice; a project that is away is waited for, but not for ever."""
+    """Run a call that can be repeated; wait for a project that is away, but not for ever."""
     pause, silent_since = SOON, None
     while True:
         try:

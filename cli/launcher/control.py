@@ -45,9 +45,7 @@ def stop() -> bool:
     deadline = time.monotonic() + DOWN_SECONDS
     while files.holder() == pid:
         if time.monotonic() > deadline:
-            raise Unhealthy(
-                f"Process {pid} did not stop within {DOWN_SECONDS} s.", "Look at what it says in its terminal."
-            )
+            raise Unhealthy(f"Process {pid} did not stop within {DOWN_SECONDS} s.", "Check its output in its terminal.")
         time.sleep(0.1)
     return True
 

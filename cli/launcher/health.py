@@ -8,7 +8,7 @@ import httpx
 from stack.postgres import Cluster
 from stack.settings import Settings
 
-# Parts are asked on this machine and without TLS: reading everybody's certificates takes 25 ms, every few seconds, for each part.
+# Parts are checked on this machine and without TLS: reading everybody's certificates takes 25 ms, every few seconds, for each part.
 NO_AUTHORITIES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 

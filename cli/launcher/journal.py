@@ -84,4 +84,4 @@ class Journal:
             with open_log(path) as file:
                 file.write(f"{stamp} {text}\n")
         except OSError:
-            pass  # a full disk; the terminal still shows it, and the parts go on
+            pass  # a full disk; the terminal still shows it, and the parts continue

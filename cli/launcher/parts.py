@@ -53,7 +53,7 @@ def gateway_part(settings: Settings) -> Part:
 
 
 def functions_part(settings: Settings, secrets: Secrets) -> Part:
-    """The edge functions; command and environment are made anew at each start, as functions come and go."""
+    """The edge functions; command and environment are built at each start, as functions come and go."""
     environment = partial(functions_environment, settings, secrets)
     return Part(
         "functions",

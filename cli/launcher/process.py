@@ -109,7 +109,7 @@ class PartRunner:
             await self._wait_to_start_again(why)
 
     async def _until_ended(self) -> str:
-        """Run the part once, and say how that ended; only what could not be started even once is an error."""
+        """Run the part once, and return how it ended; only a part that could not start even once is an error."""
         try:
             return _ending(await self._run_once())
         except Exception as error:  # a file that is being written, a machine without a process to spare

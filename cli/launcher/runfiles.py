@@ -65,7 +65,7 @@ class RunFiles:
         return state
 
     def mark_ready(self) -> None:
-        """Say that every part has been healthy once."""
+        """Record that every part has been healthy once."""
         _replace(self.ready_file, "ready\n")
 
     def _taken(self) -> Taken:

@@ -174,7 +174,7 @@ class Supervisor:
         seed(self._owner_url, self.settings.supabase_folder / "seed.sql")
 
     def _announce_migrations(self) -> None:
-        """Say before it happens that another version's database is changed, and how."""
+        """Announce the change of another version's database before it happens."""
         done = set(applied_versions(self.cluster.url))
         found = list_migrations(self.settings.supabase_folder / "migrations")
         pending = [migration.path.name for migration in found if migration.version not in done]
@@ -227,7 +227,7 @@ class Supervisor:
             try:
                 await work()
                 noted = ""
-            except Exception as error:  # noqa: BLE001 - whatever it was, the parts go on, and so must their care
+            except Exception as error:  # noqa: BLE001 - whatever it was, the parts continue, and so must their supervision
                 why = f"{type(error).__name__}: {error}; trying again"
                 if why != noted:
                     self.journal.note("supervisor", why)
@@ -243,7 +243,7 @@ class Supervisor:
             await runner.stop()
         await self.line.close()
         if self.runners:
-            self.journal.say(f"Stopped. Everything is kept; `{command('up')}` goes on from here.")
+            self.journal.say(f"Stopped. Everything is kept; `{command('up')}` continues from here.")
 
     def _runner(self, name: str) -> PartRunner:
         return next(runner for runner in self.runners if runner.part.name == name)

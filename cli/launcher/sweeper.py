@@ -7,7 +7,7 @@ from cli.launcher.journal import Journal
 # As the job that the migrations give to pg_cron.
 SWEEP_EVERY_SECONDS = 10.0
 _OPTIONS = "-c statement_timeout=30s"
-# Another project's database may have neither; one with pg_cron sweeps by itself.
+# Another project's database may have neither; one with pg_cron sweeps on its own.
 _IS_OURS = """
   select to_regprocedure('private.sweep()') is not null
     and not exists (select from pg_catalog.pg_extension where extname = 'pg_cron')

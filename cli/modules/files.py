@@ -1,4 +1,4 @@
-"""A module as a TOML file: everything that a person decides about it, and nothing that the database does by itself."""
+"""A module as a TOML file: everything that a person decides about it, and nothing that the database maintains."""
 
 import difflib
 import tomllib
@@ -9,7 +9,7 @@ from typing import Any
 from cli.client.organization import Organization, Row
 from cli.errors import CommandError, Missing
 
-# What a person decides; the database keeps the other columns by itself.
+# The columns that a person decides; the database maintains the others.
 FIELDS = frozenset({
     "description", "source_kind", "source", "engine", "engine_version", "inputs", "env", "extra_files", "hooks", "labels",
     "runner_instance_name", "pinned_worker_id", "approvals_required", "approval_timeout_seconds", "auto_apply",
@@ -51,7 +51,7 @@ def with_variables(org: Organization, rows: list[Row]) -> list[Row]:
 
 
 def document_of(org: Organization, row: Row) -> dict[str, Any]:
-    """The module as its file says it; a runner is named, not numbered."""
+    """The module as in its file; a runner is named, not numbered."""
     spec = {name: value for name, value in row.items() if name in FIELDS}
     if worker := spec.pop(PINNED, None):
         spec[RUNNER] = org.runner(worker)["name"]
@@ -65,7 +65,7 @@ def normal(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def spec_of(org: Organization, document: Mapping[str, Any], before: Row | None) -> dict[str, Any]:
-    """What the database is told: the file's fields, and the usual value of those that it no longer names."""
+    """What is sent to the database: the file's fields, and the usual value of those that it no longer names."""
     spec = {name: value for name, value in document.items() if name not in ("path", RUNNER)}
     if RUNNER in document:
         spec[PINNED] = org.runner(str(document[RUNNER]))["id"]
@@ -97,7 +97,7 @@ def read_document(text: str, place: str) -> dict[str, Any]:
 
 
 def read_files(places: list[Path]) -> list[dict[str, Any]]:
-    """Every module of these files; a folder stands for all of its *.toml."""
+    """Every module of these files; a folder means all of its *.toml."""
     documents = []
     for place in places:
         files = sorted(place.rglob("*.toml")) if place.is_dir() else [place]
@@ -113,7 +113,7 @@ def read_files(places: list[Path]) -> list[dict[str, Any]]:
 
 
 def difference(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> str:
-    """What would change, as `diff -u` says it; nothing when nothing would."""
+    """What would change, in the format of `diff -u`; empty when nothing would."""
     old = write_toml(normal(before)).splitlines() if before else []
     new = write_toml(normal(after)).splitlines()
     path = after["path"]

@@ -5,7 +5,7 @@ from typing import Any
 
 
 def evidence(found: Mapping[str, Any]) -> str:
-    """Say the verdict first, then each line that led to it."""
+    """Print the verdict first, then each line that led to it."""
     if not found["is_locked"]:
         return "Not locked."
     lines = [f"  {each['weighs']}: {each['text']}" for each in found["evidence"]]

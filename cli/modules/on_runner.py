@@ -16,7 +16,7 @@ Follow = Callable[[Row], Row]
 
 
 def read_on_runner(here: Here, place: str, ref: str | None, group: str, follow: Follow) -> tuple[int, list[Proposal]]:
-    """Let a runner list the root modules; the number of its job, and the proposals."""
+    """List the root modules on a runner; the number of its job, and the proposals."""
     made = here.api.call("request_survey", org=here.org.id, source=_source(place, ref, group))
     ended = follow(made)
     if ended["status"] != "SUCCEEDED":

@@ -19,7 +19,7 @@ GIT_URL = re.compile(r"[a-z][a-z0-9+.-]*://|[\w.-]+@[\w.-]+:")
 # A module has 1 MiB for code and inputs together.
 MOST_INLINE = 768 * 1024
 NEEDS_GIT = "Its code calls folders outside of it: push the repository, and import it by its address."
-NO_TEXT = "It has files that are no text: push the repository, and import it by its address."
+NO_TEXT = "It has files that are not text: push the repository, and import it by its address."
 TOO_LARGE = "It is too large to be kept in the module: push the repository, and import it by its address."
 
 

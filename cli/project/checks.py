@@ -19,7 +19,7 @@ DEPLOY = "supabase functions deploy"
 
 
 class Check(NamedTuple):
-    """One thing that was looked at."""
+    """One thing that was checked."""
 
     name: str
     is_well: bool
@@ -49,7 +49,7 @@ def attempt(name: str, check: Callable[[], str]) -> Check:
 
 
 def function_answers(connection: Connection, name: str) -> str:
-    """A function that is there answers by itself, whatever it makes of an empty request."""
+    """A deployed function answers with its own error, even to an empty request."""
     reply = connection.request("POST", f"/functions/v1/{name}", {}, {})
     # Ours have codes of their own, or the form that Terraform reads.
     is_ours = str(_field(reply, "code")).startswith("RY") or _field(reply, "errors") is not None
@@ -90,7 +90,7 @@ def _address(connection: Connection) -> str:
 def _auth(connection: Connection, key: str) -> str:
     reply = connection.request("GET", "/auth/v1/settings", {"apikey": key})
     if reply.is_error:
-        raise CommandError(f"HTTP {reply.status}.", "Copy it anew: Project settings → API keys.")
+        raise CommandError(f"HTTP {reply.status}.", "Copy it again: Project settings → API keys.")
     if not _field(reply, "external", {}).get("email", True):
         raise CommandError("Sign-in by email is off.", "Authentication → Sign in / Providers → Email.")
     if _field(reply, "disable_signup", False):
@@ -116,7 +116,7 @@ def _extensions(installed: list[str], is_swept: bool) -> Check:
     """pg_cron drives the sweep and pg_net the notifications, unless something else does, as in the embedded stack."""
     missing = [name for name in ("pg_cron", "pg_net") if name not in installed]
     if not missing:
-        return Check("extensions", True, "pg_cron and pg_net are there")
+        return Check("extensions", True, "pg_cron and pg_net are installed")
     named = f"without {' and '.join(missing)}"
     if is_swept:
         return Check("extensions", True, f"{named}; something else drives the sweep")
@@ -124,7 +124,7 @@ def _extensions(installed: list[str], is_swept: bool) -> Check:
 
 
 def _settings(connection: Connection, key: str) -> Iterator[Check]:
-    """What the functions were told, compared with the project."""
+    """The functions' settings, compared with the project."""
     reply = connection.request("GET", "/functions/v1/health/settings", {"apikey": key})
     if reply.is_error:
         yield Check("settings", False, f"HTTP {reply.status}: {DEPLOY} health")

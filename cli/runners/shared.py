@@ -26,7 +26,7 @@ class SharedRunner(BaseModel):
     organizations: list[str] = Field(default_factory=list)
 
     def options(self) -> dict[str, Any]:
-        """What the database is told; no accepted types means all of them, no organisations means all of them."""
+        """What is sent to the database; no accepted types means all of them, no organisations means all of them."""
         return self.model_dump(exclude={"name"})
 
 
@@ -49,7 +49,7 @@ class Configuration(BaseModel):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was done about one shared runner; a token is there once, when it was made."""
+    """The result for one shared runner; it has a token only when one was created."""
 
     name: str
     id: str
@@ -78,7 +78,7 @@ def give_token(installation: Api, wanted: SharedRunner, action: str) -> Outcome:
 def apply_configuration(
     installation: Api, wanted: Configuration, rotate: frozenset[str] = frozenset()
 ) -> list[Outcome]:
-    """Let the installation have exactly the shared runners of the file; the same again changes nothing."""
+    """Make the installation's shared runners match the file; the same again changes nothing."""
     rows = installation.all_rows("workers", is_shared="is.true", removed_at="is.null", order="name")
     existing = {row["name"].casefold(): row for row in rows}
     named = {runner.name.casefold() for runner in wanted.shared_runners}
@@ -100,7 +100,7 @@ def apply_configuration(
 
 def _change(installation: Api, wanted: SharedRunner, before: dict[str, Any]) -> Outcome:
     after = _ensure(installation, wanted, None)
-    # For whom it works is no part of the runner's row, which every organisation may read.
+    # The list of its organisations is not part of the runner's row, which every organisation may read.
     before = before | {"organizations": after["organizations_before"]}
     is_same = all(before[name] == after[name] for name in wanted.options())
     return Outcome(after["name"], after["id"], "unchanged" if is_same else "changed")

@@ -5,7 +5,7 @@ from typing import Any
 
 
 def sentence(row: dict[str, Any]) -> str:
-    """Say how a runner stands now."""
+    """Describe a runner's status."""
     state = "removed" if row["removed_at"] else f"{row['status']}: {row['status_reason']}"
     return f"{row['name']}  {row['id']}  {state}"
 
@@ -25,7 +25,7 @@ def account(row: dict[str, Any]) -> str:
 
 
 def outcomes(outcomes: Sequence[dict[str, Any]]) -> str:
-    """Say what was done about each shared runner."""
+    """Describe the result for each shared runner."""
     lines = []
     for outcome in outcomes:
         lines.append(f"{outcome['name']}  {outcome['id']}  {outcome['action']}")

@@ -50,7 +50,7 @@ class Access:
         return identity
 
     def forwarded_for(self, headers: Mapping[str, str]) -> str:
-        """For whom a server of ours asks: the functions show the secret key, the dashboard its own; others are not believed."""
+        """The client for which a server of ours asks: the functions show the secret key, the dashboard its own; others are not trusted."""
         shown = ((headers.get("apikey", ""), self._secret), (headers.get(FORWARDING_KEY, ""), self._forwarding))
         if not any(hmac.compare_digest(given.encode("utf-8", "replace"), wanted) for given, wanted in shown):
             return ""

@@ -32,7 +32,7 @@ class AdminService:
         self._url = url
 
     def check(self, request: Request) -> None:
-        """Only the service role goes on."""
+        """Only the service role may continue."""
         role = request.key.role if request.token is None else self._auth.sessions.identity(request.token).role
         if role != "service_role":
             raise AuthError(403, "not_admin", "User not allowed")

@@ -54,7 +54,7 @@ def too_many(seconds: float = 1) -> AuthError:
 
 
 def too_many_mails(seconds: float) -> AuthError:
-    """A mail to the same address was asked for just now."""
+    """A mail to the same address was requested just now."""
     message = f"For security purposes, you can only request this after {seconds:.0f} seconds."
     return AuthError(429, "over_email_send_rate_limit", message)
 

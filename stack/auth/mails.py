@@ -23,7 +23,7 @@ HALF_WAY = "Confirmation link accepted. Please proceed to confirm link sent to t
 
 
 class Mails:
-    """The handlers of what is mailed, and of the links that come back."""
+    """The handlers that send mails, and those of the links in them."""
 
     def __init__(self, store: Store, sessions: AuthSessions, limits: Limits, options: Options, ring: KeyRing) -> None:
         self._store = store

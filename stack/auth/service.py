@@ -158,7 +158,7 @@ async def _owner(tx: Transaction, user: Row | None, request: Request) -> str:
 
 
 async def _new_user(tx: Transaction, email: str, hashed: str, data: dict[str, Any]) -> Row:
-    """As GoTrue makes one: the identity has what was said at sign-up, the user what is known of the identity."""
+    """As GoTrue makes one: the identity has the data of the sign-up, the user the data of the identity."""
     user_id = uuid.uuid4()
     identity = {**data, **identity_data(user_id, email)}
     metadata = {**identity, "email_verified": True}

@@ -36,7 +36,7 @@ class Client:
 
     @property
     def ip(self) -> str | None:
-        """The origin if it is an address; whatever else was said is not kept."""
+        """The origin if it is an address; anything else is not kept."""
         try:
             return str(ip_address(self.origin.partition("%")[0]))
         except ValueError:
@@ -135,7 +135,7 @@ class AuthSessions:
         return following
 
     def _successor(self, token: str) -> str:
-        """The token that follows another: made of it, as the database has hashes alone and it may be asked for twice."""
+        """The token that follows another: derived from it, as the database has only hashes and a client may request it twice."""
         return base64.urlsafe_b64encode(bytes.fromhex(self._ring.digest(f"after:{token}"))[:TOKEN_BYTES]).decode()
 
     async def _keep(
@@ -185,7 +185,7 @@ class AuthSessions:
             raise AuthError(403, "bad_jwt", f"invalid JWT: unable to parse or verify signature, {message}") from error
 
     async def signed_in(self, tx: Transaction, token: str | None) -> SignedIn:
-        """The user and session of a bearer token; a session that was ended is gone at once."""
+        """The user and session of a bearer token; a session that was ended counts at once."""
         claims = self.identity(token).claims
         try:
             user_id, session_id = uuid.UUID(str(claims["sub"])), uuid.UUID(str(claims["session_id"]))

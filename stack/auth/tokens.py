@@ -32,7 +32,7 @@ class Fault(StrEnum):
 
 
 class TokenError(Exception):
-    """A token that is not to be believed."""
+    """A token that is not valid."""
 
     def __init__(self, message: str, details: str | None = None, *, fault: Fault = Fault.FORM, kid: Any = None) -> None:
         super().__init__(message)

@@ -54,7 +54,7 @@ async def users_json(tx: Transaction, rows: list[Row]) -> list[dict[str, Any]]:
 
 
 def factor_json(row: Row) -> dict[str, Any]:
-    """A second factor without its secret, which is told once."""
+    """A second factor without its secret, which is shown once."""
     name = {"friendly_name": row["friendly_name"]} if row["friendly_name"] else {}
     return {
         "id": str(row["id"]),

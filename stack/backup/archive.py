@@ -28,13 +28,13 @@ LENGTH_BYTES = 8
 
 @dataclass(frozen=True)
 class Restored:
-    """What came back."""
+    """The result of a restore."""
 
     created_at: str
 
 
 def back_up(settings: Settings, cluster: Cluster, target: Path, passphrase: str) -> int:
-    """Write the backup whole or not at all; its size. The database is answering, and goes on doing so."""
+    """Write the backup whole or not at all; its size. The database answers all the while."""
     if target.exists():
         raise Taken(f"{target} exists already.", "Name another file, so that no backup is lost.")
     facts = {
@@ -78,7 +78,7 @@ def restore(settings: Settings, source: Path, passphrase: str) -> Restored:
 
 def _content(settings: Settings, cluster: Cluster) -> Iterator[bytes]:
     files = {path.name: path.read_text() for path in settings.private_files if path.exists()}
-    # Passwords are in the secrets, and every start sets them anew.
+    # Passwords are in the secrets, and every start sets them again.
     roles = _run(cluster, "pg_dumpall", "--roles-only", "--no-role-passwords")
     document = json.dumps({"files": files, "roles": roles}).encode()
     yield len(document).to_bytes(LENGTH_BYTES, "big") + document

@@ -58,7 +58,7 @@ class ReplicationCatalog:
         self._tables: dict[int, Table] = {}
 
     def forget(self, oid: int | None = None) -> None:
-        """Read a table (or all of them) anew next time."""
+        """Read a table (or all of them) again next time."""
         if oid is None:
             self._tables.clear()
         else:

@@ -44,7 +44,7 @@ class Line(Protocol):
         """Queue one frame."""
 
     def run_later(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run something in the background for as long as the client is there."""
+        """Run something in the background for as long as the client is connected."""
 
     def forget(self, topic: str, channel: object) -> None:
         """A channel ended."""
@@ -141,11 +141,11 @@ class Channel:
         self.push("system", {"extension": extension, "status": status, "message": message, "channel": self.room.name})
 
     def push_close(self) -> None:
-        """Tell of an orderly end; clients do not rejoin after it."""
+        """Send an orderly end; clients do not rejoin after it."""
         self.push("phx_close", {}, ref=self.join_ref)
 
     def shut_down(self, message: str) -> None:
-        """Say why, and close."""
+        """Send the reason, and close."""
         if self.is_closed:
             return
         self.push_system("system", "error", message)
@@ -207,12 +207,12 @@ class Channel:
         except ChannelEnded as error:
             self.shut_down(str(error))
         except (DatabaseAway, JoinRefused) as error:
-            log.info("rights could not be looked at, trying again: %s", error)
+            log.info("rights could not be read, trying again: %s", error)
         if not self.is_closed:
             self.watch_token()
 
     def subscribe_soon(self, *, is_refresh: bool = False) -> None:
-        """Set up postgres_changes in the background; the client hears of it by a `system` message."""
+        """Set up postgres_changes in the background; the client receives a `system` message about it."""
         if not self.request.bindings or self.is_closed:
             return
         if self._subscriber is not None:
@@ -223,7 +223,7 @@ class Channel:
         settings = self.hub.settings
         if is_refresh:
             await asyncio.sleep(random.uniform(settings.resubscribe_min_seconds, settings.resubscribe_max_seconds))
-        while self.hub.feed.is_live:  # going live again starts this anew
+        while self.hub.feed.is_live:  # going live again restarts this
             try:
                 await self._subscribe_once()
             except BindingRefused as error:
@@ -287,7 +287,7 @@ class Channel:
             await self._read_policies()
 
     async def _read_policies(self) -> None:
-        """Ask anew what may be read; what may be written is asked when something is."""
+        """Check again what the client can read; writes are checked one by one."""
         asker, previous = self.asker, self.policies or Policies()
         found = await self.hub.authorizer.read(asker)
         if asker.identity is not self.identity:

@@ -1,4 +1,4 @@
-"""What a Realtime client can be told, named after the reaction it calls for."""
+"""Errors for Realtime clients, named after the reaction they call for."""
 
 NO_DATABASE = "Realtime was unable to connect to the project database"
 SESSION_ENDED = "Your session has ended"
@@ -31,7 +31,7 @@ class JoinRefused(RealtimeError):
 
 
 class ChannelEnded(RealtimeError):
-    """The channel is told why and closed; the socket stays."""
+    """The channel receives the reason and is closed; the socket stays."""
 
 
 class BindingRefused(RealtimeError):

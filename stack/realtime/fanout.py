@@ -39,7 +39,7 @@ class ChangeFanout:
         xids = {change.begin.xid for change, subscriptions in candidates if subscriptions}
         seen = await self._seen(candidates, views)
         if not self._gate.covers(xids):
-            # Not visible to others yet: anyone who looked on its arrival would miss it, and so did the policies.
+            # Not visible to others yet: a query on its arrival would miss it, and so would the policies.
             await self._gate.wait_for(xids)
             seen = await self._seen(candidates, views)
         for change, subscriptions in candidates:
@@ -135,7 +135,7 @@ def _address(change: Change) -> tuple[str, str]:
 
 
 def _is_guarded(change: Change) -> bool:
-    """Row-level security can be asked about a row that exists."""
+    """Row-level security can be checked for a row that exists."""
     return change.table.has_rls and change.type != "DELETE"
 
 

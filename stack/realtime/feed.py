@@ -36,7 +36,7 @@ class FeedListener:
 
 
 class ReplicationFeed:
-    """Runs for ever; `is_live` tells whether changes are coming through now."""
+    """Runs for ever; `is_live` is true while changes arrive."""
 
     def __init__(
         self, database_url: str, replication_url: str, settings: RealtimeSettings,
@@ -94,7 +94,7 @@ class ReplicationFeed:
 
 
 async def _until_first_failure(*parts: Coroutine[Any, Any, None]) -> None:
-    """Run together; the first to end, ends all, and its error is the one that is told."""
+    """Run together; the first to end ends all, and its error is the one raised."""
     tasks = [asyncio.ensure_future(part) for part in parts]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -150,9 +150,9 @@ class FeedSession:
             await asyncio.sleep(self._settings.emulate_poll_seconds)
 
     async def refresh(self) -> None:
-        """Read what can change without the stream saying so: rights (a role's memberships), the publication.
+        """Read what can change without an event in the stream: rights (a role's memberships), the publication.
 
-        For the first time before anybody is told that changes flow: what is published from then on is a change.
+        For the first time before clients learn that changes flow: anything published from then on is a change.
         """
         self._catalog.forget()
         published = await published_tables(self._connection)

@@ -58,7 +58,7 @@ def parse_version(text: str | None) -> Version | None:
 
 
 def decode(version: Version, data: str | bytes) -> Frame:
-    """Read one client message, or say that it is none."""
+    """Read one client message, or raise if it is none."""
     if isinstance(data, bytes):
         if version is Version.V1:
             raise MalformedFrame("binary frames need vsn 2.0.0")

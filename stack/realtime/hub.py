@@ -28,7 +28,7 @@ class Subscriber(Protocol):
         """Broadcasts from the database come through."""
 
     def subscribe_soon(self) -> None:
-        """Row changes are to be subscribed to anew."""
+        """Row changes have to be subscribed to again."""
 
 
 @dataclass(frozen=True, slots=True)

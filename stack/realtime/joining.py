@@ -13,7 +13,7 @@ from stack.realtime.tokens import RealtimeCaller
 
 @dataclass(frozen=True, slots=True)
 class Knock:
-    """Who asks to join what."""
+    """A request to join: the client and the topic."""
 
     name: str
     payload: object
@@ -88,7 +88,7 @@ def _check_private(request: JoinRequest, identity: RealtimeCaller) -> None:
 
 
 async def _check_role(hub: RealtimeHub, identity: RealtimeCaller) -> None:
-    """PostgreSQL would refuse other roles too, but only where it is asked; no channel is opened for them at all."""
+    """PostgreSQL would refuse other roles too, but only in a query; no channel is opened for them at all."""
     if not await hub.database.may_become(identity.role):
         raise JoinRefused("Unauthorized", f'Role "{identity.role}" is not allowed')
 

@@ -1,4 +1,4 @@
-"""Who may use a private channel: row-level security on `realtime.messages`, probed and rolled back."""
+"""Access to private channels: row-level security on `realtime.messages`, probed and rolled back."""
 
 import logging
 import uuid
@@ -35,7 +35,7 @@ class Policies:
         return bool(self.broadcast_read or self.presence_read)
 
     def has_lost(self, later: "Policies") -> bool:
-        """Whether a right to read that was there is gone under a newer token."""
+        """Whether a newer token lacks a right to read that the older one had."""
         return bool(
             (self.broadcast_read and later.broadcast_read is False)
             or (self.presence_read and later.presence_read is False)
@@ -125,7 +125,7 @@ class Authorizer:
 
 
 def _explain(error: psycopg.Error) -> None:
-    """A plain denial is an answer; anything else is told, or raised where trying again may help."""
+    """A plain denial is an answer; anything else is sent to the client, or raised where a retry may help."""
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
         return
     if isinstance(error, psycopg.errors.QueryCanceled):

@@ -31,7 +31,7 @@ async def visible_rows(
     connection: AsyncConnection, table: Table, keys: Sequence[Key], viewers: Sequence[RealtimeCaller]
 ) -> Answer:
     """Pairs of viewer and key that the table's policies let through now."""
-    viewers = sorted(viewers, key=lambda viewer: viewer.role)  # a plan is good for one role at a time
+    viewers = sorted(viewers, key=lambda viewer: viewer.role)  # a plan is valid for one role at a time
     query = _positions_query(connection, table)
     try:
         return await _ask(connection, query, keys, viewers)

@@ -15,7 +15,7 @@ class Room:
 
 
 class Member(Protocol):
-    """Anyone in a room: what it may hear, and how it is told."""
+    """A member of a room: what it can receive, and how messages reach it."""
 
     @property
     def room(self) -> Room:
@@ -45,13 +45,13 @@ class Member(Protocol):
         """Whether a stored message was already sent to it."""
 
     def deliver_broadcast(self, frame: Encoded) -> None:
-        """Tell of a broadcast."""
+        """Send a broadcast."""
 
     def deliver_presence(self, frame: str) -> None:
-        """Tell of somebody who came or went."""
+        """Send a join or leave."""
 
     def deliver_change(self, frame: str) -> None:
-        """Tell of a changed row."""
+        """Send a changed row."""
 
 
 class Rooms:

@@ -41,7 +41,7 @@ class Realtime:
     async def lifespan(self) -> AsyncIterator[None]:
         """Run the WAL feed and the upkeep of stored messages.
 
-        granian cuts websockets before this ends, so nobody can be told goodbye; clients come back by themselves.
+        granian cuts websockets before this ends, so no close message can be sent; clients reconnect automatically.
         """
         await self.hub.database.open()
         tasks = [

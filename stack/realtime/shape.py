@@ -94,7 +94,7 @@ def _is_selected(table: Table, name: str, select: tuple[str, ...] | None) -> boo
 
 
 def _old_names(change: Change, names: list[str]) -> list[str]:
-    """Row-level security cannot be asked about a row that is gone, so only its key may be told."""
+    """Row-level security cannot be checked for a deleted row, so only its key is sent."""
     if change.type == "DELETE" and change.table.has_rls:
         return [name for name in names if change.table.columns[name].is_key]
     return names

@@ -191,7 +191,7 @@ class Socket:
             self.reply(frame, "error", {"reason": "unmatched topic"})
 
     async def _join(self, frame: Frame) -> None:
-        """A second join of a live topic replaces the first, whose end is told after the new one's beginning."""
+        """A second join of a live topic replaces the first, whose end is sent after the new one's start."""
         if not frame.topic.startswith(PREFIX):
             self.reply(frame, "error", {"reason": "unmatched topic"})
             return

@@ -53,7 +53,7 @@ class Subscriptions:
             self._by_channel[member] = subscriptions
 
     def clear(self) -> None:
-        """Forget all: the stream broke, and every member subscribes anew."""
+        """Forget all: the stream broke, and every member subscribes again."""
         self._by_table.clear()
         self._by_channel.clear()
 

@@ -29,7 +29,7 @@ from stack.rest.session import Plan, run_plan
 from stack.rest.store import CatalogStore
 
 FIRST_CATALOG_SECONDS = 5.0
-# The root has no answer of its own, but anyone who asks it learns whether the database is there.
+# The root has no content, but its status shows whether the database is reachable.
 NOTHING = b"select null, 0, '', null, null"
 log = logging.getLogger("stack.rest")
 

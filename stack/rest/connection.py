@@ -1,4 +1,4 @@
-"""One PostgreSQL connection in pipeline mode: a whole transaction goes out and comes back in one round trip.
+"""One PostgreSQL connection in pipeline mode: a whole transaction takes one round trip.
 
 psycopg's own pipeline costs about half a millisecond of Python per transaction; its `pq` layer, driven by
 the event loop directly, costs a tenth of that.

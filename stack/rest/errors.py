@@ -79,7 +79,7 @@ def bad_body(message: str = "Empty or invalid json") -> RestError:
 
 
 def not_singular(rows: int) -> RestError:
-    """One object was asked for and there is not exactly one."""
+    """The client requested one object and there is not exactly one."""
     return RestError(
         406, "PGRST116", "Cannot coerce the result to a single JSON object", f"The result contains {rows} rows"
     )

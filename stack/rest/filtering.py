@@ -59,7 +59,7 @@ class Tree:
 
 
 def is_filter(value: str) -> bool:
-    """Whether a query parameter's value starts with an operator, and so is no function argument."""
+    """Whether a query parameter's value starts with an operator, and so is not a function argument."""
     head = value.split(".", 1)[0]
     return "." in value and head.split("(", 1)[0] in OPERATORS
 

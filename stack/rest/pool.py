@@ -28,7 +28,7 @@ class Pool:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """Borrow a connection; it comes back outside any transaction."""
+        """Borrow a connection; it is returned outside any transaction."""
         connection = await self.take()
         try:
             yield connection

@@ -39,7 +39,7 @@ class Request:
 
     @property
     def is_single(self) -> bool:
-        """Whether one object is asked for."""
+        """Whether the client requests one object."""
         return wants_object(self.headers.get("accept", "*/*"))
 
     @property
@@ -72,7 +72,7 @@ class Request:
 
 @lru_cache(maxsize=256)
 def wants_object(accept: str) -> bool:
-    """Whether the `Accept` header asks for one object; refuses what is not spoken."""
+    """Whether the `Accept` header requests one object; refuses unknown media types."""
     wanted = [part.split(";")[0].strip().lower() for part in accept.split(",")]
     for kind in wanted:
         if kind in (OBJECT, OBJECT + "+json"):

@@ -128,7 +128,7 @@ class Scanner:
         return int(found.group(1))
 
     def deeper(self) -> None:
-        """Count a level of nesting; the recursion it stands for is bounded."""
+        """Count a level of nesting; the recursion is bounded."""
         self.depth += 1
         if self.depth > DEEPEST:
             raise bad_query(f'"{self._what}" is nested too deeply', f"At most {DEEPEST} levels are read")

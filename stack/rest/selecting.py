@@ -16,7 +16,7 @@ class Column:
 
     @property
     def is_star(self) -> bool:
-        """Whether it stands for all columns."""
+        """Whether it means all columns."""
         return self.field.name == "*"
 
     @property

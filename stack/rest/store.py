@@ -38,7 +38,7 @@ class CatalogStore:
             try:
                 await self._listen()
             except psycopg.Error as error:
-                # The same trouble is told once, not every second.
+                # The same problem is logged once, not every second.
                 if str(error) != logged:
                     logged = str(error)
                     log.warning("The schema cache cannot be kept current, trying again: %s", logged)

@@ -1,5 +1,5 @@
 -- The roles of a hosted Supabase project, with the same rights.
--- The superuser is supabase_admin, as there; postgres owns the project but is no superuser, so that what
+-- The superuser is supabase_admin, as there; postgres owns the project but is not a superuser, so that what
 -- a migration may do here it may also do there.
 
 do $$

@@ -54,7 +54,7 @@ $$;
 grant usage on schema _realtime to supabase_realtime_admin;
 select _realtime.maintain_messages();
 
--- The channel that a policy is being asked about.
+-- The channel that a policy is evaluated for.
 create or replace function realtime.topic() returns text
 language sql stable as $$
   select nullif(current_setting('realtime.topic', true), '')::text

@@ -153,14 +153,14 @@ end;
 $$;
 grant execute on function private.caller_id to authenticated, worker;
 
--- The address from which the caller signed in or exchanged its token, or null; what is no address is none.
+-- The address from which the caller signed in or exchanged its token, or null if it is not a valid address.
 create function private.caller_address() returns inet
 language plpgsql stable set search_path = '' as $$
 declare
   v_claims pg_catalog.jsonb := private.jwt();
 begin
   -- Anybody may send a header, and the dashboard sends its own address: what Auth saw at the sign-in is looked up by
-  -- the token's session, and tokens that our own function signed say what it saw.
+  -- the token's session, and tokens that our own function signed contain the one that it saw.
   return host(coalesce((v_claims ->> 'client_address')::pg_catalog.inet, (select s.ip from auth.sessions as s
     where s.id = (v_claims ->> 'session_id')::pg_catalog.uuid
       and s.user_id = (v_claims ->> 'sub')::pg_catalog.uuid)));
@@ -301,7 +301,7 @@ begin
 end;
 $$;
 
--- Whether the left version comes before the right one; null when either is no version.
+-- Whether the left version comes before the right one; null when either is not a version.
 create function private.is_version_less(p_left text, p_right text) returns boolean
 language sql immutable set search_path = '' as $$
   select private.version_key(p_left) collate "C" < private.version_key(p_right) collate "C"
@@ -315,7 +315,7 @@ alter table private.wake_ups enable row level security;
 comment on table private.wake_ups is
   'When each rate-limited wake-up was last sent. UNLOGGED: losing it costs one extra message.';
 
--- Sends a private broadcast where Realtime is there; does nothing elsewhere.
+-- Sends a private broadcast where Realtime exists; does nothing elsewhere.
 create function private.wake(p_topic text, p_event text, p_payload jsonb) returns void
 language plpgsql set search_path = '' as $$
 begin
@@ -333,7 +333,7 @@ begin
   if exists (select from private.wake_ups as r where r.key = p_key and r.sent_at > clock_timestamp() - p_every) then
     return false;
   end if;
-  -- Nobody waits for a wake-up: whoever holds it sends it with their commit, which is soon enough for both.
+  -- Nobody waits for a wake-up: the transaction that holds it sends it with its commit, which is soon enough for both.
   if not pg_try_advisory_xact_lock(private.lock_key('wake_up', p_key)) then
     return false;
   end if;
@@ -387,11 +387,11 @@ create unlogged table private.clocks (
 alter table private.clocks enable row level security;
 comment on table private.clocks is 'When periodic work last ran. UNLOGGED: after a crash it just runs again.';
 
--- Whether something is due again; if so, it is noted as run. Never waits for whoever is at it.
+-- Whether something is due again; if so, it is noted as run. Never waits for another run.
 create function private.is_due(p_name text, p_every interval) returns boolean
 language plpgsql set search_path = '' as $$
 begin
-  -- What ran in the future was a clock that jumped; it is no reason to wait for that time.
+  -- A run in the future means that the clock jumped: do not wait for that time.
   if exists (select from private.clocks as c where c.name = p_name and c.ran_at > now() - p_every
     and c.ran_at < now() + interval '1 minute')
     or not pg_try_advisory_xact_lock(private.lock_key('clock', p_name)) then
@@ -464,7 +464,7 @@ comment on table private.delegations is
 comment on column private.delegations.user_id is 'The member.';
 comment on column private.delegations.xid is 'The transaction; no other one accepts it.';
 
--- Acts as this member until the end of the transaction, or as the caller again. What they may do is checked as ever.
+-- Acts as this member until the end of the transaction, or as the caller again. Their permissions are checked as ever.
 create function private.act_as(p_user uuid) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -481,7 +481,7 @@ begin
 end;
 $$;
 
--- How far somebody has proved who they are. Auth signs a token for a password alone, too, and says so in it; whether
+-- How far somebody has proved who they are. Auth signs a token for a password alone, too, and marks it; whether
 -- that is enough is decided here, once, and asked where the database learns who is calling: by every policy
 -- (my_org_ids) and at the beginning of every act (need, need_person). Runners never come this way.
 -- Whether the caller has proved who they are as far as their account asks for it: somebody with two-step sign-in has
@@ -491,7 +491,7 @@ language plpgsql stable set search_path = '' as $$
 declare
   v_claims pg_catalog.jsonb := private.jwt();
 begin
-  -- A token stands for both steps: it was made by somebody who had given them. Its row decides, so that a revoked one
+  -- A token replaces both steps: somebody who had given them created it. Its row decides, so that a revoked one
   -- is void at once, and not when what it was exchanged for ends.
   if coalesce(v_claims ? 'personal_token', false) then
     return exists (select from private.personal_tokens as t
@@ -750,7 +750,7 @@ end;
 $$;
 
 -- What records of an organisation call the caller: the member's email address, the service account's name, else the
--- user's id. What happens in a runner's call, for whichever organisation, is done by "system".
+-- user's id. An act in a runner's call, for any organisation, is done by "system".
 create function private.caller_label(p_org uuid) returns text
 language plpgsql stable set search_path = '' as $$
 declare
@@ -799,10 +799,10 @@ end;
 $$;
 
 -- ## the installation
--- What concerns the whole installation: one row. Whoever holds the service key changes it; no organisation can.
+-- Settings of the whole installation: one row. Only the service key can change it; no organisation can.
 create type public.organization_makers as enum ('EVERYBODY', 'OWNERS');
 comment on type public.organization_makers is
-  'Who may make organisations: everybody who has an account · whoever owns one already (and the first one of all).';
+  'Who may create organisations: everybody who has an account · owners of one (and the first of all).';
 
 create table private.installation (
   is_only boolean primary key default true check (is_only),
@@ -1156,7 +1156,7 @@ begin
   v_member := private.lock_member(p_org, p_user);
   -- Again, because the caller's own role may have changed while they waited.
   perform private.need(case when v_member.role = 'owner' then 'member.own' else v_verb end, p_org);
-  -- Before the membership goes: it says what the log calls somebody who leaves.
+  -- Before the membership is removed: it has the name under which the log shows somebody who leaves.
   perform private.audit(p_org, 'member.removed', 'member', p_user::pg_catalog.text, v_member.email);
   delete from public.memberships where org_id = p_org and user_id = p_user;
   perform private.keep_an_owner(p_org);
@@ -1185,7 +1185,7 @@ grant execute on function private.member_sign_ins to authenticated;
 -- ==================== schemas/accounts.sql
 
 -- Identities other than runners: service accounts, personal tokens, device logins and cloud identities. The database
--- stores hashes of secrets, never the secrets. A cloud identity is no secret: it is a role to assume, and its external
+-- stores hashes of secrets, never the secrets. A cloud identity is not secret: it is a role to assume, and its external
 -- id is meant for the other side.
 
 create table private.personal_tokens (
@@ -1212,7 +1212,7 @@ comment on column private.personal_tokens.last_used_at is 'When it was last exch
 -- Whether a text is a bcrypt hash of cost 8 to 12.
 create function private.is_bcrypt_hash(p_hash text) returns boolean
 language sql immutable set search_path = '' as $$
-  -- Whoever sends a hash chooses what each comparison costs: 8 to 12 is neither a joke nor a way to stop everybody's
+  -- The sender of a hash chooses the cost of each comparison: 8 to 12 is neither too weak nor a way to stop everybody's
   -- sign-in.
   select p_hash ~ '^\$2[aby]\$(08|09|10|11|12)\$[./A-Za-z0-9]{53}$'
 $$;
@@ -1271,7 +1271,7 @@ language sql stable set search_path = '' as $$
     and a.credential_version = (private.jwt() ->> 'account_version')::integer
 $$;
 
--- The role of the service account that calls; one that has proved who it is, is told why it may not act.
+-- The role of the service account that calls; one that has proved its identity learns why it may not act.
 create function private.need_account_role(p_org uuid) returns public.member_role
 language plpgsql stable set search_path = '' as $$
 declare
@@ -1456,8 +1456,8 @@ comment on function private.remove_cloud_identity is 'Removes a cloud identity t
 grant execute on function private.remove_cloud_identity to authenticated;
 
 -- ## service accounts
--- Service accounts: identities of runners and pipelines. A secret is a hash in `private`; trust in an OIDC issuer is no
--- secret at all. One with a role acts as a member of that role does: through the same functions, with a token that the
+-- Service accounts: identities of runners and pipelines. A secret is a hash in `private`; trust in an issuer is not
+-- a secret. One with a role acts as a member of that role does: through the same functions, with a token that the
 -- edge function service-account-token signs. Every call asks the account's row, so what an admin changes counts at
 -- once.
 create table private.service_account_secrets (
@@ -1704,7 +1704,7 @@ alter table private.device_logins enable row level security;
 comment on table private.device_logins is 'Programs that wait to be signed in; a row lives for ten minutes.';
 comment on column private.device_logins.device_hash is 'SHA-256 (hex) of the secret that the program polls with.';
 comment on column private.device_logins.user_code is 'What the person compares and confirms.';
-comment on column private.device_logins.program is 'What the program says it is, and on which machine.';
+comment on column private.device_logins.program is 'The program''s own name, and its machine.';
 comment on column private.device_logins.address is 'Where the request came from.';
 comment on column private.device_logins.expires_at is 'After this the code is void.';
 comment on column private.device_logins.decided_by is 'Who confirmed or declined it.';
@@ -1728,7 +1728,7 @@ exception
 end;
 $$;
 comment on function private.start_device_login is
-  'Lets a program wait for somebody to confirm its code. Edge functions only.';
+  'Starts the login of a program, which waits for a person to confirm its code. Edge functions only.';
 grant execute on function private.start_device_login to service_role;
 
 -- Refuses a personal token where it would outlive its own revocation.
@@ -1818,7 +1818,7 @@ begin
   elsif v_login.is_confirmed is null then
     return jsonb_build_object('status', 'pending');
   end if;
-  -- It is good for one login.
+  -- It is valid for one login.
   delete from private.device_logins where device_hash = p_device_hash;
   return jsonb_build_object('status', case when v_login.is_confirmed then 'confirmed' else 'declined' end,
     'user_id', case when v_login.is_confirmed then v_login.decided_by end);
@@ -1911,13 +1911,13 @@ language sql security definer set search_path = '' as $$
   returning jsonb_build_object('id', t.id, 'user_id', t.user_id, 'email', u.email)
 $$;
 comment on function private.use_personal_token is
-  'Whose token this is {id, user_id, email}, and notes its use; null when it is not live or its owner is gone. Edge '
+  'Whose token this is {id, user_id, email}, and notes its use; null when it is not live or has no owner. Edge '
   'functions only.';
 grant execute on function private.use_personal_token to service_role;
 
 -- ## recovery codes
 
--- For a person whose authenticator app is gone: each code works once, in place of the app's, and removes every device,
+-- For a person who lost the authenticator app: each code works once, in place of the app's, and removes every device,
 -- because only Auth can give a login its second step. The plain codes never arrive here.
 create table private.recovery_codes (
   user_id uuid not null references auth.users (id) on delete cascade,
@@ -1942,7 +1942,7 @@ begin
   insert into private.recovery_codes (user_id, code_hash) select private.caller_id(), h from unnest(p_hashes) as h;
 exception
   when check_violation or not_null_violation or unique_violation then
-    perform private.fail('RY422', 'A hash is not valid, or is there twice.', 'Send the SHA-256 (hex) of each code.');
+    perform private.fail('RY422', 'A hash is not valid, or is listed twice.', 'Send the SHA-256 (hex) of each code.');
 end;
 $$;
 comment on function private.set_recovery_codes is
@@ -2090,7 +2090,7 @@ comment on column public.modules.drift_since is
 comment on column public.modules.drift_resources is 'How many resources had drifted at the last check.';
 comment on column public.modules.drift_checked_at is 'When a finished job last looked for drift.';
 comment on column public.modules.is_temporary is
-  'Whether it goes by itself, with its group if that is empty then, once its jobs have ended and it has no state.';
+  'Whether it is removed automatically, with its group if that is empty, once its jobs have ended and it has no state.';
 create policy "Members see their organisation's modules" on public.modules
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 
@@ -2184,7 +2184,7 @@ create function private.need_target(p_org uuid, p_path text) returns void
 language plpgsql stable set search_path = '' as $$
 begin
   if p_path is null then
-    perform private.fail('RY422', 'Say which module or group is meant.',
+    perform private.fail('RY422', 'Name a module or a group.',
       'Write its whole path, such as platform/network; "" is all modules.');
   end if;
   if p_path <> '' and not exists (
@@ -2264,7 +2264,7 @@ grant select on public.module_locks to authenticated, service_role;
 create policy "Members see their organisation's module locks" on public.module_locks
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.module_locks is 'Modules that a member has locked: nothing is applied or destroyed meanwhile.';
-comment on column public.module_locks.reason is 'Why, shown to whoever is refused.';
+comment on column public.module_locks.reason is 'Why, shown with each refusal.';
 comment on column public.module_locks.user_label is 'The member''s name at that time.';
 comment on column public.module_locks.connection_id is 'The repository of the pull request.';
 comment on column public.module_locks.pull_request is
@@ -2461,7 +2461,7 @@ begin
   perform from public.modules where id = p_module for no key update;
   v_old := private.my_module(p_module, 'module.write');
   v_module := private.merge_spec(v_old, p_spec);
-  -- What is temporary goes by itself, and only admins remove modules.
+  -- Temporary modules are removed automatically, and only admins remove modules.
   if v_module.approvals_required < v_old.approvals_required
     or v_module.can_apply_uploads and not v_old.can_apply_uploads
     or v_module.is_temporary and not v_old.is_temporary then
@@ -2525,8 +2525,8 @@ begin
 end;
 $$;
 comment on function private.delete_module is
-  'Removes a module from the tree, with its name as confirmation; refused while other modules depend on it. What it '
-  'created in the world stays. Admins.';
+  'Removes a module from the tree, with its name as confirmation; refused while other modules depend on it. Its '
+  'resources in the cloud stay. Admins.';
 grant execute on function private.delete_module to authenticated;
 
 -- ## a person's lock
@@ -2564,12 +2564,12 @@ begin
   return to_jsonb(v_lock);
 exception
   when check_violation or not_null_violation then
-    perform private.fail('RY422', 'A lock needs a reason of 1 to 500 characters.', 'Say why nothing may be applied.');
+    perform private.fail('RY422', 'A lock needs a reason of 1 to 500 characters.', 'Explain why applies are blocked.');
 end;
 $$;
 comment on function private.lock_module is
   'Locks a module, with a reason: until it is unlocked nothing is applied or destroyed, and no plan of it confirmed. '
-  'Refused while an apply or a destroy is queued; one that runs goes on. Operators.';
+  'Refused while an apply or a destroy is queued; one that runs continues. Operators.';
 grant execute on function private.lock_module to authenticated;
 
 create function private.unlock_module(p_module uuid) returns jsonb
@@ -2731,11 +2731,11 @@ comment on column public.worker_instances.boot_id is 'Identifies the process acr
 comment on column public.worker_instances.engine_note is
   'What is being prepared, such as "tofu is being prepared, 40 %".';
 comment on column public.worker_instances.last_error is
-  'The last problem that it reported. None of a shared runner, which everybody sees: it may tell of another''s job.';
+  'The last problem that it reported. None of a shared runner, which everybody sees: it may reveal another''s job.';
 comment on column public.worker_instances.connected_at is 'When its session began.';
 comment on column public.worker_instances.disconnected_at is 'When its last session ended.';
 
--- How many jobs an instance runs at a time: as many as its runner may, or fewer where the process says so; at least
+-- How many jobs an instance runs at a time: as many as its runner may, or fewer where the process reports it; at least
 -- one.
 create function private.slots_of(p_capacity integer, p_facts jsonb) returns integer
 language plpgsql immutable set search_path = '' as $$
@@ -2833,11 +2833,11 @@ begin
   end if;
   if v_worker.is_shared then
     perform private.fail('RY403', 'A shared runner belongs to the installation; no organisation can change it.',
-      'Ask whoever runs this installation.');
+      'Ask the administrator of this installation.');
   end if;
   perform private.need(p_verb, v_worker.org_id);
   perform private.lock_routing(v_worker.org_id, true);
-  -- What is gone from the cloud only waits for the sweep that retires its record.
+  -- A runner that was removed from the cloud only waits for the sweep that retires its record.
   select * into v_worker from public.workers where id = p_worker and removed_at is null and not cloud ? 'is_gone'
   for no key update;
   if v_worker.id is null then
@@ -2849,7 +2849,7 @@ $$;
 
 -- ## flags
 
--- Lets a runner, which is locked, be drained, resumed, disabled or enabled, and tells everybody concerned;
+-- Drains, resumes, disables or enables a runner, which is locked, and notifies everybody concerned;
 -- sessions_ended only tells them.
 create function private.set_worker_flags(p_worker public.workers, p_action text, p_reason text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -2879,7 +2879,7 @@ create function private.set_worker_disabled(p_worker uuid, p_disabled boolean) r
 language plpgsql security definer set search_path = '' as $$
 begin
   if p_disabled is null then
-    perform private.fail('RY422', 'Say whether the runner is to be disabled: true or false.');
+    perform private.fail('RY422', 'Pass whether the runner is to be disabled: true or false.');
   end if;
   return private.set_worker_flags(private.lock_worker(p_worker, 'runner.manage'), case when p_disabled then 'disabled'
     else 'enabled' end, null);
@@ -2893,7 +2893,7 @@ create function private.drain_worker(p_worker uuid, p_reason text default null) 
 language sql security definer set search_path = '' as $$
   select private.set_worker_flags(private.lock_worker(p_worker, 'runner.operate'), 'drained', p_reason)
 $$;
-comment on function private.drain_worker is 'Lets a runner finish what it has and take nothing new. Operators.';
+comment on function private.drain_worker is 'Drains a runner: it finishes its jobs and takes no new ones. Operators.';
 grant execute on function private.drain_worker to authenticated;
 
 create function private.resume_worker(p_worker uuid) returns jsonb
@@ -2931,7 +2931,7 @@ begin
     perform private.fail('RY422',
       'A label must read like "gpu" or "gpu=true"; at most 32, of 1,000 characters in all.');
   end if;
-  -- Before the assignments, which are compared with the account's path: nobody is told that of a foreign one.
+  -- Before the assignments, which are compared with the account's path: nobody learns the path of a foreign one.
   if p_options ->> 'service_account_id' is not null and not exists (
     select from public.service_accounts where id = (p_options ->> 'service_account_id')::pg_catalog.uuid
       and org_id = p_org and removed_at is null
@@ -2950,14 +2950,14 @@ exception
 end;
 $$;
 
--- The options without some of them; what is no object is left as it is, for check_worker_options to refuse.
+-- The options without some of them; anything but an object is left as it is, for check_worker_options to refuse.
 create function private.runner_settings(p_options jsonb, p_without text[]) returns jsonb
 language sql immutable set search_path = '' as $$
   select case jsonb_typeof(p_options) when 'object' then p_options - p_without when 'null' then '{}'
     else coalesce(p_options, '{}') end
 $$;
 
--- Refuses a runner, as it would now be, that serves anything outside of its service account, or whose account is gone.
+-- Refuses a runner, as it would now be, that serves anything outside of its service account, or has no account.
 create function private.check_account_scope(p_worker public.workers) returns void
 language plpgsql stable set search_path = '' as $$
 declare
@@ -2965,7 +2965,7 @@ declare
   v_outside pg_catalog.text;
 begin
   select * into v_account from public.service_accounts where id = p_worker.service_account_id;
-  -- The runner's row has waited for whoever was removing the account.
+  -- The runner's row has waited for a removal of the account.
   if v_account.removed_at is not null then
     perform private.fail('RY404', 'There is no such service account.', 'It was removed in this moment.');
   end if;
@@ -3137,7 +3137,7 @@ begin
 end;
 $$;
 comment on function private.assign_worker is
-  'Lets a runner serve modules at or below a path; "" is all modules. Admins.';
+  'Assigns a runner to modules at or below a path; "" is all modules. Admins.';
 grant execute on function private.assign_worker to authenticated;
 
 create function private.path_runners(p_org uuid, p_path text) returns jsonb
@@ -3181,7 +3181,7 @@ begin
   return jsonb_build_object('worker_id', p_worker, 'path', p_path);
 end;
 $$;
-comment on function private.unassign_worker is 'Takes an assignment away. Running jobs go on. Admins.';
+comment on function private.unassign_worker is 'Removes an assignment. Running jobs continue. Admins.';
 grant execute on function private.unassign_worker to authenticated;
 
 -- ## removal
@@ -3227,7 +3227,7 @@ declare
 begin
   v_worker := private.lock_worker(p_worker, 'runner.manage');
   if v_worker.type = 'cloud-hosted' then
-    perform private.fail('RY409', format('"%s" runs in your cloud, and would go on there.', v_worker.name),
+    perform private.fail('RY409', format('"%s" runs in your cloud, and would keep running there.', v_worker.name),
       'Call remove_cloud_worker instead: it takes down what was deployed, and the runner goes with it.');
   end if;
   perform private.retire_worker(p_worker, 'removed by ' || private.caller_label(v_worker.org_id));
@@ -3296,7 +3296,7 @@ begin
 end;
 $$;
 comment on function private.change_runners is
-  'Changes up to 200 runners in one way (drain, resume, disable, enable, update, label) and says how many were '
+  'Changes up to 200 runners in one way (drain, resume, disable, enable, update, label) and returns how many were '
   'changed and which refused, and why. Options: reason, labels. Operators; each change asks for its own role.';
 grant execute on function private.change_runners to authenticated;
 
@@ -3364,7 +3364,7 @@ language sql stable set search_path = '' as $$
     exists (select from private.live_tokens as t where t.id = p_token.id))
 $$;
 
--- Lets a runner's tokens, and the sessions that they opened, end at a time, where they do not end before it.
+-- Ends a runner's tokens, and the sessions that they opened, at a time, where they do not end before it.
 create function private.expire_tokens(p_worker uuid, p_at timestamptz) returns void
 language plpgsql set search_path = '' as $$
 begin
@@ -3646,7 +3646,7 @@ comment on column public.provision_jobs.priority is 'Lower runs sooner; 100 is u
 comment on column public.provision_jobs.attempt is
   'The number of the current or last try. Every write of a runner carries it.';
 comment on column public.provision_jobs.max_attempts is 'How often it may be tried when runners are lost.';
-comment on column public.provision_jobs.cancel_kind is 'How it was asked to stop.';
+comment on column public.provision_jobs.cancel_kind is 'The kind of the request to stop.';
 comment on column public.provision_jobs.steps is
   'Steps of the attempt: [{name, title, phase, status, started_at, finished_at, first_seq, last_seq}].';
 comment on column public.provision_jobs.plan_summary is 'What the plan would do: counts, resources, outputs.';
@@ -3654,9 +3654,9 @@ comment on column public.provision_jobs.result is 'What came out: outputs, numbe
 comment on column public.provision_jobs.error is 'Why it failed: {code, message, hint}.';
 comment on column public.provision_jobs.approvals_required is 'How many members must approve it.';
 comment on column public.provision_jobs.approvals_received is 'How many have.';
-comment on column public.provision_jobs.approval_deadline_at is 'When it is cancelled for want of approval.';
+comment on column public.provision_jobs.approval_deadline_at is 'When it is cancelled for lack of approval.';
 comment on column public.provision_jobs.needs_confirmation is
-  'Whether it waits for a member to confirm its plan, where no approval is asked for either.';
+  'Whether it waits for a member to confirm its plan, where no approval is needed either.';
 comment on column public.provision_jobs.planned_serial is
   'Of a finished plan: the serial of the state that it was made against, 0 for none. It is applied only to that.';
 comment on column public.provision_jobs.plan_sha256 is
@@ -3688,8 +3688,8 @@ comment on column public.provision_jobs.started_at is 'When that attempt reporte
 
 -- ## numbers
 
--- The counter of an organisation's runs is a sequence of its own: a counter in a row would be locked until whoever
--- enqueues commits, and a transaction that enqueues for several modules would hold it while it waits for their states.
+-- The counter of an organisation's runs is its own sequence: a counter in a row would be locked until the call
+-- that enqueues commits, and one that enqueues for several modules would hold it while it waits for their states.
 create function private.job_counter(p_org uuid) returns regclass
 language plpgsql set search_path = '' as $$
 declare
@@ -3869,7 +3869,7 @@ create table private.job_transitions (
 );
 alter table private.job_transitions enable row level security;
 comment on table private.job_transitions is
-  'Every change of status that is allowed, and the events that stand for it. Anything else is refused.';
+  'Every change of status that is allowed, and the events that record it. Anything else is refused.';
 comment on column private.job_transitions.event is 'The event that job_events has for it.';
 insert into private.job_transitions (from_status, to_status, event, description) values
 ('AWAITING_APPROVAL', 'QUEUED', 'approved', 'Enough members approved.'),
@@ -3900,17 +3900,17 @@ insert into private.job_transitions (from_status, to_status, event, description)
 ('PROCESSING', 'NEEDS_ATTENTION', 'attention', 'The runner was lost while it was changing infrastructure.'),
 ('PROCESSING', 'NEEDS_ATTENTION', 'engine_killed', 'The engine was killed while it was changing infrastructure.'),
 ('NEEDS_ATTENTION', 'PROCESSING', 'resumed',
-  'The runner is in contact again before anybody released the job, and goes on.'),
-('QUEUED', 'FAILED', 'unfit', 'Three runners gave it back for want of the same thing.'),
+  'The runner is in contact again before anybody released the job, and continues.'),
+('QUEUED', 'FAILED', 'unfit', 'Three runners gave it back for lack of the same thing.'),
 ('NEEDS_ATTENTION', 'QUEUED', 'retried', 'A member decided to run it again.'),
 ('NEEDS_ATTENTION', 'FAILED', 'marked_failed', 'A member decided that it failed.');
 
--- Refuses every change of status that private.job_transitions does not list, whoever makes it; keeps updated_at true.
+-- Refuses every change of status that private.job_transitions does not list, for every caller; keeps updated_at true.
 create function private.guard_job() returns trigger
 language plpgsql set search_path = '' as $$
 begin
   new.updated_at := now();
-  -- In two steps: the table is asked only when the status changes.
+  -- In two steps: the table is read only when the status changes.
   if old.status = new.status then
     return new;
   end if;
@@ -3931,7 +3931,7 @@ create trigger guard before update on public.provision_jobs for each row execute
 create index provision_jobs_needs_you_idx on public.provision_jobs (org_id, id desc)
 where status in ('AWAITING_APPROVAL', 'NEEDS_ATTENTION');
 
--- Jobs about runners are few: who looks for those that wait finds them by their status, whichever runner or type.
+-- Jobs about runners are few: a search for those that wait finds them by their status, whichever runner or type.
 -- squawk-ignore require-concurrent-index-creation
 create index provision_jobs_lifecycle_idx on public.provision_jobs (status, id) where target_worker_id is not null;
 
@@ -4006,7 +4006,7 @@ begin
 end;
 $$;
 
--- A plan's summary or a job's result as a runner reports it; refuses what is no object or larger than this.
+-- A plan's summary or a job's result as a runner reports it; refuses anything but an object, or one larger than this.
 create function private.report_object(p_value jsonb, p_bytes integer, p_what text) returns jsonb
 language plpgsql immutable strict set search_path = '' as $$
 begin
@@ -4094,7 +4094,7 @@ grant execute on function private.worker_report to worker, executor;
 -- so that they lock and read one partition of 400. Chunks are not published: a wake-up carries how far the log has
 -- come.
 
--- Without check constraints: check_chunks has looked at every chunk, and they would be parsed again for every call.
+-- Without check constraints: check_chunks has checked every chunk, and they would be parsed again for every call.
 create table public.job_log_chunks (
   log_day date not null,
   job_id bigint not null,
@@ -4163,7 +4163,7 @@ begin
     or exists (select from private.job_log_chunks_rest as c where c.log_day = p_day) then
     return;
   end if;
-  -- Attaching takes a weaker lock on the parent than "create … partition of": appends go on meanwhile.
+  -- Attaching takes a weaker lock on the parent than "create … partition of": appends continue meanwhile.
   execute format('create table private.%I (like public.job_log_chunks including all)', v_name);
   execute format('alter table private.%I enable row level security', v_name);
   execute format('comment on table private.%I is %L', v_name, 'Job logs of attempts claimed on ' || p_day || '.');
@@ -4243,7 +4243,7 @@ language plpgsql stable set search_path = '' as $$
 declare
   v_gaps pg_catalog.jsonb;
 begin
-  -- From what is there, not from what was announced: a number costs nothing to say.
+  -- From the stored chunks, not from the announced number, which anyone can send.
   execute $query$
     select coalesce(jsonb_agg(jsonb_build_array(g.before + 1, g.seq - 1) order by g.seq), '[]')
     from (
@@ -4424,7 +4424,7 @@ language sql stable set search_path = '' as $$
   from private.uploads as u where u.id = p_upload
 $$;
 
--- Makes an upload a file of the job that plans it; refuses one that is gone.
+-- Makes an upload a file of the job that plans it; refuses one that was removed.
 create function private.take_upload(p_job bigint, p_upload uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
@@ -5251,6 +5251,39 @@ comment on column public.module_bindings.producer_id is 'The module that has the
 comment on column public.module_bindings.input is 'The consumer''s variable.';
 comment on column public.module_bindings.output is 'The producer''s output.';
 
+create table private.dependency_proposals (
+  consumer_id uuid not null references public.modules (id) on delete cascade,
+  producer_id uuid not null references public.modules (id) on delete cascade,
+  primary key (consumer_id, producer_id)
+);
+create index dependency_proposals_producer_id_idx on private.dependency_proposals (producer_id);
+alter table private.dependency_proposals enable row level security;
+comment on table private.dependency_proposals is
+  'Modules whose outputs the code of another one reads (terraform_remote_state), as its last plan has found.';
+comment on column private.dependency_proposals.consumer_id is 'The module whose code reads.';
+comment on column private.dependency_proposals.producer_id is 'The module whose outputs it reads.';
+
+-- Keeps which modules the code of a planned module reads outputs of.
+create function private.note_reads(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_reads pg_catalog.uuid[] := array(
+    select m.id from jsonb_array_elements(case jsonb_typeof(p_job.result -> 'reads') when 'array'
+      then p_job.result -> 'reads' else '[]' end) with ordinality as r (value, place)
+    join public.organizations as o on o.id = p_job.org_id and o.slug = r.value ->> 'organization'
+    join public.modules as m on m.org_id = o.id and m.deleted_at is null and m.id <> p_job.module_id
+      and m.path = replace(r.value ->> 'workspace', '.', '/') where r.place <= 200);
+begin
+  if p_job.status <> 'SUCCEEDED' and v_reads = '{}' then
+    return;
+  end if;
+  delete from private.dependency_proposals as d where d.consumer_id = p_job.module_id
+    and d.producer_id <> all (v_reads);
+  insert into private.dependency_proposals (consumer_id, producer_id)
+  select p_job.module_id, r from unnest(v_reads) as r on conflict do nothing;
+end;
+$$;
+
 -- ## digests
 create table private.output_digests (
   module_id uuid primary key references public.modules (id) on delete cascade,
@@ -5641,12 +5674,21 @@ begin
             select coalesce(jsonb_object_agg(b.input, b.output), '{}') from public.module_bindings as b
             where b.consumer_id = e.consumer_id and b.producer_id = e.producer_id)) order by c.path, p.path)
         from edge as e join public.modules as c on c.id = e.consumer_id
-        join public.modules as p on p.id = e.producer_id), '[]')));
+        join public.modules as p on p.id = e.producer_id), '[]'),
+      'proposals', coalesce((
+        select jsonb_agg(jsonb_build_object('consumer_id', r.consumer_id, 'producer_id', r.producer_id, 'consumer',
+          c.path, 'producer', p.path) order by c.path, p.path)
+        from private.dependency_proposals as r join public.modules as c on c.id = r.consumer_id
+        join public.modules as p on p.id = r.producer_id and p.deleted_at is null
+        where r.consumer_id in (select private.modules_below(p_org, p_path)) and not exists (
+          select from public.module_dependencies as d
+          where d.consumer_id = r.consumer_id and d.producer_id = r.producer_id)), '[]')));
 end;
 $$;
 comment on function private.list_dependencies is
   'The modules at or below a path ("" is all) and those that they depend on or that depend on them, each with its step '
-  'in the order and the bound inputs that changed since its last apply; and the dependencies between them. Members.';
+  'in the order and the bound inputs that changed since its last apply; the dependencies between them; and proposals: '
+  'modules whose code reads outputs of another one without depending on it. Members.';
 grant execute on function private.list_dependencies to authenticated;
 
 -- ## values
@@ -5734,7 +5776,7 @@ grant execute on function private.worker_bound_values to worker, executor;
 -- discards them, so nothing that an apply did is lost.
 
 -- ## states that were not stored
--- States that were not stored. A runner writes each state to its own disk first and delivers in order. What it may not
+-- States that were not stored. A runner writes each state to its disk first and delivers in order. One that it may not
 -- store any more, because a person released the job meanwhile, is handed over all the same and kept here until a person
 -- decides about it.
 create table private.kept_states (
@@ -5773,7 +5815,7 @@ comment on column private.kept_states.reason is 'Why it was not stored.';
 comment on column private.kept_states.written_at is 'When the engine wrote it, by the runner''s clock.';
 comment on column private.kept_states.stored_at is 'When a person made it the module''s state.';
 comment on column private.kept_states.discarded_at is
-  'When a person decided that it is not needed; its text is gone then.';
+  'When a person decided that it is not needed; its text is removed then.';
 
 create function private.kept_states(p_job bigint) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -5882,7 +5924,7 @@ begin
 end;
 $$;
 
--- Whether a job may write a module's state: it runs, or its runner may come back to it.
+-- Whether a job may write a module's state: it runs, or its runner may return to it.
 create function private.has_writer(p_module uuid) returns boolean
 language sql stable set search_path = '' as $$
   select exists (
@@ -5958,7 +6000,7 @@ begin
 end;
 $$;
 comment on function private.discard_kept_state is
-  'Decides that a state that was not stored is not needed; its text is removed, that it was there stays. Admins.';
+  'Decides that a state that was not stored is not needed; its text is removed, its record stays. Admins.';
 grant execute on function private.discard_kept_state to authenticated;
 
 -- ==================== schemas/sessions.sql
@@ -6045,7 +6087,7 @@ $$;
 create function private.attempt_session(p_session private.sessions, p_job bigint, p_attempt integer) returns uuid
 language sql stable set search_path = '' as $$
   -- A change belongs to its attempt, whatever became of the runner's process; before it, only the session that took
-  -- the job over counts. Where the attempt has no job any more, the fence says so, and what it did can be handed over.
+  -- the job over counts. Where the attempt has no job any more, the fence refuses it, and its state can be handed over.
   select case when q.job_id is null then p_session.id
     when q.has_touched or q.session_id = n.id then coalesce(q.session_id, n.id, p_session.id) end
   from (select) as one
@@ -6074,7 +6116,7 @@ begin
 end;
 $$;
 
--- Refuses a second process while the first is fresh. The same process (boot id) may always come back.
+-- Refuses a second process while the first is fresh. The same process (boot id) may always return.
 create function private.refuse_second_process(p_worker public.workers, p_instance text, p_boot_id uuid) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -6105,10 +6147,10 @@ create function private.take_over(
 ) returns void
 language plpgsql set search_path = '' as $$
 begin
-  -- The same process that comes back keeps its jobs; another process does not inherit what it did not start.
+  -- The same process keeps its jobs when it returns; another process does not inherit what it did not start.
   update private.live_jobs as q set session_id = p_session from private.sessions as s
   where q.stage = 'RUNNING' and q.instance_id = p_instance.id and s.id = q.session_id and s.boot_id = p_boot_id;
-  -- … but has a lease's time to say what it found on disk (worker_recover).
+  -- … but has a lease's time to report what it found on disk (worker_recover).
   update private.live_jobs as q set lease_until = greatest(q.lease_until, now() + private.lease())
   where q.stage = 'RUNNING' and q.instance_id = p_instance.id and q.session_id <> p_session;
   perform private.end_sessions(p_worker.id, case when p_worker.allow_multiple_instances then p_instance.id end, null,
@@ -6126,7 +6168,7 @@ begin
     -- News are added to what is known: both together have one size, or they would grow with every heartbeat.
     or (select octet_length((i.facts || p_facts)::pg_catalog.text) from public.worker_instances as i
       where i.id = p_instance) > 65536 then
-    perform private.fail('RY422', 'What a runner tells of its host is not valid.',
+    perform private.fail('RY422', 'The runner''s facts about its host are not valid.',
       'All of it is an object of at most 64 KiB; capacity and clock_off are numbers, and engines an object of names '
       'and versions.');
   end if;
@@ -6176,7 +6218,7 @@ declare
 begin
   -- As rotating does, the account before the runner: whichever comes second sees what the first one did.
   perform from public.service_accounts as a where a.id = p_service_account for key share;
-  -- The states of the jobs that the instance has come before the runner: who ends one of them may go on to change the
+  -- The states of the instance's jobs come before the runner: a call that ends one of them may then change the
   -- runner.
   perform private.lock_job_states(array(
     select q.job_id from private.live_jobs as q join public.worker_instances as i on i.id = q.instance_id
@@ -6280,7 +6322,7 @@ begin
   select coalesce(s.end_reason, case when s.expires_at <= now() then 'its token expired' end) into v_reason
   from private.sessions as s where s.id = v_session;
   perform private.fail('RY401', 'This session has ended: ' || coalesce(v_reason, 'it is not known') || '.',
-    'Stop. If the runner should go on, open a new session with its token.');
+    'Stop. If the runner should continue, open a new session with its token.');
   return null;
 end;
 $$;
@@ -6308,7 +6350,7 @@ grant execute on function private.worker_close_session to worker;
 -- ## the fence
 
 -- The fence: which attempt of a job a caller may speak for. Every call of a runner or an executor about a job passes
--- it; it is what makes requeueing safe, and what lets an attempt that was out of contact come back before a person
+-- it; it is what makes requeueing safe, and what lets an attempt that was out of contact return before a person
 -- released it.
 -- Refuses an executor (a process that a runner started for one job) or an engine (what that job runs) that names
 -- another job or attempt than its token does. Asked of those alone: runner.is_for_one_job.
@@ -6334,13 +6376,13 @@ language sql stable set search_path = '' as $$
       and e.actor_id = p_runner.worker_id))
 $$;
 
--- The attempt that holds a job has come back before a person released it: it goes on, and its end will be believed.
+-- The attempt that holds a job has returned before a person released it: it continues, and its end counts.
 create function private.resume_held(p_runner private.runner, p_job bigint, p_attempt integer) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
 begin
-  -- Without waiting, because a heartbeat asks, too: whoever must not miss it holds the row already.
+  -- Without waiting, because a heartbeat asks, too: a caller that must not miss it holds the row already.
   update private.live_jobs as q set
     stage = 'RUNNING', session_id = p_runner.session_id, unlisted_at = null, lease_until = now() + private.lease()
   where q.job_id = (
@@ -6356,8 +6398,8 @@ begin
 end;
 $$;
 
--- Locks a job of this instance; the attempt that holds it goes on, if it is the one that asks. Whether this session has
--- the attempt now: the fence for whoever ends it.
+-- Locks a job of this instance; the attempt that holds it continues, if it is the caller. Whether this session has
+-- the attempt now: the fence for its end.
 create function private.lock_attempt(p_runner private.runner, p_job bigint, p_attempt integer) returns boolean
 language plpgsql set search_path = '' as $$
 declare
@@ -6366,7 +6408,7 @@ declare
   v_session pg_catalog.uuid;
 begin
   -- The lock keeps sweep and cancel out until this call has written what it came to write. A job of somebody else is
-  -- not touched: whoever guesses numbers must not hold up other runners.
+  -- not touched: a caller that guesses numbers must not delay other runners.
   select q.attempt, q.stage, q.session_id into v_attempt, v_stage, v_session from private.live_jobs as q
   where q.job_id = p_job and q.instance_id = p_runner.instance_id for update;
   if v_stage = 'HELD' then
@@ -6406,7 +6448,7 @@ begin
 end;
 $$;
 
--- The fence: the attempt that holds the job, if it is this session's, or this instance's while a person is waited for.
+-- The fence: the attempt that holds the job, if it is this session's, or this instance's while a person has to decide.
 -- It makes requeueing safe.
 create function private.fenced_job(p_runner private.runner, p_job bigint, p_attempt integer) returns private.live_jobs
 language plpgsql stable set search_path = '' as $$
@@ -6454,7 +6496,7 @@ $$;
 
 -- Liveness: heartbeats, and the status that follows from them. A call every 15 s reports "I am here, I run these jobs"
 -- and returns everything a runner must learn. It writes one row of an UNLOGGED table and, only when something visible
--- has changed, the runner's rows. A lease is no row that heartbeats renew: it is the instance's last heartbeat plus 60
+-- has changed, the runner's rows. A lease is not a row to renew: it is the instance's last heartbeat plus 60
 -- s. A job that heartbeats do not mention for 30 s (a lost reply, a forgotten child) loses its lease all the same. One
 -- view derives the status of a runner from the heartbeats of its instances and the record's flags, so the table, the
 -- API and the page cannot disagree.
@@ -6526,14 +6568,16 @@ select
     i.facts -> 'clouds', coalesce(jsonb_typeof(i.facts -> 'degraded') = 'object', false)
   )::private.offer as offer,
   coalesce(h.last_seen_at > now() - private.lease(), false) as is_fresh,
+  i.connected_at,
   (select count(*) from private.live_jobs as j where j.instance_id = i.id and j.stage = 'RUNNING') as used
 from public.worker_instances as i left join private.heartbeats as h on h.instance_id = i.id;
 comment on view private.instance_liveness is
-  'The one place that says whether an instance is alive: a heartbeat within 60 s. Used by claim, explanation, sweep '
+  'The one place that decides whether an instance is alive: a heartbeat within 60 s. Used by claim, explanation, sweep '
   'and pages.';
-comment on column private.instance_liveness.is_draining is 'Whether it says that it is draining.';
+comment on column private.instance_liveness.is_draining is 'Whether it reports that it is draining.';
 comment on column private.instance_liveness.offer is 'What it has for jobs.';
 comment on column private.instance_liveness.is_fresh is 'Whether its last heartbeat is less than 60 s old.';
+comment on column private.instance_liveness.connected_at is 'When its session began.';
 comment on column private.instance_liveness.used is 'Slots in use.';
 
 create view private.worker_prospects as
@@ -6551,7 +6595,7 @@ select
 from public.workers as w;
 comment on view private.worker_prospects is 'Whether a runner that is not there could come.';
 comment on column private.worker_prospects.is_starting is
-  'Whether it is cloud-hosted, was told to start lately and may still say hello.';
+  'Whether it is cloud-hosted, was started lately and may still connect.';
 comment on column private.worker_prospects.has_credential is
   'Whether it could sign in at all: it has a live token, or a service account that is not disabled.';
 
@@ -6577,13 +6621,13 @@ cross join lateral (
 ) as l;
 comment on view private.worker_liveness is
   'What the heartbeats of its instances make of a runner now. The only place that decides its status.';
-comment on column private.worker_liveness.fresh is 'Instances that are there.';
+comment on column private.worker_liveness.fresh is 'Instances with a recent heartbeat.';
 comment on column private.worker_liveness.willing is 'Of those, not draining.';
-comment on column private.worker_liveness.used is 'Slots in use of the instances that are there.';
-comment on column private.worker_liveness.capacity is 'Slots of the instances that are there.';
+comment on column private.worker_liveness.used is 'Slots in use of the fresh instances.';
+comment on column private.worker_liveness.capacity is 'Slots of the fresh instances.';
 comment on column private.worker_liveness.status is 'ONLINE, DRAINING or OFFLINE.';
 
--- What keeps a runner from taking jobs when all of its instances that are heard say that they lack something. Else
+-- Why a runner cannot take jobs when all of its fresh instances report that they lack something. Else
 -- null.
 create function private.degraded_words(p_worker uuid) returns text
 language sql stable set search_path = '' as $$
@@ -6599,7 +6643,7 @@ language sql stable set search_path = '' as $$
     l.status,
     case
       when l.fresh > 0 and w.is_draining then coalesce(w.drain_reason, 'Drain requested')
-      when l.fresh > 0 and l.willing = 0 then 'Requested by the runner itself'
+      when l.fresh > 0 and l.willing = 0 then 'The runner is shutting down'
       when l.fresh > 0 then case when w.is_disabled then 'Disabled: gets no new jobs' else
         coalesce(private.degraded_words(w.id), 'Ready') end
       when w.is_scaled_to_zero then 'Scaled to zero: starts when a job needs it'
@@ -6628,7 +6672,7 @@ declare
 begin
   select * into v_worker from public.workers where id = p_worker for no key update;
   select * into v_new from private.derive_worker_status(p_worker);
-  -- Why a runner went offline stays as it was said then; asleep, starting and without a credential are about now.
+  -- The reason why a runner went offline stays as it was then; asleep, starting and without a credential are about now.
   if v_worker.status = v_new.status and (v_worker.status_reason = v_new.reason or v_new.status = 'OFFLINE'
     and v_worker.status_reason !~ '^(Starting|Scaled to zero|No usable)'
       and v_new.reason !~ '^(Starting|Scaled to zero|No usable)') then
@@ -6639,7 +6683,7 @@ begin
     status_changed_at = case when status = v_new.status then status_changed_at else now() end,
     never_contacted = never_contacted and v_new.status = 'OFFLINE',
     first_seen_at = case when v_new.status = 'OFFLINE' then first_seen_at else coalesce(first_seen_at, now()) end,
-    -- A task that is being stopped still sends heartbeats, and says that it drains: that is not waking up.
+    -- A task that is being stopped still sends heartbeats, as draining: that is not waking up.
     is_scaled_to_zero = is_scaled_to_zero and (v_new.status = 'OFFLINE' or desired_count = 0)
   where id = p_worker;
   if v_worker.status <> v_new.status then
@@ -6648,7 +6692,7 @@ begin
 end;
 $$;
 
--- ## a runner that came back
+-- ## a runner that returned
 
 -- Refuses a list of attempts that cannot be read.
 create function private.check_running(p_running jsonb) returns void
@@ -6710,8 +6754,8 @@ begin
 end;
 $$;
 
--- Whether a heartbeat says what is not known yet, or is the first one: nearly none does.
-create function private.has_news(
+-- Whether a heartbeat has new facts, or is the first one: nearly none has.
+create function private.has_changed(
   p_runner private.runner, p_known private.instance_before, p_status public.worker_status, p_version text, p_facts
   jsonb
 ) returns boolean
@@ -6723,12 +6767,12 @@ begin
 end;
 $$;
 
--- The calling runner, locked and looked at again, so that what is new about it can be written.
+-- The calling runner, locked and read again, so that its new facts can be written.
 create function private.hold_runner(p_runner private.runner) returns private.runner
 language plpgsql set search_path = '' as $$
 begin
   -- Rows are locked in one order everywhere: the runner, its heartbeat, its instance, its jobs. The session may have
-  -- ended while this waited for the runner: asked again, it says so.
+  -- ended while this waited for the runner: a second check raises.
   perform from public.workers as w where w.id = p_runner.worker_id for no key update;
   p_runner := private.this_runner();
   -- After a crash there is no row: UNLOGGED tables are empty then.
@@ -6740,7 +6784,7 @@ begin
 end;
 $$;
 
--- Writes what a heartbeat says that was not known: status, version, facts. Nothing is written otherwise.
+-- Writes the new facts of a heartbeat: status, version, facts. Nothing is written otherwise.
 create function private.note_instance(
   p_runner private.runner, p_status public.worker_status, p_version text, p_facts jsonb
 ) returns void
@@ -6770,7 +6814,7 @@ begin
 end;
 $$;
 
--- Compares what the runner says it runs with what it has: what to cancel, what it lost, and (noted) what it does not
+-- Compares the runner's list of jobs with what it has: what to cancel, what it lost, and (noted) what it does not
 -- know of.
 create function private.compare_running(p_runner private.runner, p_running jsonb) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -6787,7 +6831,7 @@ begin
     select (l ->> 'job')::bigint as job_id, (l ->> 'attempt')::integer as attempt
     from jsonb_array_elements(coalesce(p_running, '[]')) as l
   ), noted as (
-    -- Without waiting: whoever changes a job may be about to change its runner, too, and would wait for this heartbeat.
+    -- Without waiting: a change of a job may be about to change its runner, too, and would wait for this heartbeat.
     update private.live_jobs as q set unlisted_at = case when q.unlisted_at is null then now() end
     where q.job_id in (
       select f.job_id from owned as o join private.live_jobs as f on f.job_id = o.job_id
@@ -6825,7 +6869,7 @@ begin
 end;
 $$;
 
--- Whether some lane of a runner has a job ready, whoever is nearer.
+-- Whether some lane of a runner has a job ready, even if another runner is nearer.
 create function private.has_ready_lane(p_worker uuid) returns boolean
 language plpgsql stable set search_path = '' as $$
 begin
@@ -6862,7 +6906,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_runner private.runner := private.this_runner();
   v_known private.instance_before;
-  v_has_news boolean;
+  v_has_changed boolean;
   v_compared pg_catalog.jsonb := '{"cancel": [], "lost": []}';
 begin
   if p_status is null or p_status not in ('ONLINE', 'DRAINING') then
@@ -6873,16 +6917,16 @@ begin
   into v_known
   from public.worker_instances as i left join private.heartbeats as h on h.instance_id = i.id
   where i.id = v_runner.instance_id;
-  v_has_news := private.has_news(v_runner, v_known, p_status::public.worker_status, p_version, p_facts);
-  if v_has_news then
+  v_has_changed := private.has_changed(v_runner, v_known, p_status::public.worker_status, p_version, p_facts);
+  if v_has_changed then
     perform private.check_facts(coalesce(p_facts, '{}'), v_runner.instance_id);
     v_runner := private.hold_runner(v_runner);
   end if;
   if not private.write_heartbeat(v_runner, v_known, p_status = 'DRAINING') then
-    -- Its session ended while this was under way: that is said by who asks who is calling.
+    -- The session ended meanwhile; this_runner() raises.
     perform private.this_runner();
   end if;
-  if v_has_news then
+  if v_has_changed then
     perform private.note_instance(v_runner, p_status::public.worker_status, left(p_version, 50), p_facts);
   end if;
   if v_known.used > 0 or coalesce(p_running, '[]') <> '[]' then
@@ -6997,7 +7041,7 @@ comment on column private.lane_instances.is_fresh is 'Whether its last heartbeat
 comment on column private.lane_instances.is_named is 'Whether it is called what the lane asks for.';
 comment on column private.lane_instances.is_in_use is 'Whether its runner is enabled and was seen at all.';
 comment on column private.lane_instances.is_willing is
-  'Whether it would take a job if it had a slot: it is there, enabled, not draining, and called as the lane asks.';
+  'Whether it would take a job if it had a slot: it is online, enabled, not draining, and called as the lane asks.';
 comment on column private.lane_instances.free is 'Free slots.';
 
 -- The rules that do not change by the minute, for some lanes or all, and for one runner or all: the runners that a lane
@@ -7058,7 +7102,7 @@ $$;
 create function private.lock_routing(p_org uuid, p_is_change boolean) returns void
 language plpgsql set search_path = '' as $$
 begin
-  -- Whoever puts a job into a lane shares the lock; whoever changes runners or assignments has it alone, so that no
+  -- Putting a job into a lane shares the lock; changing runners or assignments takes it alone, so that no
   -- job lands in a lane that was computed from yesterday's assignments. A shared runner concerns every organisation.
   if p_is_change and p_org is null then
     perform pg_advisory_xact_lock(private.lock_key('routing'));
@@ -7079,9 +7123,9 @@ create function private.lock_states(p_org uuid, p_states uuid[]) returns void
 language plpgsql set search_path = '' as $$
 begin
   -- The server's table of locks has room for a few thousand. Every state's lock comes after the routing lock, so one
-  -- routing lock for the caller alone stands for all states of the organisation.
+  -- routing lock for the caller alone covers all states of the organisation.
   if cardinality(p_states) > 100 then
-    perform private.lock_routing(p_org, true);
+    perform private.lock_routing(p_org, true), set_config('runyard.locked_org', p_org::pg_catalog.text, true);
     return;
   end if;
   perform private.lock_routing(p_org, false);
@@ -7095,8 +7139,11 @@ $$;
 create function private.lock_state(p_org uuid, p_state uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
-  perform private.lock_routing(p_org, false),
-    pg_advisory_xact_lock(private.lock_key('state', p_state::pg_catalog.text));
+  -- This transaction may have the lock of all states already: then 500 single ones would only fill the table of locks.
+  if current_setting('runyard.locked_org', true) is distinct from p_org::pg_catalog.text then
+    perform private.lock_routing(p_org, false),
+      pg_advisory_xact_lock(private.lock_key('state', p_state::pg_catalog.text));
+  end if;
 end;
 $$;
 
@@ -7215,7 +7262,7 @@ language plpgsql set search_path = '' as $$
 declare
   v_lanes integer[];
 begin
-  -- Twice at most: a lane that somebody else creates at the same moment is there when the insert has waited for it.
+  -- Twice at most: a lane that somebody else creates at the same moment exists when the insert has waited for it.
   for n in 1 .. 2 loop
     v_lanes := array(
       select (
@@ -7340,8 +7387,8 @@ $$;
 
 -- ## next in state
 
--- Next in state: of the jobs that act on one state, one at a time is ready or runs; the others wait behind it. Whoever
--- changes a state's queue holds the state's lock, and lets the most urgent of those that wait be next.
+-- Next in state: of the jobs that act on one state, one at a time is ready or runs; the others wait behind it. A call that
+-- changes a state's queue holds the state's lock, and makes the most urgent waiting job the next one.
 -- Puts a job at the end of its lane and wakes the runners of that lane.
 create function private.make_ready(p_job bigint) returns void
 language plpgsql set search_path = '' as $$
@@ -7454,19 +7501,19 @@ begin
 end;
 $$;
 
--- Locks a job and the queue of its state, if that can be had at once and the job still stands where it stood when it
--- was looked at.
+-- Locks a job and the queue of its state, if it can at once and the job's row has not changed since it
+-- was read.
 create function private.try_lock_job(p_job private.live_jobs) returns boolean
 language plpgsql set search_path = '' as $$
 begin
-  -- The row is asked again behind the lock: meanwhile it may have been given back, taken by another or displaced.
+  -- The row is read again behind the lock: meanwhile it may have been given back, taken by another or displaced.
   return private.try_lock_state(p_job.org_id, p_job.state_key) and exists (
     select from private.live_jobs as q
     where q.job_id = p_job.job_id and q.stage = p_job.stage and q.attempt = p_job.attempt for update skip locked);
 end;
 $$;
 
--- Refuses to queue a job that would wait for ever for a runner that is gone.
+-- Refuses to queue a job that would wait for ever for a runner that was removed.
 create function private.need_pinned_runner(p_worker uuid) returns void
 language plpgsql stable set search_path = '' as $$
 begin
@@ -7489,7 +7536,7 @@ create table private.shared_worker_orgs (
 create index shared_worker_orgs_org_id_idx on private.shared_worker_orgs (org_id);
 alter table private.shared_worker_orgs enable row level security;
 comment on table private.shared_worker_orgs is
-  'For whom a shared runner works, where the installation''s file says so; one without a row works for everybody.';
+  'For whom a shared runner works, where the installation''s file limits it; one without a row works for everybody.';
 
 -- ## rules
 create view private.shared_refusals as
@@ -7661,7 +7708,7 @@ begin
 end;
 $$;
 comment on function private.set_shared_worker is
-  'Lets a shared runner drain or resume, disables or enables it, or ends its sessions. Service key only.';
+  'Drains, resumes, disables or enables a shared runner, or ends its sessions. Service key only.';
 grant execute on function private.set_shared_worker to service_role;
 
 -- ==================== schemas/variables.sql
@@ -8658,15 +8705,15 @@ language plpgsql immutable set search_path = '' as $$
 begin
   if exists (
     select from jsonb_each(p_options) as o
-    where o.key in ('auto_apply', 'confirm', 'refresh_only', 'destroy', 'bring_state')
+    where o.key in ('auto_apply', 'confirm', 'refresh_only', 'destroy', 'bring_state', 'test_identities')
       and jsonb_typeof(o.value) not in ('boolean', 'null')
       or o.key in ('targets', 'replace') and (jsonb_typeof(o.value) not in ('array', 'null')
         or pg_column_size(o.value) > 65536
         or jsonb_path_exists(o.value, 'strict $[*] ? (@.type() != "string")', silent => true))
   ) then
     perform private.fail('RY422', 'An option of the job has the wrong type.',
-      'auto_apply, confirm, refresh_only, destroy and bring_state are true or false; targets and replace are lists of '
-      'addresses, of at most 64 KiB.');
+      'auto_apply, confirm, refresh_only, destroy, bring_state and test_identities are true or false; targets and '
+      'replace are lists of addresses, of at most 64 KiB.');
   end if;
 end;
 $$;
@@ -8678,7 +8725,7 @@ begin
   perform private.refuse_unknown_keys(p_options, array['plan_job_id', 'priority', 'labels', 'pinned_worker_id',
     'pinned_instance_name', 'max_attempts', 'idempotency_key', 'approvals_required', 'auto_apply', 'confirm',
     'refresh_only', 'destroy', 'targets', 'replace', 'reason', 'upload_id', 'variables', 'bring_state',
-    'state_change']);
+    'state_change', 'test_identities']);
   perform private.check_option_types(p_options);
   perform private.check_reason(p_options ->> 'reason');
   if coalesce((p_options ->> 'priority')::integer, 100) not between 0 and 1000
@@ -8884,6 +8931,10 @@ begin
   if p_options -> 'bring_state' = 'true' then
     perform private.check_bring_state(p_type, p_modules, p_options);
   end if;
+  -- An output job reads only; tokens of applies are for applies that somebody confirmed.
+  if p_options -> 'test_identities' = 'true' and p_type <> 'OUTPUT' then
+    perform private.fail('RY422', 'Identities are tested by an output job.', 'Enqueue an OUTPUT with test_identities.');
+  end if;
   if p_type = 'STATE' or p_options ? 'state_change' then
     perform private.check_state_job(p_type, p_modules, p_options);
     -- Reviewers read it first, on every page and in every list.
@@ -9054,7 +9105,7 @@ $$;
 create function private.shortfall(p_lane private.lanes, p_offer private.offer) returns text
 language plpgsql immutable set search_path = '' as $$
 begin
-  -- Rights in a cloud are there when somebody says so; an engine is taken to be there when nobody has told.
+  -- Rights in a cloud count once they were reported; an engine counts as present while nothing was reported.
   if p_lane.cloud is not null and not coalesce(p_offer.clouds ? p_lane.cloud, false) then
     return 'cloud_missing';
   end if;
@@ -9304,7 +9355,7 @@ declare
   v_live private.live_jobs := private.owned_job(v_runner, p_job, p_attempt);
   v_answer pg_catalog.jsonb;
 begin
-  -- In the middle of a change the executor holds its attempt by itself, whether its runner is there or not.
+  -- In the middle of a change the executor keeps its attempt alive, with or without its runner.
   if v_live.has_touched and private.jwt() ->> 'role' = 'executor' then
     update private.live_jobs as q set lease_until = now() + private.lease(), unlisted_at = null
     where q.job_id = p_job;
@@ -9339,11 +9390,11 @@ grant execute on function private.worker_job to worker, executor;
 
 -- ## what follows a plan
 
--- A plan that is to be applied (option confirm, or its module applies by itself) is followed by a job of its own when
+-- A plan that is to be applied (option confirm, or its module has auto-apply) is followed by a job of its own when
 -- it has changes. No runner waits meanwhile: the plan's file is an artifact, and the apply waits here for a member to
--- confirm that plan, or for the module's approvals. What was planned is what is applied, also when the module has
+-- confirm that plan, or for the module's approvals. Exactly that plan is applied, also when the module has
 -- changed since: the payload is the plan's, with the commit that it was made from. When the state has moved on, the
--- plan is worth nothing: it is refused, and an apply that still waits for somebody ends by itself.
+-- plan is worth nothing: it is refused, and an apply that still waits for somebody ends automatically.
 -- Whether there is something to apply in a plan: it has changes, and was not made only to look.
 create function private.is_applied_next(p_plan public.provision_jobs) returns boolean
 language sql immutable set search_path = '' as $$
@@ -9353,13 +9404,13 @@ language sql immutable set search_path = '' as $$
     and p_plan.payload #>> '{options,git,pull_request}' is null
     -- A preview has values that nobody has applied.
     and p_plan.payload #> '{options,preview}' is null
-    -- A state that has just come in is looked at before anything is applied, also where the module applies by itself.
+    -- A person reads the plan of a state that has just come in, also where the module has auto-apply.
     and not coalesce(p_plan.payload #> '{options,bring_state}' = 'true', false)
     and p_plan.payload #>> '{module,source_kind}' is distinct from 'upload'
 $$;
 
--- Enqueues the apply of a finished plan that has something to apply: to be confirmed, or by itself where the module
--- says so.
+-- Enqueues the apply of a finished plan that has something to apply: to be confirmed, or at once where the module
+-- has auto-apply.
 create function private.follow_plan(p_plan public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -9371,7 +9422,7 @@ declare
 begin
   select * into v_module from public.modules where id = p_plan.module_id and deleted_at is null;
   v_is_destroy := coalesce(p_plan.payload #> '{options,destroy}' = 'true', false);
-  -- A module that applies by itself does not destroy by itself.
+  -- A module with auto-apply does not destroy automatically.
   v_is_auto := coalesce(nullif(p_plan.payload #> '{options,auto_apply}', 'null') = 'true',
     v_module.auto_apply and not v_is_destroy);
   -- What a person has locked waits for a person.
@@ -9392,13 +9443,13 @@ begin
   v_job.approval_deadline_at := case when v_module.approvals_required > 0 or v_is_held
     then now() + make_interval(secs => v_module.approval_timeout_seconds) end;
   perform private.count_reviews(private.add_job(v_job, format('Plan %s has changes%s.', p_plan.number,
-    case when not v_is_held then ', and its module applies by itself' else '' end)), p_plan);
+    case when not v_is_held then ', and its module has auto-apply' else '' end)), p_plan);
 end;
 $$;
 
 -- Drift is something that is so of a module, not only the result of a job: since when, in how many resources, and when
 -- it was last looked for. A drift check that finds some notes it; a plan or a check of the whole module that finds
--- nothing to do clears it. An apply does not: whether it mended everything, the next look says.
+-- nothing to do clears it. An apply does not: only the next check shows whether it removed all drift.
 -- How many resources a plan's summary says would change.
 create function private.drifted_resources(p_summary jsonb) returns integer
 language sql immutable set search_path = '' as $$
@@ -9416,7 +9467,7 @@ declare
   v_looks boolean := p_job.type = 'DRIFT' or p_job.type = 'PLAN' and v_options -> 'refresh_only' = 'true';
 begin
   -- A look beside a held state, at a pull request, at some resources alone, with previewed values or at what a destroy
-  -- would do says nothing about the module.
+  -- would do proves nothing about the module.
   if v_options ?| array['inspects', 'preview'] or v_options #> '{git,pull_request}' is not null
     or v_options -> 'destroy' = 'true' or jsonb_typeof(p_job.plan_summary) is distinct from 'object' then
     return;
@@ -9456,6 +9507,10 @@ begin
   if v_job.type in ('PLAN', 'DRIFT') and v_job.status = 'SUCCEEDED' then
     perform private.note_drift(v_job);
   end if;
+  if v_job.type in ('PLAN', 'APPLY') and v_job.plan_job_id is null
+    and v_job.payload #> '{options,git,pull_request}' is null then
+    perform private.note_reads(v_job);
+  end if;
   if v_job.type = 'PLAN' and v_job.status = 'SUCCEEDED' then
     perform private.note_plan_digest(v_job);
     perform private.follow_plan(v_job);
@@ -9484,7 +9539,7 @@ $$;
 
 -- ## the end
 
--- Ends a job for good, whoever ends it, and answers its status: event, state lock, the next job of its state, what
+-- Ends a job for good, for every caller, and returns its status: event, state lock, the next job of its state, what
 -- follows from it. The caller holds the state's lock, or the row of a job that still waits for approval.
 create function private.end_job(
   p_job bigint, p_status public.job_status, p_event text, p_kind public.actor_kind, p_actor uuid, p_label text,
@@ -9502,7 +9557,7 @@ begin
     select from private.live_jobs as n where n.state_key = q.state_key and n.stage = 'WAITING')
   into v_state, v_is_awaited;
   -- One statement for record and event; a row of fifty columns is read only by those who need it, in follow_end.
-  -- Without a lock of its own: whoever changes a status holds the state's lock.
+  -- Without a lock of its own: the caller that changes a status holds the state's lock.
   with ended as (
     update public.provision_jobs as j set
       status = p_status, finished_at = now(), error = coalesce(p_error, j.error),
@@ -9531,13 +9586,13 @@ begin
 end;
 $$;
 
--- ## jobs that come back
+-- ## jobs that return to the queue
 
--- Jobs that come back: given back by their runner, or lost with it. Lost before infrastructure was touched: tried again
+-- Given back by their runner, or lost with it. Lost before infrastructure was touched: tried again
 -- after a pause that grows, until the attempts are used up or two different runners have died of it. Lost after: a
 -- person decides, and the state stays locked.
--- A runner that was started again may still say what it knows about the jobs it had. One that was only out of contact
--- goes on: inside of apply and destroy nobody else ever gets the job by itself, so its end is believed whenever it
+-- A runner that was started again may still report what it knows about its jobs. One that was only out of contact
+-- continues: inside of apply and destroy no other runner gets the job automatically, so its end counts whenever it
 -- comes, until a person has released the job.
 -- Puts a job back into its queue, at once or after a pause; the code is what its runner lacked. The caller holds the
 -- state's lock.
@@ -9571,13 +9626,13 @@ begin
 end;
 $$;
 
--- A job was lost or killed while it changed infrastructure: nobody runs it again by itself, and its state stays locked.
+-- A job was lost or killed while it changed infrastructure: it is not run again, and its state stays locked.
 create function private.hold_job(p_live private.live_jobs, p_event text, p_reason text, p_error jsonb) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
 begin
-  -- After the engine's own end nobody comes back; after silence the same instance may.
+  -- After the engine's own end nobody returns; after silence the same instance may.
   update private.live_jobs as q set
     stage = 'HELD', session_id = null, instance_id = case when p_event = 'attention' then q.instance_id end
   where q.job_id = p_live.job_id;
@@ -9591,7 +9646,7 @@ begin
 end;
 $$;
 
--- What is said of a job whose runner is gone in the middle of a change: out of contact since when, or lost.
+-- The error of a job that lost its runner in the middle of a change: out of contact since when, or lost.
 create function private.held_words(p_live private.live_jobs, p_reason text) returns jsonb
 language plpgsql stable set search_path = '' as $$
 declare
@@ -9599,19 +9654,19 @@ declare
   v_job public.provision_jobs;
 begin
   select h.last_seen_at into v_seen from private.heartbeats as h where h.instance_id = p_live.instance_id;
-  -- A runner that is heard, or that told of its death, is not out of contact.
+  -- A runner with a heartbeat, or one that reported its death, is not out of contact.
   if v_seen > now() - private.lease() or p_live.unlisted_at is not null then
     return jsonb_build_object('code', 'RUNNER_LOST', 'message', p_reason,
-      'hint', 'Look at what is there with a refresh-only plan, then decide.');
+      'hint', 'Look at the infrastructure with a refresh-only plan, then decide.');
   end if;
   select * into v_job from public.provision_jobs where id = p_live.job_id;
   v_seen := coalesce(v_seen, p_live.lease_until - private.lease(), now());
   return jsonb_build_object('code', 'OUT_OF_CONTACT', 'since', v_seen, 'message',
-    format('Out of contact since %s UTC; the %s goes on at %s as far as we know; its state is kept there.',
+    format('Out of contact since %s UTC; the %s may still be running on %s; its state is kept there.',
       to_char(v_seen at time zone 'UTC', 'HH24:MI:SS'), lower(coalesce(v_job.phase, 'APPLY')::pg_catalog.text),
         v_job.instance_name),
     'hint',
-      'When the runner comes back it goes on by itself, and its end counts. If it will not come back, look with a '
+      'When the runner returns, the apply continues, and its end counts. If it will not return, look with a '
       'refresh-only plan, then decide.');
 end;
 $$;
@@ -9657,7 +9712,7 @@ begin
 end;
 $$;
 
--- What happens to a job whose runner is gone: attention if infrastructure was touched, else cancelled, quarantined,
+-- What happens to a job whose runner was lost: attention if infrastructure was touched, else cancelled, quarantined,
 -- failed for good, or queued again.
 create function private.lose_job(p_job bigint, p_reason text) returns text
 language plpgsql set search_path = '' as $$
@@ -9695,7 +9750,7 @@ begin
 end;
 $$;
 
--- How many different runners gave a job back for want of the same thing, how often, and in which words.
+-- How many different runners gave a job back for lack of the same thing, how often, and with which message.
 create function private.given_back(p_job bigint, p_code text) returns table (runners integer, times integer, words text)
 language sql stable set search_path = '' as $$
   select count(*)::integer, coalesce(sum(r.times), 0)::integer,
@@ -9755,7 +9810,7 @@ begin
       'It was given back three times for the same reason.', jsonb_build_object('code', 'RUNNERS_UNFIT', 'message',
         format('%s gave this job back: %s',
           case v_back.runners when 1 then 'One runner' else v_back.runners || ' runners' end, v_back.words),
-      'hint', 'If they are well otherwise, the job asks for more than they have.'));
+      'hint', 'If they are well otherwise, the job needs more than they have.'));
     return jsonb_build_object('status', 'FAILED');
   end if;
   return jsonb_build_object('status', 'QUEUED');
@@ -9763,7 +9818,7 @@ end;
 $$;
 comment on function private.worker_return_job is
   'A runner that must stop, or that lacks something (p_code), gives a job back before it changed anything; the '
-  'attempt does not count. Three runners that lack the same end it FAILED; a job that was asked to stop ends '
+  'attempt does not count. Three runners that lack the same end it FAILED; a job with a request to stop ends '
   'CANCELLED.';
 grant execute on function private.worker_return_job to worker, executor;
 
@@ -9779,14 +9834,14 @@ begin
   end if;
   if v_lock.lock_id is distinct from p_lock_id then
     perform private.fail('RY422', 'That is not the id of the lock that is held.',
-      'Copy it from the state''s page, so that nobody releases a lock they have not looked at.');
+      'Copy it from the state''s page, so that nobody releases a lock they have not checked.');
   end if;
   if exists (select from private.live_jobs as q where q.job_id = v_lock.job_id and q.stage = 'RUNNING') then
     perform private.fail('RY409', format('Job %s is running and holds the lock.', private.job_number(v_lock.job_id)),
       'Cancel it first; its lock goes with it.');
   end if;
   delete from private.state_locks where module_id = p_module;
-  -- Released: the attempt that held it does not come back to it any more.
+  -- Released: the attempt that held it does not return to it any more.
   update private.live_jobs as q set instance_id = null where q.job_id = v_lock.job_id and q.stage = 'HELD';
   perform private.refresh_next(p_module);
   return v_lock;
@@ -9801,7 +9856,7 @@ declare
   v_job bigint;
 begin
   perform private.check_running(p_running);
-  -- A dead one, too: whoever said "it goes on there as far as we know" learns now that it does not.
+  -- A dead one, too: it corrects the earlier "the apply may still be running there".
   perform private.resume_held(v_runner, (l ->> 'job')::bigint, (l ->> 'attempt')::integer)
   from jsonb_array_elements(coalesce(p_running, '[]')) as l;
   for v_job in
@@ -9926,7 +9981,7 @@ language plpgsql set search_path = '' as $$
 declare
   v_missing pg_catalog.jsonb;
 begin
-  -- A process that was started again tells of one that died: that is a lost runner, not a failed job.
+  -- A process that was started again reports one that died: that is a lost runner, not a failed job.
   if p_error ->> 'code' = 'runner_crashed' then
     perform private.lose_job(p_job, coalesce(p_error ->> 'message', 'The runner''s process died.'));
     return (select jsonb_build_object('status', j.status) from public.provision_jobs as j where j.id = p_job);
@@ -9974,7 +10029,7 @@ begin
   end if;
   perform private.lock_state(q.org_id, q.state_key) from private.live_jobs as q
   where q.job_id = p_job and q.instance_id = v_runner.instance_id;
-  -- The fence: only the session that still has the attempt ends it, or that has come back to it before a person
+  -- The fence: only the session that still has the attempt ends it, or that has returned to it before a person
   -- released it.
   if private.lock_attempt(v_runner, p_job, p_attempt) then
     return v_answer || private.finish_attempt(v_runner, p_job, p_attempt, p_status, p_result, p_error, p_plan_summary,
@@ -9985,7 +10040,7 @@ end;
 $$;
 comment on function private.worker_finish is
   'Ends a job: SUCCEEDED, FAILED or CANCELLED; or NEEDS_ATTENTION, where a killed engine left it to a person. p_log '
-  '{last_seq, bytes, sha256} is checked; missing chunks are named and the job goes on until they came.';
+  '{last_seq, bytes, sha256} is checked; missing chunks are named and the job stays open until they came.';
 grant execute on function private.worker_finish to worker, executor;
 
 -- ==================== schemas/control.sql
@@ -10022,7 +10077,7 @@ create trigger wake after insert on public.approvals for each row execute functi
 
 -- ## maintenance
 -- Maintenance, of an organisation or of the installation: nothing new is claimed, what runs finishes, and every job
--- that waits says until when and why. It ends by itself.
+-- that waits shows until when and why. It ends at that time.
 create view private.organizations_in_maintenance as
 select
   o.id as org_id,
@@ -10034,7 +10089,7 @@ select
 from public.organizations as o cross join private.installation as i
 where i.is_only and greatest(i.maintenance_until, o.maintenance_until) > now();
 comment on view private.organizations_in_maintenance is
-  'Organisations whose jobs are not taken now. The claim and whoever explains it both read it.';
+  'Organisations whose jobs are not taken now. The claim and its explanation both read it.';
 comment on column private.organizations_in_maintenance.maintenance is 'Whose it is, until when and why.';
 
 -- The maintenance that keeps an organisation's jobs from being taken now: whose it is, until when and why; null when
@@ -10070,7 +10125,7 @@ begin
   end if;
   if length(trim(coalesce(p_reason, ''))) not between 1 and 500 then
     perform private.fail('RY422', 'Maintenance needs a reason of at most 500 characters.',
-      'Say why jobs wait: every member reads it.');
+      'Add a reason why jobs wait: every member reads it.');
   end if;
 end;
 $$;
@@ -10148,8 +10203,8 @@ begin
 end;
 $$;
 
--- Asks the runner of a job to stop. The caller has locked the job. Asking again may only ask for more: from "after this
--- step" to "now".
+-- Asks the runner of a job to stop. The caller has locked the job. A second request may only be harder: "after this
+-- step", then "now".
 create function private.request_stop(
   p_job bigint, p_kind public.cancel_kind, p_actor_kind public.actor_kind, p_actor uuid, p_label text, p_reason text
 ) returns public.provision_jobs
@@ -10199,7 +10254,7 @@ comment on function private.cancel_job is
   'now. Operators.';
 grant execute on function private.cancel_job to authenticated;
 
--- Refuses to run a job again about a runner that is gone or has another job, or to a release that was withdrawn.
+-- Refuses to run a job again about a runner that was removed or has another job, or to a release that was withdrawn.
 create function private.check_retry_target(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -10380,7 +10435,7 @@ grant execute on function private.resolve_attention to authenticated;
 
 -- ## deciding
 
--- Whether somebody requested a job: by themselves, or by running a schedule of which it or its plan is part.
+-- Whether somebody requested a job: directly, or by running a schedule of which it or its plan is part.
 create function private.is_requester(p_job public.provision_jobs, p_user uuid) returns boolean
 language sql stable set search_path = '' as $$
   select coalesce(p_job.created_by = p_user, false) or exists (
@@ -10397,7 +10452,7 @@ declare
   v_is_alone boolean := not exists (
     select from public.memberships as m where m.org_id = p_job.org_id and m.user_id <> private.caller_id()
       and m.role <= 'operator');
-  -- A confirmation is no approval: where no approval is required, the requester may confirm.
+  -- A confirmation is not an approval: where no approval is required, the requester may confirm.
   v_is_own boolean := p_job.approvals_required > 0 and private.is_requester(p_job, private.caller_id()) and not (
     select o.can_approve_own_jobs from public.organizations as o where o.id = p_job.org_id);
 begin
@@ -10414,7 +10469,7 @@ begin
       then 'You are the only one who could: give a reason, and approve it all the same.'
       else 'Ask another operator, admin or owner; or an owner changes the organisation''s setting.' end);
   elsif trim(p_override_reason) = '' then
-    perform private.fail('RY422', 'An override needs a reason.', 'Say why you approve a job of your own.');
+    perform private.fail('RY422', 'An override needs a reason.', 'Explain why you approve a job of your own.');
   end if;
 end;
 $$;
@@ -10428,7 +10483,7 @@ language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
 begin
-  -- Nobody else is there to approve the rest of what an override stands for.
+  -- Nobody else can give the approvals that an override replaces.
   update public.provision_jobs set approvals_received = case when p_is_override then approvals_required
     else approvals_received + 1 end
   where id = p_job returning * into v_job;
@@ -10494,7 +10549,7 @@ end;
 $$;
 comment on function private.approve_job is
   'Approves (or confirms) or rejects a job that waits for somebody, once per member; who asked for it does not '
-  'approve it, unless an owner is alone and says why, but may confirm its plan where no approval is asked for. '
+  'approve it, unless an owner is alone and gives a reason, but may confirm its plan where no approval is needed. '
   'Refused when the state has moved on since the plan. The last approval needed queues it. The plan of a pull request '
   'is reviewed so; the review counts after the merge, where the change is the same. Operators.';
 grant execute on function private.approve_job to authenticated;
@@ -10561,10 +10616,10 @@ begin
   return to_jsonb(v_comment);
 exception
   when check_violation or not_null_violation then
-    perform private.fail('RY422', 'A comment has 1 to 4,000 characters.', 'Say something, or less.');
+    perform private.fail('RY422', 'A comment has 1 to 4,000 characters.', 'Write something, or less.');
 end;
 $$;
-comment on function private.comment_on_job is 'Says something about a job to everybody who looks at it. Members.';
+comment on function private.comment_on_job is 'Comments on a job for all its viewers. Members.';
 grant execute on function private.comment_on_job to authenticated;
 
 -- ==================== schemas/identities.sql
@@ -10953,7 +11008,7 @@ grant execute on function private.preview_identities to authenticated;
 -- ==================== schemas/releases.sql
 
 -- Releases of the runner, and how they reach runners: the installation publishes releases with its service key (no
--- organisation can), a policy says when runners may be updated, a rollout updates them in waves.
+-- organisation can), a policy decides when runners may be updated, a rollout updates them in waves.
 
 create table public.worker_releases (
   id uuid primary key default gen_random_uuid(),
@@ -11014,7 +11069,7 @@ comment on column public.rollouts.wave is 'The wave that is running, from 1; 0 u
 comment on column public.rollouts.waves is 'The runners of each wave: [[worker id, …], …].';
 comment on column public.rollouts.reason is 'Why it paused, failed or was aborted.';
 comment on column public.rollouts.created_by_label is
-  'The name, at that time, of who started it, or "update policy": later waves begin in the call of some runner.';
+  'The name then of the person who started it, or "update policy": later waves begin in the call of some runner.';
 comment on column public.rollouts.is_by_policy is
   'Whether the organisation''s update policy started it; its waves then begin only while that allows it.';
 create trigger touch before update on public.rollouts for each row execute function private.touch_updated_at();
@@ -11058,13 +11113,13 @@ exception
 end;
 $$;
 comment on function private.publish_release is
-  'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again is no error. Service key '
+  'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again changes nothing. Service key '
   'only.';
 grant execute on function private.publish_release to service_role;
 
 -- ## updates by policy
--- Updates by policy: whether outdated runners are updated by themselves, at once or between certain hours. The rollouts
--- and their waves are those that a person starts; a policy only says when one may begin and go on.
+-- Updates by policy: whether outdated runners are updated automatically, at once or between certain hours. The rollouts
+-- and their waves are those that a person starts; a policy only decides when one may begin and continue.
 create table public.update_policies (
   org_id uuid primary key references public.organizations (id) on delete cascade,
   mode text not null check (mode in ('OFF', 'WINDOW', 'NOW')),
@@ -11081,7 +11136,7 @@ grant select on public.update_policies to authenticated, service_role;
 create policy "Members see their organisation's update policy" on public.update_policies
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.update_policies is
-  'When an organisation''s outdated runners update by themselves; none is OFF.';
+  'When an organisation''s outdated runners update automatically; none is OFF.';
 comment on column public.update_policies.mode is
   'OFF: a person starts it · WINDOW: between the hours below · NOW: as soon as a release is out.';
 comment on column public.update_policies.days is 'Days on which a window begins: 0 is Sunday.';
@@ -11196,7 +11251,7 @@ begin
   return query select (private.self_update_job(p_worker, p_version, i.name)).* from private.instance_liveness as i
     where i.worker_id = p_worker.id and i.is_fresh order by i.name;
   if not found then
-    -- It left after it was chosen. The job says so when nobody has taken it for a while.
+    -- It left after it was chosen. The job shows that when nobody has taken it for a while.
     return next private.self_update_job(p_worker, p_version, null);
   end if;
 end;
@@ -11220,7 +11275,7 @@ begin
       'file for its platform.');
   elsif p_worker.is_draining or p_worker.is_disabled then
     perform private.fail('RY409', format('"%s" takes no jobs, and its update is one.', p_worker.name),
-      'Let it take jobs again first.');
+      'Resume it first.');
   end if;
 end;
 $$;
@@ -11235,7 +11290,7 @@ declare
   v_first public.provision_jobs;
 begin
   perform private.need_updatable(v_worker, v_version);
-  -- An older version is given only to whoever names it.
+  -- An older version is offered only to a caller that names it.
   if v_worker.version = v_version or p_version is null and private.is_version_less(v_version, v_worker.version) then
     perform private.fail('RY409', format('"%s" already runs %s.', v_worker.name, v_worker.version),
       'There is nothing newer.');
@@ -11254,7 +11309,7 @@ comment on function private.update_one_worker is
   'one, also an older one. Admins.';
 grant execute on function private.update_one_worker to authenticated;
 
--- Runners in waves: the first, a quarter of the others, the rest. What is more than 200 is several waves: the end of
+-- Runners in waves: the first, a quarter of the others, the rest. More than 200 are several waves: the end of
 -- one job queues the whole of the next.
 create function private.plan_waves(p_workers uuid[]) returns jsonb
 language sql immutable set search_path = '' as $$
@@ -11326,7 +11381,7 @@ begin
     return;
   end if;
   while v_rollout.wave < jsonb_array_length(v_rollout.waves) loop
-    -- What the policy started goes on when the policy allows it again.
+    -- A rollout that the policy started continues when the policy allows it again.
     if v_rollout.is_by_policy and not private.may_update(v_rollout.org_id) then
       return;
     end if;
@@ -11385,12 +11440,12 @@ grant execute on function private.update_outdated_workers to authenticated;
 
 -- ## what the end of such a job leads to
 
--- Lets a runner take jobs again whose update did not succeed.
+-- Resumes a runner whose update did not succeed.
 create function private.undrain_after_update(p_worker uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
-  -- However the update ended, also without a last word of its runner: what it drained takes jobs again. What a person
-  -- drained stays so.
+  -- Also after an update without a last report: a runner that it drained takes jobs again. One that a person drained
+  -- stays so.
   update public.workers set is_draining = false, drain_reason = null
   where id = p_worker and is_draining and drain_reason like 'Update to %' and removed_at is null;
   if found then
@@ -11447,7 +11502,7 @@ create function private.pause_rollout(p_rollout uuid) returns jsonb
 language sql security definer set search_path = '' as $$
   select private.set_rollout(p_rollout, '{RUNNING}', 'PAUSED')
 $$;
-comment on function private.pause_rollout is 'Begins no further wave. Jobs that are queued go on. Admins.';
+comment on function private.pause_rollout is 'Starts no further wave. Queued jobs continue. Admins.';
 grant execute on function private.pause_rollout to authenticated;
 
 create function private.resume_rollout(p_rollout uuid) returns jsonb
@@ -11465,7 +11520,7 @@ comment on function private.abort_rollout is
   'Ends a rollout and cancels its queued jobs. Runners that were updated stay updated. Admins.';
 grant execute on function private.abort_rollout to authenticated;
 
--- Fails the update of a runner that was to update itself and is gone, so that its rollout pauses.
+-- Fails the update of a runner that was to update itself and went away, so that its rollout pauses.
 create function private.sweep_updates() returns integer
 language plpgsql set search_path = '' as $$
 declare
@@ -11482,7 +11537,7 @@ begin
     begin
       if private.try_lock_job(v_job) then
         perform private.end_job(v_job.job_id, 'FAILED', 'failed', 'system', null, 'system',
-          'The runner did not come back.', jsonb_build_object(
+          'The runner did not return.', jsonb_build_object(
           'code', 'update_no_heartbeat', 'message',
             'The runner that was to update itself has not been online for 5 minutes.',
           'hint', 'Look at its log and start it again; its file of before ends in .previous.'));
@@ -11573,7 +11628,7 @@ begin
 end;
 $$;
 comment on function private.update_policy is
-  'When outdated runners update by themselves: mode, window, next window, how many. Members.';
+  'When outdated runners update automatically: mode, window, next window, how many. Members.';
 grant execute on function private.update_policy to authenticated;
 
 create function private.set_update_policy(p_org uuid, p_spec jsonb) returns jsonb
@@ -11608,11 +11663,11 @@ exception
 end;
 $$;
 comment on function private.set_update_policy is
-  'Sets when outdated runners update by themselves {mode: OFF, WINDOW or NOW, days, begins_at, ends_at, zone}. '
+  'Sets when outdated runners update automatically {mode: OFF, WINDOW or NOW, days, begins_at, ends_at, zone}. '
   'Admins.';
 grant execute on function private.set_update_policy to authenticated;
 
--- Starts rollouts, and goes on with them, where an organisation's update policy allows it now. Returns how many it
+-- Starts and continues rollouts where an organisation's update policy allows it now. Returns how many it
 -- started.
 create function private.sweep_update_policies() returns integer
 language plpgsql set search_path = '' as $$
@@ -11654,7 +11709,7 @@ $$;
 -- ==================== schemas/cloud.sql
 
 -- Cloud-hosted runners: the database keeps the record and queues the job; a runner with rights in the cloud does the
--- work. Results about the target (token hash, ARNs) come back through functions that are fenced by the attempt. "Test
+-- work. Results about the target (token hash, ARNs) are stored through functions that are fenced by the attempt. "Test
 -- connection" is a job too: queued, explained while it waits, fenced, logged, and its end shows whether the identity
 -- works. Scaling decisions are recorded here; a runner's planner makes them.
 
@@ -11703,7 +11758,7 @@ $$;
 -- Writes down what a job found out about a cloud identity.
 create function private.note_identity(p_identity uuid, p_job public.provision_jobs) returns void
 language sql set search_path = '' as $$
-  -- The job tried what was frozen into it: its verdict is no news about an identity that was changed meanwhile.
+  -- The job tested what was frozen into it: its verdict does not apply to an identity that was changed meanwhile.
   update public.cloud_identities as c set
     verified_at = case when p_job.status = 'SUCCEEDED' then now() else c.verified_at end,
     verification_error = case when p_job.status = 'SUCCEEDED' then null
@@ -11714,7 +11769,7 @@ language sql set search_path = '' as $$
         p_job.payload #> '{lifecycle,identity,network}')
 $$;
 
--- What follows from a job about a runner: its record goes, its identity is proven, its rollout goes on.
+-- The consequences of a job about a runner: its record is removed, its identity is proven, its rollout continues.
 create function private.after_lifecycle_job(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 begin
@@ -11726,7 +11781,7 @@ begin
     perform private.note_identity(p_job.target_identity_id, p_job);
   elsif p_job.type = 'DEPLOY_WORKER' and (p_job.status = 'SUCCEEDED' or p_job.error ->> 'code' in ('cloud_identity',
     'cloud_account')) then
-    -- A deployment that failed for another reason says nothing about the role.
+    -- A deployment that failed for another reason does not concern the role.
     perform private.note_identity((select w.cloud_identity_id from public.workers as w
       where w.id = p_job.target_worker_id), p_job);
   end if;
@@ -11933,7 +11988,7 @@ language plpgsql immutable set search_path = '' as $$
 begin
   perform private.refuse_unknown_keys(p_patch, array['cloud', 'desired_count', 'is_scaled_to_zero', 'is_draining',
     'drain_reason']);
-  -- What else the column holds (since when it starts, that it is gone, its task) is the database's own to say.
+  -- Only the database writes the column's other keys (since when it starts, that it was removed, its task).
   if jsonb_typeof(p_patch -> 'cloud') <> 'object' or jsonb_path_exists(p_patch,
       '$.cloud.keyvalue() ? (!(@.key like_regex "_arn$" && @.value.type() == "string"))', silent => true)
     or pg_column_size(p_cloud || (p_patch -> 'cloud')) > 16384 then
@@ -11985,7 +12040,7 @@ grant execute on function private.worker_target_status to worker, executor;
 
 -- ## after such a job
 
--- Retires the records of runners that are gone from the cloud.
+-- Retires the records of runners that were removed from the cloud.
 create function private.sweep_removals() returns integer
 language plpgsql set search_path = '' as $$
 declare
@@ -12081,7 +12136,7 @@ language sql stable set search_path = '' as $$
       'jobs_per_task', coalesce((w.scaling ->> 'jobs_per_task')::integer, w.capacity), 'idle_seconds',
         coalesce((w.scaling ->> 'idle_seconds')::integer, 300)),
     'load', jsonb_build_object('desired', w.desired_count, 'connected', l.connected, 'waiting', (
-        -- Who is nearer is asked once for a lane that has work, not for each of its jobs.
+        -- Nearer runners are looked up once for a lane that has work, not for each of its jobs.
         select coalesce(sum(case when ready.jobs > 0 and not exists (
           select from private.preferred_runners as p where p.lane_id = lw.lane_id and p.distance < lw.distance offset 0
         ) then ready.jobs end), 0)
@@ -12161,7 +12216,7 @@ begin
   if not exists (select from public.workers as w where w.id = v_runner.worker_id
     and w.accepted_job_types @> '{UPDATE_WORKER}') then
     perform private.fail('RY403', 'This runner does not accept jobs about runners.',
-      'Let it accept UPDATE_WORKER jobs.');
+      'Add UPDATE_WORKER to the jobs that it accepts.');
   end if;
   return v_runner;
 end;
@@ -12231,7 +12286,7 @@ exception
 end;
 $$;
 
--- Refuses what is no decision, and a memory that the next planner could not read.
+-- Refuses a malformed decision, and a memory that the next planner could not read.
 create function private.check_scaling_decision(p_decision jsonb) returns void
 language plpgsql stable set search_path = '' as $$
 begin
@@ -12506,19 +12561,29 @@ begin
     left join public.modules as o on o.id = m.module_id
     where m.set_id = p_set and (j.status in ('FAILED', 'CANCELLED')
       or m.job_id is null and m.left_out is not null and m.because_of is null)
-  ), below (module_id, root, words, is_waiting) as (
-    select e.after_id, f.module_id, f.words, false from ended as f
+  ), below (module_id, root) as (
+    select e.after_id, f.module_id from ended as f
     join private.set_edges as e on e.set_id = p_set and e.before_id = f.module_id
     union
-    select w.consumer_id, w.producer_id, w.words, true from private.waits_for_apply(p_set) as w
-    union
-    select e.after_id, b.root, b.words, b.is_waiting from below as b
+    select e.after_id, b.root from below as b
     join private.set_edges as e on e.set_id = p_set and e.before_id = b.module_id
-  ), verdict as (
-    select m.module_id, b.root, b.words, coalesce(b.is_waiting, false) as is_waiting from private.set_members as m
-    left join (select distinct on (b.module_id) b.module_id as id, b.root, b.words, b.is_waiting from below as b
-      order by b.module_id, b.is_waiting, b.root) as b on b.id = m.module_id
+  ), wait as materialized (
+    select * from private.waits_for_apply(p_set)
+  ), later (module_id) as (
+    select w.consumer_id from wait as w
+    union
+    select e.after_id from later as l join private.set_edges as e on e.set_id = p_set and e.before_id = l.module_id
+  ), verdict as materialized (
+    select distinct on (m.module_id) m.module_id, v.root, v.words, coalesce(v.rank > 1, false) as is_waiting
+    from private.set_members as m
+    left join (
+      select b.module_id, 1 as rank, b.root, f.words from below as b join ended as f on f.module_id = b.root
+      union all select w.consumer_id, 2, w.producer_id, w.words from wait as w
+      union all select e.after_id, 3, o.id, format('Waits for %s, which waits for an apply.', o.path)
+      from later as l join private.set_edges as e on e.set_id = p_set and e.before_id = l.module_id
+      join public.modules as o on o.id = e.before_id) as v on v.module_id = m.module_id
     where m.set_id = p_set and m.job_id is null and (m.left_out is null or m.because_of is not null)
+    order by m.module_id, v.rank, v.root
   )
   update private.set_members as m set left_out = v.words, because_of = v.root, is_waiting_for_apply = v.is_waiting
   from verdict as v
@@ -12594,6 +12659,19 @@ begin
 end;
 $$;
 
+-- Whether a plan of a member is a preview: a plan of the set changes an input of it, or it is an output of a preview.
+create function private.is_preview(p_set uuid, p_module uuid) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return exists (select from private.open_bindings as o where o.set_id = p_set and o.consumer_id = p_module) or exists (
+    select from private.set_edges as e
+    join public.module_bindings as b on b.consumer_id = e.after_id and b.producer_id = e.before_id
+    join private.set_members as m on m.set_id = e.set_id and m.module_id = e.before_id
+    join public.provision_jobs as j on j.id = m.job_id and j.payload #> '{options,preview}' = 'true'
+    where e.set_id = p_set and e.after_id = p_module);
+end;
+$$;
+
 -- Enqueues a job for each of these members, all of sets that ask for the same. The caller holds their states' locks.
 create function private.add_set_jobs(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
 language plpgsql set search_path = '' as $$
@@ -12608,8 +12686,7 @@ begin
       array_agg(m.module_id order by m.module_id) as modules
     from unnest(p_sets, p_modules) as w (set_id, module_id)
     join private.set_members as m on m.set_id = w.set_id and m.module_id = w.module_id
-    cross join lateral (select p_like.type = 'PLAN' and exists (select from private.open_bindings as o
-      where o.set_id = m.set_id and o.consumer_id = m.module_id) as is_preview) as p
+    cross join lateral (select p_like.type = 'PLAN' and private.is_preview(m.set_id, m.module_id) as is_preview) as p
     group by m.plan_job_id, p.is_preview
   loop
     if v_part.plan_job_id is not null then
@@ -13214,6 +13291,22 @@ comment on function private.confirm_set is
   'one ordered set, each exactly as it was reviewed. Operators.';
 grant execute on function private.confirm_set to authenticated;
 
+-- Previews of a set that the apply of a module makes out of date: those of its outputs, and those of these previews.
+create function private.outdated_previews(p_set uuid, p_applied uuid) returns setof public.provision_jobs
+language sql stable set search_path = '' as $$
+  with recursive preview as materialized (
+    select e.before_id, e.after_id, j.id as job_id from private.set_edges as e
+    join private.set_members as m on m.set_id = e.set_id and m.module_id = e.after_id
+    join public.provision_jobs as j on j.id = m.job_id and j.payload #> '{options,preview}' = 'true'
+    where e.set_id = p_set
+  ), again (id, job_id) as (
+    select p.after_id, p.job_id from preview as p where p.before_id = p_applied
+    union
+    select p.after_id, p.job_id from again as a join preview as p on p.before_id = a.id
+  )
+  select j.* from again as a join public.provision_jobs as j on j.id = a.job_id order by j.module_id
+$$;
+
 -- Continues the set of a plan that was just applied: previews that used the plan, and what waited for the apply, are
 -- planned for real. The caller has the lock of the job's state.
 create function private.follow_apply(p_job public.provision_jobs) returns void
@@ -13229,12 +13322,7 @@ begin
     return;
   end if;
   perform private.lock_set(v_set.id);
-  for v_preview in
-    select j.* from private.set_edges as e
-    join private.set_members as c on c.set_id = e.set_id and c.module_id = e.after_id
-    join public.provision_jobs as j on j.id = c.job_id and j.payload #> '{options,preview}' = 'true'
-    where e.set_id = v_set.id and e.before_id = p_job.module_id order by j.module_id
-  loop
+  for v_preview in select * from private.outdated_previews(v_set.id, p_job.module_id) loop
     update private.set_members set job_id = null where set_id = v_set.id and module_id = v_preview.module_id;
     if v_preview.status = 'QUEUED' then
       perform private.try_cancel(v_preview, 'system', 'system', 'The module is planned with what was applied.');
@@ -13340,6 +13428,8 @@ create table public.git_connections (
   base_url text check (base_url ~ '^https?://[^\s]+$' and length(base_url) <= 500),
   has_token boolean not null default false,
   allows_forks boolean not null default false,
+  app_id uuid,
+  installation_id bigint,
   poll_seconds integer not null default 300 check (poll_seconds = 0 or poll_seconds between 60 and 86400),
   next_poll_at timestamptz,
   last_delivery_at timestamptz,
@@ -13371,6 +13461,8 @@ comment on column public.git_connections.base_url is 'Where the provider''s API 
 comment on column public.git_connections.has_token is 'Whether an API token is kept for reports.';
 comment on column public.git_connections.allows_forks is
   'Whether members may request plans of single commits of forks; nothing is ever applied from them.';
+comment on column public.git_connections.app_id is 'The GitHub App that announces it and reports to it; null: none.';
+comment on column public.git_connections.installation_id is 'The installation of that app, as GitHub says.';
 comment on column public.git_connections.next_poll_at is 'When it is read next without an event.';
 comment on column public.git_connections.last_delivery_at is 'When an event last came.';
 comment on column public.git_connections.poll_seconds is 'How often it is read without an event; 0 is never.';
@@ -13839,14 +13931,17 @@ $$;
 
 -- ## deliveries
 create function private.git_connection_secret(p_connection uuid) returns jsonb
-language sql stable security definer set search_path = '' as $$
-  select jsonb_build_object('org_id', c.org_id, 'provider', c.provider, 'webhook_secret', s.webhook_secret)
-  from public.git_connections as c join private.git_secrets as s on s.connection_id = c.id
-  where c.id = p_connection and c.removed_at is null
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  return coalesce((
+    select jsonb_build_object('org_id', c.org_id, 'provider', c.provider, 'webhook_secret', s.webhook_secret)
+    from public.git_connections as c join private.git_secrets as s on s.connection_id = c.id
+    where c.id = p_connection and c.removed_at is null), private.git_app_secret(p_connection));
+end;
 $$;
 comment on function private.git_connection_secret is
-  'The provider and the sealed webhook secret of a repository, for the function that receives its deliveries; null '
-  'where there is none.';
+  'The provider and the sealed webhook secret of a repository or an app, for the function that receives deliveries; '
+  'null where there is none.';
 grant execute on function private.git_connection_secret to service_role;
 
 create function private.refuse_git_delivery(p_connection uuid) returns void
@@ -14305,6 +14400,230 @@ comment on function private.module_repository is
   'repository is not connected. Members.';
 grant execute on function private.module_repository to authenticated;
 
+-- ==================== schemas/git_apps.sql
+
+-- GitHub Apps: one for an organisation, created from a manifest without copying a key. GitHub sends a code to the function
+-- git, which exchanges it, seals the key and the webhook secret and writes them here. The app's deliveries name their
+-- repository, which is connected by its first one. Reports and fetches use tokens of its installation, for an hour and
+-- one repository; a runner gets one for the attempt whose lease it holds.
+
+create table public.git_apps (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  url text not null check (url ~ '^https?://[^\s/@]+$' and length(url) <= 300),
+  api_url text not null check (api_url ~ '^https?://[^\s@]+$' and length(api_url) <= 300),
+  number bigint,
+  slug text check (length(slug) <= 200),
+  html_url text check (html_url ~ '^https?://' and length(html_url) <= 500),
+  created_by uuid,
+  created_by_label text not null,
+  created_at timestamptz not null default now()
+);
+create index git_apps_org_id_idx on public.git_apps (org_id, created_at);
+alter table public.git_apps enable row level security;
+grant select on public.git_apps to authenticated, service_role;
+create policy "Members see their organisation's GitHub Apps" on public.git_apps
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.git_apps is 'GitHub Apps of organisations; without a number one was begun and not created.';
+comment on column public.git_apps.url is 'Where GitHub is.';
+comment on column public.git_apps.api_url is 'Where its API is.';
+comment on column public.git_apps.number is 'GitHub''s number of the app.';
+comment on column public.git_apps.slug is 'Its name in addresses.';
+comment on column public.git_apps.html_url is 'Its page at GitHub, where it is installed.';
+comment on column public.git_apps.created_by_label is 'Who created it.';
+create trigger wake after insert or update on public.git_apps for each row execute function private.wake_for_row();
+
+create table private.git_app_secrets (
+  app_id uuid primary key references public.git_apps (id) on delete cascade,
+  state_hash text not null check (state_hash ~ '^[0-9a-f]{64}$'),
+  webhook_secret text check (webhook_secret ~ '^s1\.[A-Za-z0-9_-]{40,}$' and length(webhook_secret) <= 8000),
+  private_key text check (private_key ~ '^s1\.[A-Za-z0-9_-]{40,}$' and length(private_key) <= 8000)
+);
+alter table private.git_app_secrets enable row level security;
+comment on table private.git_app_secrets is 'Keys of GitHub Apps, sealed by an edge function with its own key.';
+comment on column private.git_app_secrets.app_id is 'Whose they are.';
+comment on column private.git_app_secrets.state_hash is 'Digest of the state that GitHub returns with its code.';
+comment on column private.git_app_secrets.webhook_secret is 'What its deliveries are signed with; sealed.';
+comment on column private.git_app_secrets.private_key is 'What it signs with; sealed.';
+
+-- squawk-ignore constraint-missing-not-valid, adding-foreign-key-constraint
+alter table public.git_connections add constraint git_connections_app_id_fkey
+  foreign key (app_id) references public.git_apps (id) on delete set null;
+-- squawk-ignore require-concurrent-index-creation
+create index git_connections_app_id_idx on public.git_connections (app_id) where app_id is not null;
+
+-- ## creating
+
+create function private.start_git_app(
+  p_org uuid, p_state_hash text, p_url text default 'https://github.com'
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_app public.git_apps;
+  v_url pg_catalog.text := rtrim(trim(p_url), '/');
+begin
+  perform private.need('git.manage', p_org);
+  delete from public.git_apps where org_id = p_org and number is null and created_at < now() - interval '1 hour';
+  if (select count(*) from public.git_apps as a where a.org_id = p_org) >= 20 then
+    perform private.fail('RY429', 'An organisation has at most 20 GitHub Apps.', 'Remove one first.');
+  end if;
+  insert into public.git_apps (org_id, url, api_url, created_by, created_by_label)
+  values (p_org, v_url, case when v_url = 'https://github.com' then 'https://api.github.com' else v_url || '/api/v3' end,
+    private.caller_id(), private.caller_label(p_org)) returning * into v_app;
+  insert into private.git_app_secrets (app_id, state_hash) values (v_app.id, p_state_hash);
+  return to_jsonb(v_app);
+exception
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'The app cannot be begun.', 'It needs the SHA-256 of a state, and GitHub''s address.');
+end;
+$$;
+comment on function private.start_git_app is
+  'Begins a GitHub App: GitHub returns its code within an hour, with the state of this digest. Admins.';
+grant execute on function private.start_git_app to authenticated;
+
+create function private.pending_git_app(p_app uuid, p_state_hash text) returns jsonb
+language sql stable security definer set search_path = '' as $$
+  select jsonb_build_object('org_id', a.org_id, 'api_url', a.api_url)
+  from public.git_apps as a join private.git_app_secrets as s on s.app_id = a.id
+  where a.id = p_app and a.number is null and s.state_hash = p_state_hash and a.created_at > now() - interval '1 hour'
+$$;
+comment on function private.pending_git_app is
+  'An app that was begun with this state, for the function that exchanges GitHub''s code; null where there is none.';
+grant execute on function private.pending_git_app to service_role;
+
+create function private.complete_git_app(p_app uuid, p_state_hash text, p_spec jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_app public.git_apps;
+begin
+  if private.pending_git_app(p_app, p_state_hash) is null then
+    perform private.fail('RY404', 'There is no such app to create.', 'Begin again: the time is over.');
+  end if;
+  update private.git_app_secrets set webhook_secret = p_spec ->> 'webhook_secret',
+    private_key = p_spec ->> 'private_key' where app_id = p_app;
+  update public.git_apps set number = (p_spec ->> 'number')::bigint, slug = p_spec ->> 'slug',
+    html_url = p_spec ->> 'html_url' where id = p_app returning * into v_app;
+  perform private.audit(v_app.org_id, 'git.app_created', 'git_app', p_app::pg_catalog.text, v_app.slug);
+  return to_jsonb(v_app);
+end;
+$$;
+comment on function private.complete_git_app is
+  'Notes what GitHub gave for the code {number, slug, html_url, webhook_secret, private_key}; both secrets are sealed.';
+grant execute on function private.complete_git_app to service_role;
+
+create function private.list_git_apps(p_org uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('git.read', p_org);
+  return (select coalesce(jsonb_agg(to_jsonb(a) || jsonb_build_object('repositories', (select count(*)
+      from public.git_connections as c where c.app_id = a.id and c.removed_at is null)) order by a.created_at), '[]')
+    from public.git_apps as a where a.org_id = p_org and a.number is not null);
+end;
+$$;
+comment on function private.list_git_apps is 'GitHub Apps, and how many repositories each has. Members.';
+grant execute on function private.list_git_apps to authenticated;
+
+create function private.remove_git_app(p_app uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_app public.git_apps;
+begin
+  select * into v_app from public.git_apps where id = p_app and org_id in (select private.my_org_ids());
+  if v_app.id is null then
+    perform private.fail('RY404', 'There is no such app.', 'It may have been removed.');
+  end if;
+  perform private.need('git.manage', v_app.org_id);
+  update private.git_secrets as s set token = null from public.git_connections as c
+  where c.id = s.connection_id and c.app_id = p_app;
+  update public.git_connections set has_token = false where app_id = p_app;
+  delete from public.git_apps where id = p_app;
+  perform private.audit(v_app.org_id, 'git.app_removed', 'git_app', p_app::pg_catalog.text, v_app.slug);
+  return to_jsonb(v_app);
+end;
+$$;
+comment on function private.remove_git_app is
+  'Removes a GitHub App with its key; its repositories stay connected and are polled. Admins.';
+grant execute on function private.remove_git_app to authenticated;
+
+-- ## using
+
+-- The sealed webhook secret of an app, as that of a repository.
+create function private.git_app_secret(p_app uuid) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('org_id', a.org_id, 'provider', 'github', 'webhook_secret', s.webhook_secret, 'is_app', true)
+  from public.git_apps as a join private.git_app_secrets as s on s.app_id = a.id
+  where a.id = p_app and s.webhook_secret is not null
+$$;
+
+create function private.git_app_connection(p_app uuid, p_url text, p_installation bigint) returns uuid
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_app public.git_apps;
+  v_secrets private.git_app_secrets;
+  v_id pg_catalog.uuid;
+begin
+  select * into v_app from public.git_apps where id = p_app and number is not null;
+  select * into v_secrets from private.git_app_secrets where app_id = p_app;
+  -- Only what is at the app's own GitHub, and what modules use.
+  if v_app.id is null or not starts_with(p_url, v_app.url || '/') or not exists (
+    select from public.modules as m where m.org_id = v_app.org_id and m.deleted_at is null and m.source_kind = 'git'
+      and private.repository_key(m.source ->> 'url') = private.repository_key(p_url)) then
+    return null;
+  end if;
+  insert into public.git_connections as c (org_id, provider, url, repository, base_url, has_token, poll_seconds,
+    next_poll_at, app_id, installation_id, created_by_label)
+  values (v_app.org_id, 'github', p_url, private.repository_key(p_url), v_app.api_url, true, 300, now(), p_app,
+    p_installation, v_app.slug)
+  on conflict (org_id, repository) where removed_at is null do update set app_id = p_app, installation_id =
+    p_installation, has_token = true, base_url = v_app.api_url, provider = 'github'
+  where (c.app_id, c.installation_id) is distinct from (p_app, p_installation) returning c.id into v_id;
+  if v_id is not null then
+    insert into private.git_secrets (connection_id, webhook_secret, token)
+    values (v_id, v_secrets.webhook_secret, v_secrets.private_key)
+    on conflict (connection_id) do update set token = excluded.token;
+  end if;
+  return (select c.id from public.git_connections as c where c.org_id = v_app.org_id
+    and c.repository = private.repository_key(p_url) and c.removed_at is null);
+end;
+$$;
+comment on function private.git_app_connection is
+  'The connection of a repository that an app''s delivery is about; the first one connects it. Null where no module '
+  'uses it.';
+grant execute on function private.git_app_connection to service_role;
+
+create function private.worker_repository(p_job bigint, p_attempt integer) returns uuid
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_live private.live_jobs := private.fenced_job(private.this_runner(), p_job, p_attempt);
+begin
+  if v_live.stage <> 'RUNNING' then
+    perform private.fail('RY410', format('The lease of attempt %s of job %s has run out.', p_attempt, p_job),
+      'A token is for the attempt that holds its lease.');
+  end if;
+  return (
+    select c.id from public.provision_jobs as j join public.git_connections as c on c.org_id = j.org_id
+      and c.removed_at is null and c.app_id is not null
+      and (c.id = j.target_connection_id or c.repository = private.repository_key(
+        j.payload #>> '{module,source,url}'))
+    where j.id = p_job limit 1);
+end;
+$$;
+comment on function private.worker_repository is
+  'The connection whose GitHub App lets a running job fetch its repository; null where it has none.';
+grant execute on function private.worker_repository to worker, executor;
+
+create function private.git_installation(p_connection uuid) returns jsonb
+language sql stable security definer set search_path = '' as $$
+  select jsonb_build_object('org_id', c.org_id, 'api_url', a.api_url, 'number', a.number, 'installation',
+    c.installation_id, 'repository', regexp_replace(c.repository, '^.*/', ''), 'private_key', s.private_key)
+  from public.git_connections as c join public.git_apps as a on a.id = c.app_id
+  join private.git_app_secrets as s on s.app_id = a.id
+  where c.id = p_connection and c.removed_at is null
+$$;
+comment on function private.git_installation is
+  'What a token of a repository''s installation is made with, for the functions git and notify; the key is sealed.';
+grant execute on function private.git_installation to service_role;
+
 -- ==================== schemas/move_in.sql
 
 -- Moving in: what exists comes here. A runner reads a repository that nobody has connected yet, or an archive, and
@@ -14735,7 +15054,9 @@ begin
   for v_module in select m.* from private.modules_of_connection(v_connection) as m
     where p_module is null or m.id = p_module loop
     perform private.need('job.run', v_module.org_id, v_module.path);
-    v_pull.planned := v_pull.planned - v_module.id::pg_catalog.text;
+    -- Its row stays; no content is like the empty one.
+    v_pull.planned := v_pull.planned || case when v_pull.planned ? v_module.id::pg_catalog.text
+      then jsonb_build_object(v_module.id, '') else '{}' end;
   end loop;
   update public.pull_requests set planned = v_pull.planned, allowed_commit = case when is_fork then p_commit end
   where connection_id = p_connection and number = p_number;
@@ -14793,7 +15114,7 @@ language sql stable set search_path = '' as $$
   where j.org_id = p_pull.org_id and j.module_id = p_module and j.type = 'PLAN'
     and j.payload #>> '{options,git,pull_request}' = p_pull.number::pg_catalog.text
     and j.payload #>> '{options,git,connection_id}' = p_pull.connection_id::pg_catalog.text
-    and p_pull.planned ? p_module::pg_catalog.text
+    and p_pull.planned ->> p_module::pg_catalog.text <> ''
   order by j.id desc limit 1
 $$;
 
@@ -15445,7 +15766,7 @@ declare
   v_set public.job_sets := private.fire_schedule(v_schedule, private.caller_id());
 begin
   if v_set.id is null then
-    perform private.fail('RY409', 'There is nothing to run: no module is there, or the run before is not finished.',
+    perform private.fail('RY409', 'There is nothing to run: there is no module, or the run before is not finished.',
       'Look at its last run.');
   end if;
   perform private.place_members(v_set, 2000, true, v_set.id);
@@ -15465,7 +15786,7 @@ declare
   v_schedule public.schedules;
   v_count integer := 0;
 begin
-  -- A clock that was years ahead and came back has left schedules waiting for that time: they are counted anew. One
+  -- A clock that was years ahead and was set back has left schedules waiting for that time: they are counted again. One
   -- that went back by less leaves what was due alone, so that nothing runs twice.
   update public.schedules as s set next_at = private.next_time(private.parse_cron(s.cron), s.zone, now()),
     last_run_at = null
@@ -15499,7 +15820,7 @@ $$;
 -- Notifications: which events go where. A message is written in the transaction of its event, once for each rule that
 -- wants it (unique by rule and event), so none is lost and none is invented. The edge function `notify` sends it, and
 -- no job ever waits for that. Addresses and secrets arrive sealed by that function, with a key that is not in the
--- database. A failed delivery is no event, so nothing can go round in a circle.
+-- database. A failed delivery is not an event, so there can be no loop.
 
 -- The events that a rule may ask for.
 create function private.notification_events() returns text[]
@@ -15593,7 +15914,7 @@ comment on column public.deliveries.title is 'What happened, in one line.';
 comment on column public.deliveries.body is 'More, for programs.';
 comment on column public.deliveries.status is
   'PENDING · DELIVERED · KEPT: a mail in the outbox, where nothing sends mail · FAILED: given up.';
-comment on column public.deliveries.lease_id is 'Who is sending it: only they can say how it went.';
+comment on column public.deliveries.lease_id is 'The sender, who alone can report the result.';
 comment on column public.deliveries.lease_until is 'When somebody else may send it, if they do not say.';
 comment on column public.deliveries.http_status is 'What the receiver answered last.';
 comment on column public.deliveries.note is 'How the last attempt went, in words.';
@@ -15633,7 +15954,7 @@ declare
   v_what pg_catalog.text;
 begin
   select * into v_job from public.provision_jobs where id = new.job_id;
-  -- A plan that succeeds is no news.
+  -- A plan that succeeds is not worth a message.
   if new.to_status = 'SUCCEEDED' and v_job.type not in ('APPLY', 'DESTROY') then
     return null;
   end if;
@@ -15653,7 +15974,7 @@ end;
 $$;
 
 -- A function, because every statement that writes an event parses the condition again, as long as it is.
--- Whether people are told of a job that gets here.
+-- Whether people are notified of a job that gets here.
 create function private.is_told(p_status public.job_status) returns boolean
 language plpgsql immutable set search_path = '' as $$
 begin
@@ -15709,7 +16030,7 @@ $$;
 create trigger notify after insert on public.worker_events for each row
   when (new.event = 'offline' and new.reason like 'No heartbeat%') execute function private.notify_lost();
 
--- Tells of a process that says that it is not fit to run jobs, when it was before.
+-- Notifies of a process that reports that it cannot run jobs, when it could before.
 create function private.notify_degraded() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
@@ -15753,7 +16074,7 @@ create trigger notify after insert on public.worker_releases for each row
   when (new.channel = 'stable') execute function private.notify_release();
 
 -- ## delivery
--- Delivering: whoever sends leases messages for a while and says how it went. A sender that dies loses nothing: its
+-- Delivering: the sender leases messages for a while and reports the result. A sender that dies loses nothing: its
 -- lease ends, and the message is sent again with the same event id. For one rule and subject only the oldest message is
 -- ever leased, so that messages about a job arrive in order. Anybody may wake the sender; what is due is in the rows.
 create table private.notifier (
@@ -16009,7 +16330,7 @@ begin
     or coalesce(p_spec ->> 'secret', 's1.' || repeat('x', 40)) !~ '^(s1\.[A-Za-z0-9_-]{40,})?$'
     or p_spec ? 'address' <> (p_spec ? 'address_hint') then
     perform private.fail('RY422', 'An address or a secret comes sealed.',
-      'Let the project''s function notify seal it first, as the page and the command do.');
+      'Seal it with the project''s function notify first, as the page and the command do.');
   end if;
   v_new := jsonb_populate_record(p_rule, coalesce(p_spec, '{}') - array['address', 'secret']);
   perform private.need_target(v_new.org_id, v_new.path);
@@ -16174,7 +16495,7 @@ begin
   if not exists (select from private.notification_secrets as s where s.rule_id = v_delivery.rule_id)
     and not exists (select from public.git_connections as c where c.id = v_delivery.rule_id and c.has_token) then
     perform private.fail('RY409', 'Its rule was removed, and with it the address.',
-      'Create the rule anew; it sends what happens from then on.');
+      'Create the rule again; it sends what happens from then on.');
   end if;
   update public.deliveries set status = 'PENDING', next_at = now(), finished_at = null, attempt = case
     when status = 'PENDING' then attempt else 0 end
@@ -16420,7 +16741,9 @@ declare
 begin
   select * into v_connection from public.git_connections where id = p_delivery.rule_id;
   v_where := jsonb_build_object('connection', v_connection.id, 'provider', v_connection.provider, 'url',
-    v_connection.url, 'base_url', v_connection.base_url);
+    v_connection.url, 'base_url', v_connection.base_url, 'app', (
+      select jsonb_build_object('number', a.number, 'installation', v_connection.installation_id)
+      from public.git_apps as a where a.id = v_connection.app_id));
   if p_delivery.subject = 'pulls' then
     return v_where || jsonb_build_object('kind', 'pulls', 'known', array(select r.number from public.pull_requests as r
       where r.connection_id = v_connection.id and r.is_open order by r.number limit 50));
@@ -16763,8 +17086,8 @@ $$;
 -- The modules of a change, each with its newest job.
 create function private.change_rows(p_connection public.git_connections, p_key text) returns jsonb
 language sql stable set search_path = '' as $$
-  select coalesce(jsonb_agg(to_jsonb(r) || jsonb_build_object('status', j.status, 'started_at', j.started_at,
-    'finished_at', j.finished_at, 'problem', j.error ->> 'message', 'apply', coalesce(g.apply, 'after_merge'),
+  select coalesce(jsonb_agg(to_jsonb(r) || jsonb_build_object('job_id', j.id, 'status', j.status, 'started_at',
+    j.started_at, 'finished_at', j.finished_at, 'problem', j.error ->> 'message', 'apply', coalesce(g.apply, 'after_merge'),
     'is_locked', l.module_id is not null, 'reviews', (select count(*) from public.approvals as a
       where a.job_id = j.id and a.decision = 'approve')) order by r.path), '[]')
   from private.report_rows(p_connection.id, p_key) as r
@@ -16831,7 +17154,7 @@ grant execute on function private.git_change to authenticated;
 -- preferred_runners, so the answer cannot disagree with the claim (a test compares them). Thousands of runners share a
 -- few distances and offers, and each is evaluated once.
 
--- How the processes that are there of each runner that may serve a lane are: called right, willing, with a slot, and
+-- The fresh processes of each runner that may serve a lane: called right, willing, with a slot, and
 -- what all of them lack.
 create function private.lane_states(
   p_lane integer
@@ -16908,13 +17231,13 @@ from (values
   (3, 'nearer', 'A runner nearer to the module is available and goes first', '',
     'A nearer runner is available and takes it first.', 'It starts when that runner next asks for jobs.'),
   (4, 'engine_preparing', '{engine} is still being prepared there', 'Wait a little',
-    'The runner that may run it is still preparing the engine.', 'It begins when the engine is there.'),
+    'The runner that may run it is still preparing the engine.', 'It begins when the engine is ready.'),
   (5, 'starting', 'Starting', '', 'The runner that may run it is starting.',
     'It begins with that runner''s first look.'),
   (6, 'scaled_to_zero', 'Asleep; it starts when a job needs it', '', 'The runner that may run it is asleep.',
     'It is being started.'),
   (7, 'degraded', 'Degraded: {degraded}', 'Look at the runner''s page', 'The runners that may run it are degraded.',
-    'Their pages say what is wrong with them.'),
+    'Their pages show what is wrong with them.'),
   (8, 'draining', 'Draining: {drain}', 'Resume it', 'The runners that may run it are draining.',
     'Resume one of them, or assign another runner.'),
   (9, 'disabled', 'Disabled', 'Enable it', 'The runners that may run it are disabled.', 'Enable one of them.'),
@@ -16940,8 +17263,8 @@ from (values
     'No runner that may run it has {engine}.',
     'Install the engine on one of them, or assign a runner that has it.'),
   (17, 'cloud_missing', 'Says that it cannot act in {cloud}',
-    'Give it the rights; its doctor command says what is missing', 'No runner that may run it can act in {cloud}.',
-    'Give one of them the rights; its doctor command says what is missing.'),
+    'Give it the rights; its doctor command shows what is missing', 'No runner that may run it can act in {cloud}.',
+    'Give one of them the rights; its doctor command shows what is missing.'),
   (18, 'labels_missing', 'Lacks {missing}', 'Add the label, if it is true of the machine',
     'No assigned runner has the labels {labels}.', 'Add the labels to a runner that has what they say.'),
   (19, 'type_refused', 'Does not accept this type of job', 'Change the types that it accepts',
@@ -16953,7 +17276,7 @@ from (values
     'Add a runner, or change the organisation''s settings.'),
   (22, 'shared_elsewhere', 'The installation keeps this shared runner for other organisations', '',
     'Only shared runners that are kept for other organisations could run it.',
-    'Add a runner, or ask whoever runs this installation.'),
+    'Add a runner, or ask the administrator of this installation.'),
   (23, 'pinned_elsewhere', 'The job is pinned to another runner', 'Change the module''s pin',
     'The runner that it is pinned to cannot run it.', 'Change the pin, or assign that runner.'),
   (24, 'not_assigned', 'Not assigned to the module, its groups or all modules', 'Assign it',
@@ -17167,7 +17490,7 @@ grant execute on function private.explain_set to authenticated;
 
 -- What pages ask for. Lists of runners, jobs and modules come a page at a time, with search, order and true counts:
 -- REST cuts a table at a thousand rows. The list of events reads two indexes by time, no further than one page; a
--- search that finds little stops after a bound and says so.
+-- search that finds little stops after a bound and marks its answer.
 
 -- Refuses a page that nobody could turn to.
 create function private.check_page(
@@ -17445,6 +17768,69 @@ comment on function private.runner_page is
 grant execute on function private.runner_page to authenticated;
 
 -- ## modules
+-- The runners that may serve a module: assigned to it or above it, to all modules, shared, or pinned.
+create function private.module_runners(p_module public.modules) returns jsonb
+language sql stable set search_path = '' as $$
+  with assigned as (
+    select a.* from public.worker_assignments as a where a.org_id = p_module.org_id
+      and a.path = any (private.path_prefixes(p_module.path)) limit 500
+  )
+  select jsonb_build_object(
+    'assignments', (select coalesce(jsonb_agg(to_jsonb(a)), '[]') from assigned as a),
+    'workers', (select coalesce(jsonb_agg(to_jsonb(w) order by w.name), '[]') from (
+      select w.* from public.workers as w where w.removed_at is null and (w.is_shared or w.org_id = p_module.org_id
+        and (w.is_assigned_to_all_modules or w.id = p_module.pinned_worker_id
+          or w.id in (select a.worker_id from assigned as a))) order by w.name limit 200) as w))
+$$;
+
+-- The newest jobs of a module without their large parts, the status of the last one that changed something or looked
+-- for drift, and the job that found the drift.
+create function private.module_history(p_module public.modules) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object(
+    'history', (select coalesce(jsonb_agg(to_jsonb(j) - array['payload', 'late_report'] || jsonb_build_object(
+        -- The progress of an apply is counted by its resources.
+        'plan_summary', case when j.finished_at is null then j.plan_summary else j.plan_summary - 'resources' end,
+        'source_kind', j.payload #>> '{module,source_kind}') order by j.id desc), '[]')
+      from (select * from public.provision_jobs as j where j.module_id = p_module.id and not j.is_followed
+        order by j.id desc limit 30) as j),
+    'last_change', (select j.status from public.provision_jobs as j
+      where j.module_id = p_module.id and j.type in ('APPLY', 'DESTROY', 'DRIFT') order by j.id desc limit 1),
+    -- A look beside a held state tells nothing about the module.
+    'drift', case when p_module.drift_since is not null then (
+      select jsonb_build_object('id', j.id, 'number', j.number, 'plan_summary', j.plan_summary)
+      from public.provision_jobs as j where j.module_id = p_module.id and j.status = 'SUCCEEDED'
+        and (j.type = 'DRIFT' or j.payload #> '{options,refresh_only}' = 'true')
+        and j.payload #> '{options,inspects}' is null order by j.id desc limit 1) end)
+$$;
+
+create function private.module_page(p_org uuid, p_module uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'module.read');
+begin
+  if v_module.org_id <> p_org then
+    perform private.fail('RY404', 'There is no such module.', 'It may have been removed.');
+  end if;
+  return private.module_runners(v_module) || private.module_history(v_module) || jsonb_build_object(
+    'module', to_jsonb(v_module),
+    'state', private.state_info(p_module),
+    'resources', private.state_resources(p_module),
+    'lock', (select to_jsonb(l) from public.module_locks as l where l.module_id = p_module),
+    'evidence', private.lock_evidence(p_module),
+    'readers', (select coalesce(jsonb_agg(jsonb_build_object('id', m.id, 'path', m.path, 'since', g.created_at)
+        order by m.path), '[]')
+      from public.output_grants as g join public.modules as m on m.id = g.reader_id and m.deleted_at is null
+      where g.module_id = p_module),
+    'dependencies', private.list_dependencies(p_org, v_module.path),
+    'repository', private.module_repository(p_module));
+end;
+$$;
+comment on function private.module_page is
+  'All that a module''s page shows: its row, the runners that may serve it, state, resources, locks, readers of its '
+  'outputs, dependencies, repository and newest jobs. Members.';
+grant execute on function private.module_page to authenticated;
+
 create function private.list_modules(
   p_org uuid, p_search text default null, p_filters jsonb default '{}', p_sort text default 'path', p_limit integer
   default 50, p_offset integer default 0
@@ -17515,8 +17901,7 @@ begin
     -- Runner by runner, by its index: a page asks for fifty of thousands.
     select w.id as worker_id, i.name, i.offer from public.workers as w
     cross join lateral (
-      select i.name, i.offer, n.connected_at from private.instance_liveness as i
-      join public.worker_instances as n on n.id = i.instance_id
+      select i.name, i.offer, i.connected_at from private.instance_liveness as i
       where i.worker_id = w.id and i.is_fresh and not i.is_draining and i.used < i.capacity offset 0
     ) as i
     where exists (select from old) and (w.org_id = p_org or w.is_shared) and w.removed_at is null
@@ -17586,8 +17971,9 @@ begin
         -- A runner that dispatches needs no engine of its own: its jobs use the image's.
         max(coalesce(i.facts #>> '{degraded,reason}', case when i.engine_note like 'no engine%'
           and coalesce(i.facts ->> 'dispatcher', 'local') = 'local' then 'No engine was found on it.' end)) as reason,
-        (array_agg((i.facts ->> 'clock_off')::integer order by abs((i.facts ->> 'clock_off')::integer) desc nulls last)
-        )[1] as clock_off
+        -- The farthest from zero; an order of its own would sort once for each of thousands of runners.
+        case when max((i.facts ->> 'clock_off')::integer) >= -min((i.facts ->> 'clock_off')::integer)
+          then max((i.facts ->> 'clock_off')::integer) else min((i.facts ->> 'clock_off')::integer) end as clock_off
       from public.worker_instances as i where i.worker_id = f.id and i.status <> 'OFFLINE'
     ) as t
   )
@@ -17972,7 +18358,7 @@ language sql stable set search_path = '' as $$
   group by 1, 2, 3
 $$;
 
--- How many seconds a size of private.waits_hourly stands for.
+-- How many seconds a size of private.waits_hourly means.
 create function private.wait_seconds(p_size smallint) returns double precision
 language sql immutable set search_path = '' as $$
   -- The middle of the size: at most a twentieth off.
@@ -17988,7 +18374,7 @@ language sql stable set search_path = '' as $$
   from (
     select k.worker_id, k.at, k.busy, k.slots from private.worker_ticks as k where k.at >= p_from and k.at < p_to
     union all
-    -- The quarter that is under way, or the last one of a process that is gone.
+    -- The quarter that is under way, or the last one of a process that has ended.
     select h.worker_id, h.tick_at, h.tick_busy, h.tick_slots from private.heartbeats as h
     where h.tick_at >= p_from and h.tick_at < p_to and h.tick_heartbeats > 0
   ) as t
@@ -18153,7 +18539,7 @@ begin
 end;
 $$;
 comment on function private.fleet_stats is
-  'Queue wait (p50, p95), throughput, pass rate and utilisation per hour, the present hour last, and what is going on '
+  'Queue wait (p50, p95), throughput, pass rate and utilisation per hour, the present hour last, and current activity '
   'now. Members.';
 grant execute on function private.fleet_stats to authenticated;
 
@@ -18164,7 +18550,7 @@ language plpgsql stable set search_path = '' as $$
 begin
   return (
     with job as materialized (
-      -- By bytes: they are sorted to be told apart, and a language's order costs twice as much as all the rest.
+      -- By bytes: they are sorted to be distinguished, and a language's order costs twice as much as all the rest.
       select j.status, j.worker_id, j.worker_name collate pg_catalog."C" as worker_name,
         split_part(j.group_path, '/', 1) collate pg_catalog."C" as top,
         case when j.claimed_at >= j.queued_at then date_part('epoch', j.claimed_at - j.queued_at) end as wait,
@@ -18183,7 +18569,7 @@ begin
         count(*) over (partition by p.kind) as parts
       from part as p where p.name is not null
     ), drawn as (
-      -- A mean, and not the percentile of the figure: it needs no order, and the line is there for its shape.
+      -- A mean, and not the percentile of the figure: it needs no order, and only the shape of the line matters.
       select s.kind, s.id, s.name, jsonb_object_agg(s.bin, round(s.wait::numeric, 2)) as waits from (
         select 'runner' as kind, j.worker_id as id, j.worker_name as name, j.bin, avg(j.wait) as wait
         from job as j where j.wait is not null
@@ -18249,7 +18635,7 @@ begin
         from generate_series(v_from, v_to - v_step, v_step) as x (at) left join point as p on p.at = x.at
         left join private.load_points(p_org, v_from, v_to, v_step) as l on l.at = x.at),
       'marks', private.figure_marks(p_org, v_from, v_to),
-      -- Of the last day at most: who waits longest is asked about now.
+      -- Of the last day at most: the figure is about jobs that wait now.
       'parts', private.busiest_parts(p_org, greatest(v_from, v_to - interval '24 hours'), v_to)));
 end;
 $$;
@@ -18377,7 +18763,7 @@ comment on table private.outages is
   'When nothing swept for two minutes or more: the database was down, or nothing could reach it. Kept for eight days.';
 comment on column private.outages.began_at is 'When the last sweep before it ran.';
 comment on column private.outages.ended_at is
-  'When the first sweep ran again; null in the one row that is no outage but the last sign of life.';
+  'When the first sweep ran again; null in the one row that is not an outage but the last sign of life.';
 
 -- Notes that the sweep runs, twice a minute in a table that a crash does not empty; after a gap, the outage.
 create function private.note_alive() returns void
@@ -18458,7 +18844,7 @@ begin
 end;
 $$;
 
--- Ends the sessions whose token has expired. Their calls are refused already; this says so on the runner's page.
+-- Ends the sessions whose token has expired. Their calls are refused already; this shows it on the runner's page.
 create function private.sweep_sessions() returns integer
 language plpgsql set search_path = '' as $$
 declare
@@ -18670,7 +19056,7 @@ begin
 end;
 $$;
 
--- Ends sessions that were silent for a week, and forgets processes that were gone for a week when another came after
+-- Ends sessions that were silent for a week, and forgets processes that ended a week ago when another came after
 -- them.
 create function private.forget_instances() returns integer
 language plpgsql set search_path = '' as $$
@@ -18678,8 +19064,8 @@ declare
   v_silent pg_catalog.record;
   v_count integer;
 begin
-  -- A process that was killed says no good-bye, and where each has a name of its own, as in a cluster, it never comes
-  -- back.
+  -- A killed process sends no end, and where each has its own name, as in a cluster, it never
+  -- returns.
   for v_silent in
     select s.worker_id, s.instance_id from private.sessions as s join public.workers as w on w.id = s.worker_id
     where s.ended_at is null and s.renewed_at < now() - interval '7 days' and not exists (
@@ -18702,7 +19088,7 @@ begin
 end;
 $$;
 
--- Removes lanes that have no job; whoever needs one again makes it anew.
+-- Removes lanes that have no job; they are created again when needed.
 create function private.forget_lanes() returns integer
 language plpgsql set search_path = '' as $$
 declare
@@ -18735,7 +19121,7 @@ declare
   v_module public.modules;
   v_count integer := 0;
 begin
-  -- A minute: it is made first, and its job is asked for next.
+  -- A minute: it is created first, and its job is requested next.
   for v_module in select m.* from public.modules as m where m.is_temporary and m.deleted_at is null
     and m.updated_at < now() - interval '1 minute' limit 100
   loop
@@ -18803,7 +19189,7 @@ create table private.slimmed_history (
 );
 alter table private.slimmed_history enable row level security;
 comment on table private.slimmed_history is
-  'How far each organisation''s old jobs were slimmed, so that no job is looked at twice.';
+  'How far each organisation''s old jobs were slimmed, so that no job is read twice.';
 comment on column private.slimmed_history.slimmed_until is 'Jobs that ended before it have no payload any more.';
 
 -- Removes payload, steps, plan and result of jobs that ended 90 days ago, a thousand at a time: they are most of a row.
@@ -19073,8 +19459,8 @@ end
 $$;
 comment on function public.approve_job is
   'Approves (or confirms) or rejects a job that waits for somebody, once per member; who asked for it does '
-  'not approve it, unless an owner is alone and says why, but may confirm its plan where no approval is '
-  'asked for. Refused when the state has moved on since the plan. The last approval needed queues it. The '
+  'not approve it, unless an owner is alone and gives a reason, but may confirm its plan where no approval '
+  'is needed. Refused when the state has moved on since the plan. The last approval needed queues it. The '
   'plan of a pull request is reviewed so; the review counts after the merge, where the change is the same. '
   'Operators.';
 grant execute on function public.approve_job to authenticated;
@@ -19086,7 +19472,7 @@ begin
 end
 $$;
 comment on function public.assign_worker is
-  'Lets a runner serve modules at or below a path; "" is all modules. Admins.';
+  'Assigns a runner to modules at or below a path; "" is all modules. Admins.';
 grant execute on function public.assign_worker to authenticated;
 
 create function public.attach_identity(p_org uuid, p_path text, p_spec jsonb) returns jsonb
@@ -19141,9 +19527,9 @@ begin
 end
 $$;
 comment on function public.change_runners is
-  'Changes up to 200 runners in one way (drain, resume, disable, enable, update, label) and says how many '
-  'were changed and which refused, and why. Options: reason, labels. Operators; each change asks for its own '
-  'role.';
+  'Changes up to 200 runners in one way (drain, resume, disable, enable, update, label) and returns how '
+  'many were changed and which refused, and why. Options: reason, labels. Operators; each change asks for '
+  'its own role.';
 grant execute on function public.change_runners to authenticated;
 
 create function public.check_worker_credential(p_worker uuid, p_token uuid default null::uuid,
@@ -19166,8 +19552,19 @@ begin
 end
 $$;
 comment on function public.comment_on_job is
-  'Says something about a job to everybody who looks at it. Members.';
+  'Comments on a job for all its viewers. Members.';
 grant execute on function public.comment_on_job to authenticated;
+
+create function public.complete_git_app(p_app uuid, p_state_hash text, p_spec jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.complete_git_app(p_app, p_state_hash, p_spec);
+end
+$$;
+comment on function public.complete_git_app is
+  'Notes what GitHub gave for the code {number, slug, html_url, webhook_secret, private_key}; both secrets '
+  'are sealed.';
+grant execute on function public.complete_git_app to service_role;
 
 create function public.confirm_set(p_set uuid, p_modules uuid[] default null::uuid[]) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -19308,7 +19705,7 @@ end
 $$;
 comment on function public.delete_module is
   'Removes a module from the tree, with its name as confirmation; refused while other modules depend on it. '
-  'What it created in the world stays. Admins.';
+  'Its resources in the cloud stay. Admins.';
 grant execute on function public.delete_module to authenticated;
 
 create function public.delete_organization(p_org uuid, p_confirm_slug text) returns jsonb
@@ -19361,8 +19758,7 @@ begin
 end
 $$;
 comment on function public.discard_kept_state is
-  'Decides that a state that was not stored is not needed; its text is removed, that it was there stays. '
-  'Admins.';
+  'Decides that a state that was not stored is not needed; its text is removed, its record stays. Admins.';
 grant execute on function public.discard_kept_state to authenticated;
 
 create function public.disconnect_repository(p_connection uuid) returns jsonb
@@ -19383,7 +19779,7 @@ begin
 end
 $$;
 comment on function public.drain_worker is
-  'Lets a runner finish what it has and take nothing new. Operators.';
+  'Drains a runner: it finishes its jobs and takes no new ones. Operators.';
 grant execute on function public.drain_worker to authenticated;
 
 create function public.enqueue_job(p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb
@@ -19485,8 +19881,8 @@ begin
 end
 $$;
 comment on function public.fleet_stats is
-  'Queue wait (p50, p95), throughput, pass rate and utilisation per hour, the present hour last, and what '
-  'is going on now. Members.';
+  'Queue wait (p50, p95), throughput, pass rate and utilisation per hour, the present hour last, and '
+  'current activity now. Members.';
 grant execute on function public.fleet_stats to authenticated;
 
 create function public.force_unlock_state(p_module uuid, p_lock_id text) returns jsonb
@@ -19498,6 +19894,17 @@ $$;
 comment on function public.force_unlock_state is
   'Releases a state lock that no running job holds; the lock''s id is the proof of having looked. Admins.';
 grant execute on function public.force_unlock_state to authenticated;
+
+create function public.git_app_connection(p_app uuid, p_url text, p_installation bigint) returns uuid
+language plpgsql set search_path = '' as $$
+begin
+  return private.git_app_connection(p_app, p_url, p_installation);
+end
+$$;
+comment on function public.git_app_connection is
+  'The connection of a repository that an app''s delivery is about; the first one connects it. Null where '
+  'no module uses it.';
+grant execute on function public.git_app_connection to service_role;
 
 create function public.git_change(p_connection uuid, p_commit text default null::text, p_number integer
   default null::integer) returns jsonb
@@ -19518,9 +19925,20 @@ begin
 end
 $$;
 comment on function public.git_connection_secret is
-  'The provider and the sealed webhook secret of a repository, for the function that receives its '
+  'The provider and the sealed webhook secret of a repository or an app, for the function that receives '
   'deliveries; null where there is none.';
 grant execute on function public.git_connection_secret to service_role;
+
+create function public.git_installation(p_connection uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.git_installation(p_connection);
+end
+$$;
+comment on function public.git_installation is
+  'What a token of a repository''s installation is made with, for the functions git and notify; the key is '
+  'sealed.';
+grant execute on function public.git_installation to service_role;
 
 create function public.grant_outputs(p_module uuid, p_reader uuid) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -19661,8 +20079,9 @@ end
 $$;
 comment on function public.list_dependencies is
   'The modules at or below a path ("" is all) and those that they depend on or that depend on them, each '
-  'with its step in the order and the bound inputs that changed since its last apply; and the dependencies '
-  'between them. Members.';
+  'with its step in the order and the bound inputs that changed since its last apply; the dependencies '
+  'between them; and proposals: modules whose code reads outputs of another one without depending on it. '
+  'Members.';
 grant execute on function public.list_dependencies to authenticated;
 
 create function public.list_events(p_org uuid, p_search text default null::text, p_filters jsonb default
@@ -19677,6 +20096,16 @@ comment on function public.list_events is
   'and runner, among the newest 50,000 of each kind; filters {kind: job or runner, event, worker_id, job (a '
   'number), since, until}. Members.';
 grant execute on function public.list_events to authenticated;
+
+create function public.list_git_apps(p_org uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_git_apps(p_org);
+end
+$$;
+comment on function public.list_git_apps is
+  'GitHub Apps, and how many repositories each has. Members.';
+grant execute on function public.list_git_apps to authenticated;
 
 create function public.list_git_connections(p_org uuid) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -19846,7 +20275,7 @@ end
 $$;
 comment on function public.lock_module is
   'Locks a module, with a reason: until it is unlocked nothing is applied or destroyed, and no plan of it '
-  'confirmed. Refused while an apply or a destroy is queued; one that runs goes on. Operators.';
+  'confirmed. Refused while an apply or a destroy is queued; one that runs continues. Operators.';
 grant execute on function public.lock_module to authenticated;
 
 create function public.maintenance(p_org uuid) returns jsonb
@@ -19868,6 +20297,17 @@ $$;
 comment on function public.member_sign_ins is
   'Which members have two-step sign-in, and when each last signed in. Admins.';
 grant execute on function public.member_sign_ins to authenticated;
+
+create function public.module_page(p_org uuid, p_module uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.module_page(p_org, p_module);
+end
+$$;
+comment on function public.module_page is
+  'All that a module''s page shows: its row, the runners that may serve it, state, resources, locks, '
+  'readers of its outputs, dependencies, repository and newest jobs. Members.';
+grant execute on function public.module_page to authenticated;
 
 create function public.module_repository(p_module uuid) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -19955,8 +20395,19 @@ begin
 end
 $$;
 comment on function public.pause_rollout is
-  'Begins no further wave. Jobs that are queued go on. Admins.';
+  'Starts no further wave. Queued jobs continue. Admins.';
 grant execute on function public.pause_rollout to authenticated;
+
+create function public.pending_git_app(p_app uuid, p_state_hash text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.pending_git_app(p_app, p_state_hash);
+end
+$$;
+comment on function public.pending_git_app is
+  'An app that was begun with this state, for the function that exchanges GitHub''s code; null where there '
+  'is none.';
+grant execute on function public.pending_git_app to service_role;
 
 create function public.plan_changes(p_job bigint, p_address text default null::text) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -20030,7 +20481,7 @@ begin
 end
 $$;
 comment on function public.publish_release is
-  'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again is no error. '
+  'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again changes nothing. '
   'Service key only.';
 grant execute on function public.publish_release to service_role;
 
@@ -20137,6 +20588,16 @@ $$;
 comment on function public.remove_dependency is
   'Removes a dependency with its bindings. Operators.';
 grant execute on function public.remove_dependency to authenticated;
+
+create function public.remove_git_app(p_app uuid) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.remove_git_app(p_app);
+end
+$$;
+comment on function public.remove_git_app is
+  'Removes a GitHub App with its key; its repositories stay connected and are polled. Admins.';
+grant execute on function public.remove_git_app to authenticated;
 
 create function public.remove_member(p_org uuid, p_user uuid) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -20563,7 +21024,7 @@ begin
 end
 $$;
 comment on function public.set_shared_worker is
-  'Lets a shared runner drain or resume, disables or enables it, or ends its sessions. Service key only.';
+  'Drains, resumes, disables or enables a shared runner, or ends its sessions. Service key only.';
 grant execute on function public.set_shared_worker to service_role;
 
 create function public.set_update_policy(p_org uuid, p_spec jsonb) returns jsonb
@@ -20573,7 +21034,7 @@ begin
 end
 $$;
 comment on function public.set_update_policy is
-  'Sets when outdated runners update by themselves {mode: OFF, WINDOW or NOW, days, begins_at, ends_at, '
+  'Sets when outdated runners update automatically {mode: OFF, WINDOW or NOW, days, begins_at, ends_at, '
   'zone}. Admins.';
 grant execute on function public.set_update_policy to authenticated;
 
@@ -20609,8 +21070,19 @@ begin
 end
 $$;
 comment on function public.start_device_login is
-  'Lets a program wait for somebody to confirm its code. Edge functions only.';
+  'Starts the login of a program, which waits for a person to confirm its code. Edge functions only.';
 grant execute on function public.start_device_login to service_role;
+
+create function public.start_git_app(p_org uuid, p_state_hash text, p_url text default
+  'https://github.com'::text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.start_git_app(p_org, p_state_hash, p_url);
+end
+$$;
+comment on function public.start_git_app is
+  'Begins a GitHub App: GitHub returns its code within an hour, with the state of this digest. Admins.';
+grant execute on function public.start_git_app to authenticated;
 
 create function public.start_set(p_org uuid, p_type public.job_type, p_path text, p_options jsonb
   default '{}'::jsonb) returns jsonb
@@ -20717,7 +21189,7 @@ begin
 end
 $$;
 comment on function public.unassign_worker is
-  'Takes an assignment away. Running jobs go on. Admins.';
+  'Removes an assignment. Running jobs continue. Admins.';
 grant execute on function public.unassign_worker to authenticated;
 
 create function public.unlink_git_login(p_org uuid, p_host text, p_login text) returns jsonb
@@ -20824,7 +21296,7 @@ begin
 end
 $$;
 comment on function public.update_policy is
-  'When outdated runners update by themselves: mode, window, next window, how many. Members.';
+  'When outdated runners update automatically: mode, window, next window, how many. Members.';
 grant execute on function public.update_policy to authenticated;
 
 create function public.update_schedule(p_schedule uuid, p_spec jsonb) returns jsonb
@@ -20886,8 +21358,8 @@ begin
 end
 $$;
 comment on function public.use_personal_token is
-  'Whose token this is {id, user_id, email}, and notes its use; null when it is not live or its owner is '
-  'gone. Edge functions only.';
+  'Whose token this is {id, user_id, email}, and notes its use; null when it is not live or has no owner. '
+  'Edge functions only.';
 grant execute on function public.use_personal_token to service_role;
 
 create function public.use_recovery_code(p_hash text) returns boolean
@@ -21001,7 +21473,7 @@ end
 $$;
 comment on function public.worker_finish is
   'Ends a job: SUCCEEDED, FAILED or CANCELLED; or NEEDS_ATTENTION, where a killed engine left it to a '
-  'person. p_log {last_seq, bytes, sha256} is checked; missing chunks are named and the job goes on until '
+  'person. p_log {last_seq, bytes, sha256} is checked; missing chunks are named and the job stays open until '
   'they came.';
 grant execute on function public.worker_finish to executor, worker;
 
@@ -21115,6 +21587,16 @@ comment on function public.worker_report is
   'cancel, if asked.';
 grant execute on function public.worker_report to executor, worker;
 
+create function public.worker_repository(p_job bigint, p_attempt integer) returns uuid
+language plpgsql set search_path = '' as $$
+begin
+  return private.worker_repository(p_job, p_attempt);
+end
+$$;
+comment on function public.worker_repository is
+  'The connection whose GitHub App lets a running job fetch its repository; null where it has none.';
+grant execute on function public.worker_repository to executor, worker;
+
 create function public.worker_resolve(p_job bigint, p_attempt integer) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -21135,7 +21617,7 @@ end
 $$;
 comment on function public.worker_return_job is
   'A runner that must stop, or that lacks something (p_code), gives a job back before it changed anything; '
-  'the attempt does not count. Three runners that lack the same end it FAILED; a job that was asked to stop '
+  'the attempt does not count. Three runners that lack the same end it FAILED; a job with a request to stop '
   'ends CANCELLED.';
 grant execute on function public.worker_return_job to executor, worker;
 

@@ -1,5 +1,5 @@
 -- Identities other than runners: service accounts, personal tokens, device logins and cloud identities. The database
--- stores hashes of secrets, never the secrets. A cloud identity is no secret: it is a role to assume, and its external
+-- stores hashes of secrets, never the secrets. A cloud identity is not secret: it is a role to assume, and its external
 -- id is meant for the other side.
 
 create table private.personal_tokens (
@@ -26,7 +26,7 @@ comment on column private.personal_tokens.last_used_at is 'When it was last exch
 -- Whether a text is a bcrypt hash of cost 8 to 12.
 create function private.is_bcrypt_hash(p_hash text) returns boolean
 language sql immutable set search_path = '' as $$
-  -- Whoever sends a hash chooses what each comparison costs: 8 to 12 is neither a joke nor a way to stop everybody's
+  -- The sender of a hash chooses the cost of each comparison: 8 to 12 is neither too weak nor a way to stop everybody's
   -- sign-in.
   select p_hash ~ '^\$2[aby]\$(08|09|10|11|12)\$[./A-Za-z0-9]{53}$'
 $$;
@@ -85,7 +85,7 @@ language sql stable set search_path = '' as $$
     and a.credential_version = (private.jwt() ->> 'account_version')::integer
 $$;
 
--- The role of the service account that calls; one that has proved who it is, is told why it may not act.
+-- The role of the service account that calls; one that has proved its identity learns why it may not act.
 create function private.need_account_role(p_org uuid) returns public.member_role
 language plpgsql stable set search_path = '' as $$
 declare
@@ -270,8 +270,8 @@ comment on function private.remove_cloud_identity is 'Removes a cloud identity t
 grant execute on function private.remove_cloud_identity to authenticated;
 
 -- ## service accounts
--- Service accounts: identities of runners and pipelines. A secret is a hash in `private`; trust in an OIDC issuer is no
--- secret at all. One with a role acts as a member of that role does: through the same functions, with a token that the
+-- Service accounts: identities of runners and pipelines. A secret is a hash in `private`; trust in an issuer is not
+-- a secret. One with a role acts as a member of that role does: through the same functions, with a token that the
 -- edge function service-account-token signs. Every call asks the account's row, so what an admin changes counts at
 -- once.
 create table private.service_account_secrets (
@@ -518,7 +518,7 @@ alter table private.device_logins enable row level security;
 comment on table private.device_logins is 'Programs that wait to be signed in; a row lives for ten minutes.';
 comment on column private.device_logins.device_hash is 'SHA-256 (hex) of the secret that the program polls with.';
 comment on column private.device_logins.user_code is 'What the person compares and confirms.';
-comment on column private.device_logins.program is 'What the program says it is, and on which machine.';
+comment on column private.device_logins.program is 'The program''s own name, and its machine.';
 comment on column private.device_logins.address is 'Where the request came from.';
 comment on column private.device_logins.expires_at is 'After this the code is void.';
 comment on column private.device_logins.decided_by is 'Who confirmed or declined it.';
@@ -542,7 +542,7 @@ exception
 end;
 $$;
 comment on function private.start_device_login is
-  'Lets a program wait for somebody to confirm its code. Edge functions only.';
+  'Starts the login of a program, which waits for a person to confirm its code. Edge functions only.';
 grant execute on function private.start_device_login to service_role;
 
 -- Refuses a personal token where it would outlive its own revocation.
@@ -632,7 +632,7 @@ begin
   elsif v_login.is_confirmed is null then
     return jsonb_build_object('status', 'pending');
   end if;
-  -- It is good for one login.
+  -- It is valid for one login.
   delete from private.device_logins where device_hash = p_device_hash;
   return jsonb_build_object('status', case when v_login.is_confirmed then 'confirmed' else 'declined' end,
     'user_id', case when v_login.is_confirmed then v_login.decided_by end);
@@ -725,13 +725,13 @@ language sql security definer set search_path = '' as $$
   returning jsonb_build_object('id', t.id, 'user_id', t.user_id, 'email', u.email)
 $$;
 comment on function private.use_personal_token is
-  'Whose token this is {id, user_id, email}, and notes its use; null when it is not live or its owner is gone. Edge '
+  'Whose token this is {id, user_id, email}, and notes its use; null when it is not live or has no owner. Edge '
   'functions only.';
 grant execute on function private.use_personal_token to service_role;
 
 -- ## recovery codes
 
--- For a person whose authenticator app is gone: each code works once, in place of the app's, and removes every device,
+-- For a person who lost the authenticator app: each code works once, in place of the app's, and removes every device,
 -- because only Auth can give a login its second step. The plain codes never arrive here.
 create table private.recovery_codes (
   user_id uuid not null references auth.users (id) on delete cascade,
@@ -756,7 +756,7 @@ begin
   insert into private.recovery_codes (user_id, code_hash) select private.caller_id(), h from unnest(p_hashes) as h;
 exception
   when check_violation or not_null_violation or unique_violation then
-    perform private.fail('RY422', 'A hash is not valid, or is there twice.', 'Send the SHA-256 (hex) of each code.');
+    perform private.fail('RY422', 'A hash is not valid, or is listed twice.', 'Send the SHA-256 (hex) of each code.');
 end;
 $$;
 comment on function private.set_recovery_codes is

@@ -44,8 +44,8 @@ end
 $$;
 comment on function public.approve_job is
   'Approves (or confirms) or rejects a job that waits for somebody, once per member; who asked for it does '
-  'not approve it, unless an owner is alone and says why, but may confirm its plan where no approval is '
-  'asked for. Refused when the state has moved on since the plan. The last approval needed queues it. The '
+  'not approve it, unless an owner is alone and gives a reason, but may confirm its plan where no approval '
+  'is needed. Refused when the state has moved on since the plan. The last approval needed queues it. The '
   'plan of a pull request is reviewed so; the review counts after the merge, where the change is the same. '
   'Operators.';
 grant execute on function public.approve_job to authenticated;
@@ -57,7 +57,7 @@ begin
 end
 $$;
 comment on function public.assign_worker is
-  'Lets a runner serve modules at or below a path; "" is all modules. Admins.';
+  'Assigns a runner to modules at or below a path; "" is all modules. Admins.';
 grant execute on function public.assign_worker to authenticated;
 
 create function public.attach_identity(p_org uuid, p_path text, p_spec jsonb) returns jsonb
@@ -112,9 +112,9 @@ begin
 end
 $$;
 comment on function public.change_runners is
-  'Changes up to 200 runners in one way (drain, resume, disable, enable, update, label) and says how many '
-  'were changed and which refused, and why. Options: reason, labels. Operators; each change asks for its own '
-  'role.';
+  'Changes up to 200 runners in one way (drain, resume, disable, enable, update, label) and returns how '
+  'many were changed and which refused, and why. Options: reason, labels. Operators; each change asks for '
+  'its own role.';
 grant execute on function public.change_runners to authenticated;
 
 create function public.check_worker_credential(p_worker uuid, p_token uuid default null::uuid,
@@ -137,8 +137,19 @@ begin
 end
 $$;
 comment on function public.comment_on_job is
-  'Says something about a job to everybody who looks at it. Members.';
+  'Comments on a job for all its viewers. Members.';
 grant execute on function public.comment_on_job to authenticated;
+
+create function public.complete_git_app(p_app uuid, p_state_hash text, p_spec jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.complete_git_app(p_app, p_state_hash, p_spec);
+end
+$$;
+comment on function public.complete_git_app is
+  'Notes what GitHub gave for the code {number, slug, html_url, webhook_secret, private_key}; both secrets '
+  'are sealed.';
+grant execute on function public.complete_git_app to service_role;
 
 create function public.confirm_set(p_set uuid, p_modules uuid[] default null::uuid[]) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -279,7 +290,7 @@ end
 $$;
 comment on function public.delete_module is
   'Removes a module from the tree, with its name as confirmation; refused while other modules depend on it. '
-  'What it created in the world stays. Admins.';
+  'Its resources in the cloud stay. Admins.';
 grant execute on function public.delete_module to authenticated;
 
 create function public.delete_organization(p_org uuid, p_confirm_slug text) returns jsonb
@@ -332,8 +343,7 @@ begin
 end
 $$;
 comment on function public.discard_kept_state is
-  'Decides that a state that was not stored is not needed; its text is removed, that it was there stays. '
-  'Admins.';
+  'Decides that a state that was not stored is not needed; its text is removed, its record stays. Admins.';
 grant execute on function public.discard_kept_state to authenticated;
 
 create function public.disconnect_repository(p_connection uuid) returns jsonb
@@ -354,7 +364,7 @@ begin
 end
 $$;
 comment on function public.drain_worker is
-  'Lets a runner finish what it has and take nothing new. Operators.';
+  'Drains a runner: it finishes its jobs and takes no new ones. Operators.';
 grant execute on function public.drain_worker to authenticated;
 
 create function public.enqueue_job(p_org uuid, p_type public.job_type, p_module uuid, p_options jsonb
@@ -456,8 +466,8 @@ begin
 end
 $$;
 comment on function public.fleet_stats is
-  'Queue wait (p50, p95), throughput, pass rate and utilisation per hour, the present hour last, and what '
-  'is going on now. Members.';
+  'Queue wait (p50, p95), throughput, pass rate and utilisation per hour, the present hour last, and '
+  'current activity now. Members.';
 grant execute on function public.fleet_stats to authenticated;
 
 create function public.force_unlock_state(p_module uuid, p_lock_id text) returns jsonb
@@ -469,6 +479,17 @@ $$;
 comment on function public.force_unlock_state is
   'Releases a state lock that no running job holds; the lock''s id is the proof of having looked. Admins.';
 grant execute on function public.force_unlock_state to authenticated;
+
+create function public.git_app_connection(p_app uuid, p_url text, p_installation bigint) returns uuid
+language plpgsql set search_path = '' as $$
+begin
+  return private.git_app_connection(p_app, p_url, p_installation);
+end
+$$;
+comment on function public.git_app_connection is
+  'The connection of a repository that an app''s delivery is about; the first one connects it. Null where '
+  'no module uses it.';
+grant execute on function public.git_app_connection to service_role;
 
 create function public.git_change(p_connection uuid, p_commit text default null::text, p_number integer
   default null::integer) returns jsonb
@@ -489,9 +510,20 @@ begin
 end
 $$;
 comment on function public.git_connection_secret is
-  'The provider and the sealed webhook secret of a repository, for the function that receives its '
+  'The provider and the sealed webhook secret of a repository or an app, for the function that receives '
   'deliveries; null where there is none.';
 grant execute on function public.git_connection_secret to service_role;
+
+create function public.git_installation(p_connection uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.git_installation(p_connection);
+end
+$$;
+comment on function public.git_installation is
+  'What a token of a repository''s installation is made with, for the functions git and notify; the key is '
+  'sealed.';
+grant execute on function public.git_installation to service_role;
 
 create function public.grant_outputs(p_module uuid, p_reader uuid) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -632,8 +664,9 @@ end
 $$;
 comment on function public.list_dependencies is
   'The modules at or below a path ("" is all) and those that they depend on or that depend on them, each '
-  'with its step in the order and the bound inputs that changed since its last apply; and the dependencies '
-  'between them. Members.';
+  'with its step in the order and the bound inputs that changed since its last apply; the dependencies '
+  'between them; and proposals: modules whose code reads outputs of another one without depending on it. '
+  'Members.';
 grant execute on function public.list_dependencies to authenticated;
 
 create function public.list_events(p_org uuid, p_search text default null::text, p_filters jsonb default
@@ -648,6 +681,16 @@ comment on function public.list_events is
   'and runner, among the newest 50,000 of each kind; filters {kind: job or runner, event, worker_id, job (a '
   'number), since, until}. Members.';
 grant execute on function public.list_events to authenticated;
+
+create function public.list_git_apps(p_org uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_git_apps(p_org);
+end
+$$;
+comment on function public.list_git_apps is
+  'GitHub Apps, and how many repositories each has. Members.';
+grant execute on function public.list_git_apps to authenticated;
 
 create function public.list_git_connections(p_org uuid) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -817,7 +860,7 @@ end
 $$;
 comment on function public.lock_module is
   'Locks a module, with a reason: until it is unlocked nothing is applied or destroyed, and no plan of it '
-  'confirmed. Refused while an apply or a destroy is queued; one that runs goes on. Operators.';
+  'confirmed. Refused while an apply or a destroy is queued; one that runs continues. Operators.';
 grant execute on function public.lock_module to authenticated;
 
 create function public.maintenance(p_org uuid) returns jsonb
@@ -839,6 +882,17 @@ $$;
 comment on function public.member_sign_ins is
   'Which members have two-step sign-in, and when each last signed in. Admins.';
 grant execute on function public.member_sign_ins to authenticated;
+
+create function public.module_page(p_org uuid, p_module uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.module_page(p_org, p_module);
+end
+$$;
+comment on function public.module_page is
+  'All that a module''s page shows: its row, the runners that may serve it, state, resources, locks, '
+  'readers of its outputs, dependencies, repository and newest jobs. Members.';
+grant execute on function public.module_page to authenticated;
 
 create function public.module_repository(p_module uuid) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -926,8 +980,19 @@ begin
 end
 $$;
 comment on function public.pause_rollout is
-  'Begins no further wave. Jobs that are queued go on. Admins.';
+  'Starts no further wave. Queued jobs continue. Admins.';
 grant execute on function public.pause_rollout to authenticated;
+
+create function public.pending_git_app(p_app uuid, p_state_hash text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.pending_git_app(p_app, p_state_hash);
+end
+$$;
+comment on function public.pending_git_app is
+  'An app that was begun with this state, for the function that exchanges GitHub''s code; null where there '
+  'is none.';
+grant execute on function public.pending_git_app to service_role;
 
 create function public.plan_changes(p_job bigint, p_address text default null::text) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -1001,7 +1066,7 @@ begin
 end
 $$;
 comment on function public.publish_release is
-  'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again is no error. '
+  'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again changes nothing. '
   'Service key only.';
 grant execute on function public.publish_release to service_role;
 
@@ -1108,6 +1173,16 @@ $$;
 comment on function public.remove_dependency is
   'Removes a dependency with its bindings. Operators.';
 grant execute on function public.remove_dependency to authenticated;
+
+create function public.remove_git_app(p_app uuid) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.remove_git_app(p_app);
+end
+$$;
+comment on function public.remove_git_app is
+  'Removes a GitHub App with its key; its repositories stay connected and are polled. Admins.';
+grant execute on function public.remove_git_app to authenticated;
 
 create function public.remove_member(p_org uuid, p_user uuid) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -1534,7 +1609,7 @@ begin
 end
 $$;
 comment on function public.set_shared_worker is
-  'Lets a shared runner drain or resume, disables or enables it, or ends its sessions. Service key only.';
+  'Drains, resumes, disables or enables a shared runner, or ends its sessions. Service key only.';
 grant execute on function public.set_shared_worker to service_role;
 
 create function public.set_update_policy(p_org uuid, p_spec jsonb) returns jsonb
@@ -1544,7 +1619,7 @@ begin
 end
 $$;
 comment on function public.set_update_policy is
-  'Sets when outdated runners update by themselves {mode: OFF, WINDOW or NOW, days, begins_at, ends_at, '
+  'Sets when outdated runners update automatically {mode: OFF, WINDOW or NOW, days, begins_at, ends_at, '
   'zone}. Admins.';
 grant execute on function public.set_update_policy to authenticated;
 
@@ -1580,8 +1655,19 @@ begin
 end
 $$;
 comment on function public.start_device_login is
-  'Lets a program wait for somebody to confirm its code. Edge functions only.';
+  'Starts the login of a program, which waits for a person to confirm its code. Edge functions only.';
 grant execute on function public.start_device_login to service_role;
+
+create function public.start_git_app(p_org uuid, p_state_hash text, p_url text default
+  'https://github.com'::text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.start_git_app(p_org, p_state_hash, p_url);
+end
+$$;
+comment on function public.start_git_app is
+  'Begins a GitHub App: GitHub returns its code within an hour, with the state of this digest. Admins.';
+grant execute on function public.start_git_app to authenticated;
 
 create function public.start_set(p_org uuid, p_type public.job_type, p_path text, p_options jsonb
   default '{}'::jsonb) returns jsonb
@@ -1688,7 +1774,7 @@ begin
 end
 $$;
 comment on function public.unassign_worker is
-  'Takes an assignment away. Running jobs go on. Admins.';
+  'Removes an assignment. Running jobs continue. Admins.';
 grant execute on function public.unassign_worker to authenticated;
 
 create function public.unlink_git_login(p_org uuid, p_host text, p_login text) returns jsonb
@@ -1795,7 +1881,7 @@ begin
 end
 $$;
 comment on function public.update_policy is
-  'When outdated runners update by themselves: mode, window, next window, how many. Members.';
+  'When outdated runners update automatically: mode, window, next window, how many. Members.';
 grant execute on function public.update_policy to authenticated;
 
 create function public.update_schedule(p_schedule uuid, p_spec jsonb) returns jsonb
@@ -1857,8 +1943,8 @@ begin
 end
 $$;
 comment on function public.use_personal_token is
-  'Whose token this is {id, user_id, email}, and notes its use; null when it is not live or its owner is '
-  'gone. Edge functions only.';
+  'Whose token this is {id, user_id, email}, and notes its use; null when it is not live or has no owner. '
+  'Edge functions only.';
 grant execute on function public.use_personal_token to service_role;
 
 create function public.use_recovery_code(p_hash text) returns boolean
@@ -1972,7 +2058,7 @@ end
 $$;
 comment on function public.worker_finish is
   'Ends a job: SUCCEEDED, FAILED or CANCELLED; or NEEDS_ATTENTION, where a killed engine left it to a '
-  'person. p_log {last_seq, bytes, sha256} is checked; missing chunks are named and the job goes on until '
+  'person. p_log {last_seq, bytes, sha256} is checked; missing chunks are named and the job stays open until '
   'they came.';
 grant execute on function public.worker_finish to executor, worker;
 
@@ -2086,6 +2172,16 @@ comment on function public.worker_report is
   'cancel, if asked.';
 grant execute on function public.worker_report to executor, worker;
 
+create function public.worker_repository(p_job bigint, p_attempt integer) returns uuid
+language plpgsql set search_path = '' as $$
+begin
+  return private.worker_repository(p_job, p_attempt);
+end
+$$;
+comment on function public.worker_repository is
+  'The connection whose GitHub App lets a running job fetch its repository; null where it has none.';
+grant execute on function public.worker_repository to executor, worker;
+
 create function public.worker_resolve(p_job bigint, p_attempt integer) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -2106,7 +2202,7 @@ end
 $$;
 comment on function public.worker_return_job is
   'A runner that must stop, or that lacks something (p_code), gives a job back before it changed anything; '
-  'the attempt does not count. Three runners that lack the same end it FAILED; a job that was asked to stop '
+  'the attempt does not count. Three runners that lack the same end it FAILED; a job with a request to stop '
   'ends CANCELLED.';
 grant execute on function public.worker_return_job to executor, worker;
 

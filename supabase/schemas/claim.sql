@@ -41,7 +41,7 @@ $$;
 create function private.shortfall(p_lane private.lanes, p_offer private.offer) returns text
 language plpgsql immutable set search_path = '' as $$
 begin
-  -- Rights in a cloud are there when somebody says so; an engine is taken to be there when nobody has told.
+  -- Rights in a cloud count once they were reported; an engine counts as present while nothing was reported.
   if p_lane.cloud is not null and not coalesce(p_offer.clouds ? p_lane.cloud, false) then
     return 'cloud_missing';
   end if;
@@ -291,7 +291,7 @@ declare
   v_live private.live_jobs := private.owned_job(v_runner, p_job, p_attempt);
   v_answer pg_catalog.jsonb;
 begin
-  -- In the middle of a change the executor holds its attempt by itself, whether its runner is there or not.
+  -- In the middle of a change the executor keeps its attempt alive, with or without its runner.
   if v_live.has_touched and private.jwt() ->> 'role' = 'executor' then
     update private.live_jobs as q set lease_until = now() + private.lease(), unlisted_at = null
     where q.job_id = p_job;

@@ -1,5 +1,5 @@
 -- Cloud-hosted runners: the database keeps the record and queues the job; a runner with rights in the cloud does the
--- work. Results about the target (token hash, ARNs) come back through functions that are fenced by the attempt. "Test
+-- work. Results about the target (token hash, ARNs) are stored through functions that are fenced by the attempt. "Test
 -- connection" is a job too: queued, explained while it waits, fenced, logged, and its end shows whether the identity
 -- works. Scaling decisions are recorded here; a runner's planner makes them.
 
@@ -48,7 +48,7 @@ $$;
 -- Writes down what a job found out about a cloud identity.
 create function private.note_identity(p_identity uuid, p_job public.provision_jobs) returns void
 language sql set search_path = '' as $$
-  -- The job tried what was frozen into it: its verdict is no news about an identity that was changed meanwhile.
+  -- The job tested what was frozen into it: its verdict does not apply to an identity that was changed meanwhile.
   update public.cloud_identities as c set
     verified_at = case when p_job.status = 'SUCCEEDED' then now() else c.verified_at end,
     verification_error = case when p_job.status = 'SUCCEEDED' then null
@@ -59,7 +59,7 @@ language sql set search_path = '' as $$
         p_job.payload #> '{lifecycle,identity,network}')
 $$;
 
--- What follows from a job about a runner: its record goes, its identity is proven, its rollout goes on.
+-- The consequences of a job about a runner: its record is removed, its identity is proven, its rollout continues.
 create function private.after_lifecycle_job(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 begin
@@ -71,7 +71,7 @@ begin
     perform private.note_identity(p_job.target_identity_id, p_job);
   elsif p_job.type = 'DEPLOY_WORKER' and (p_job.status = 'SUCCEEDED' or p_job.error ->> 'code' in ('cloud_identity',
     'cloud_account')) then
-    -- A deployment that failed for another reason says nothing about the role.
+    -- A deployment that failed for another reason does not concern the role.
     perform private.note_identity((select w.cloud_identity_id from public.workers as w
       where w.id = p_job.target_worker_id), p_job);
   end if;
@@ -278,7 +278,7 @@ language plpgsql immutable set search_path = '' as $$
 begin
   perform private.refuse_unknown_keys(p_patch, array['cloud', 'desired_count', 'is_scaled_to_zero', 'is_draining',
     'drain_reason']);
-  -- What else the column holds (since when it starts, that it is gone, its task) is the database's own to say.
+  -- Only the database writes the column's other keys (since when it starts, that it was removed, its task).
   if jsonb_typeof(p_patch -> 'cloud') <> 'object' or jsonb_path_exists(p_patch,
       '$.cloud.keyvalue() ? (!(@.key like_regex "_arn$" && @.value.type() == "string"))', silent => true)
     or pg_column_size(p_cloud || (p_patch -> 'cloud')) > 16384 then
@@ -330,7 +330,7 @@ grant execute on function private.worker_target_status to worker, executor;
 
 -- ## after such a job
 
--- Retires the records of runners that are gone from the cloud.
+-- Retires the records of runners that were removed from the cloud.
 create function private.sweep_removals() returns integer
 language plpgsql set search_path = '' as $$
 declare
@@ -426,7 +426,7 @@ language sql stable set search_path = '' as $$
       'jobs_per_task', coalesce((w.scaling ->> 'jobs_per_task')::integer, w.capacity), 'idle_seconds',
         coalesce((w.scaling ->> 'idle_seconds')::integer, 300)),
     'load', jsonb_build_object('desired', w.desired_count, 'connected', l.connected, 'waiting', (
-        -- Who is nearer is asked once for a lane that has work, not for each of its jobs.
+        -- Nearer runners are looked up once for a lane that has work, not for each of its jobs.
         select coalesce(sum(case when ready.jobs > 0 and not exists (
           select from private.preferred_runners as p where p.lane_id = lw.lane_id and p.distance < lw.distance offset 0
         ) then ready.jobs end), 0)
@@ -506,7 +506,7 @@ begin
   if not exists (select from public.workers as w where w.id = v_runner.worker_id
     and w.accepted_job_types @> '{UPDATE_WORKER}') then
     perform private.fail('RY403', 'This runner does not accept jobs about runners.',
-      'Let it accept UPDATE_WORKER jobs.');
+      'Add UPDATE_WORKER to the jobs that it accepts.');
   end if;
   return v_runner;
 end;
@@ -576,7 +576,7 @@ exception
 end;
 $$;
 
--- Refuses what is no decision, and a memory that the next planner could not read.
+-- Refuses a malformed decision, and a memory that the next planner could not read.
 create function private.check_scaling_decision(p_decision jsonb) returns void
 language plpgsql stable set search_path = '' as $$
 begin

@@ -30,7 +30,7 @@ create trigger wake after insert on public.approvals for each row execute functi
 
 -- ## maintenance
 -- Maintenance, of an organisation or of the installation: nothing new is claimed, what runs finishes, and every job
--- that waits says until when and why. It ends by itself.
+-- that waits shows until when and why. It ends at that time.
 create view private.organizations_in_maintenance as
 select
   o.id as org_id,
@@ -42,7 +42,7 @@ select
 from public.organizations as o cross join private.installation as i
 where i.is_only and greatest(i.maintenance_until, o.maintenance_until) > now();
 comment on view private.organizations_in_maintenance is
-  'Organisations whose jobs are not taken now. The claim and whoever explains it both read it.';
+  'Organisations whose jobs are not taken now. The claim and its explanation both read it.';
 comment on column private.organizations_in_maintenance.maintenance is 'Whose it is, until when and why.';
 
 -- The maintenance that keeps an organisation's jobs from being taken now: whose it is, until when and why; null when
@@ -78,7 +78,7 @@ begin
   end if;
   if length(trim(coalesce(p_reason, ''))) not between 1 and 500 then
     perform private.fail('RY422', 'Maintenance needs a reason of at most 500 characters.',
-      'Say why jobs wait: every member reads it.');
+      'Add a reason why jobs wait: every member reads it.');
   end if;
 end;
 $$;
@@ -156,8 +156,8 @@ begin
 end;
 $$;
 
--- Asks the runner of a job to stop. The caller has locked the job. Asking again may only ask for more: from "after this
--- step" to "now".
+-- Asks the runner of a job to stop. The caller has locked the job. A second request may only be harder: "after this
+-- step", then "now".
 create function private.request_stop(
   p_job bigint, p_kind public.cancel_kind, p_actor_kind public.actor_kind, p_actor uuid, p_label text, p_reason text
 ) returns public.provision_jobs
@@ -207,7 +207,7 @@ comment on function private.cancel_job is
   'now. Operators.';
 grant execute on function private.cancel_job to authenticated;
 
--- Refuses to run a job again about a runner that is gone or has another job, or to a release that was withdrawn.
+-- Refuses to run a job again about a runner that was removed or has another job, or to a release that was withdrawn.
 create function private.check_retry_target(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -388,7 +388,7 @@ grant execute on function private.resolve_attention to authenticated;
 
 -- ## deciding
 
--- Whether somebody requested a job: by themselves, or by running a schedule of which it or its plan is part.
+-- Whether somebody requested a job: directly, or by running a schedule of which it or its plan is part.
 create function private.is_requester(p_job public.provision_jobs, p_user uuid) returns boolean
 language sql stable set search_path = '' as $$
   select coalesce(p_job.created_by = p_user, false) or exists (
@@ -405,7 +405,7 @@ declare
   v_is_alone boolean := not exists (
     select from public.memberships as m where m.org_id = p_job.org_id and m.user_id <> private.caller_id()
       and m.role <= 'operator');
-  -- A confirmation is no approval: where no approval is required, the requester may confirm.
+  -- A confirmation is not an approval: where no approval is required, the requester may confirm.
   v_is_own boolean := p_job.approvals_required > 0 and private.is_requester(p_job, private.caller_id()) and not (
     select o.can_approve_own_jobs from public.organizations as o where o.id = p_job.org_id);
 begin
@@ -422,7 +422,7 @@ begin
       then 'You are the only one who could: give a reason, and approve it all the same.'
       else 'Ask another operator, admin or owner; or an owner changes the organisation''s setting.' end);
   elsif trim(p_override_reason) = '' then
-    perform private.fail('RY422', 'An override needs a reason.', 'Say why you approve a job of your own.');
+    perform private.fail('RY422', 'An override needs a reason.', 'Explain why you approve a job of your own.');
   end if;
 end;
 $$;
@@ -436,7 +436,7 @@ language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
 begin
-  -- Nobody else is there to approve the rest of what an override stands for.
+  -- Nobody else can give the approvals that an override replaces.
   update public.provision_jobs set approvals_received = case when p_is_override then approvals_required
     else approvals_received + 1 end
   where id = p_job returning * into v_job;
@@ -502,7 +502,7 @@ end;
 $$;
 comment on function private.approve_job is
   'Approves (or confirms) or rejects a job that waits for somebody, once per member; who asked for it does not '
-  'approve it, unless an owner is alone and says why, but may confirm its plan where no approval is asked for. '
+  'approve it, unless an owner is alone and gives a reason, but may confirm its plan where no approval is needed. '
   'Refused when the state has moved on since the plan. The last approval needed queues it. The plan of a pull request '
   'is reviewed so; the review counts after the merge, where the change is the same. Operators.';
 grant execute on function private.approve_job to authenticated;
@@ -569,8 +569,8 @@ begin
   return to_jsonb(v_comment);
 exception
   when check_violation or not_null_violation then
-    perform private.fail('RY422', 'A comment has 1 to 4,000 characters.', 'Say something, or less.');
+    perform private.fail('RY422', 'A comment has 1 to 4,000 characters.', 'Write something, or less.');
 end;
 $$;
-comment on function private.comment_on_job is 'Says something about a job to everybody who looks at it. Members.';
+comment on function private.comment_on_job is 'Comments on a job for all its viewers. Members.';
 grant execute on function private.comment_on_job to authenticated;

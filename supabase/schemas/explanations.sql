@@ -2,7 +2,7 @@
 -- preferred_runners, so the answer cannot disagree with the claim (a test compares them). Thousands of runners share a
 -- few distances and offers, and each is evaluated once.
 
--- How the processes that are there of each runner that may serve a lane are: called right, willing, with a slot, and
+-- The fresh processes of each runner that may serve a lane: called right, willing, with a slot, and
 -- what all of them lack.
 create function private.lane_states(
   p_lane integer
@@ -79,13 +79,13 @@ from (values
   (3, 'nearer', 'A runner nearer to the module is available and goes first', '',
     'A nearer runner is available and takes it first.', 'It starts when that runner next asks for jobs.'),
   (4, 'engine_preparing', '{engine} is still being prepared there', 'Wait a little',
-    'The runner that may run it is still preparing the engine.', 'It begins when the engine is there.'),
+    'The runner that may run it is still preparing the engine.', 'It begins when the engine is ready.'),
   (5, 'starting', 'Starting', '', 'The runner that may run it is starting.',
     'It begins with that runner''s first look.'),
   (6, 'scaled_to_zero', 'Asleep; it starts when a job needs it', '', 'The runner that may run it is asleep.',
     'It is being started.'),
   (7, 'degraded', 'Degraded: {degraded}', 'Look at the runner''s page', 'The runners that may run it are degraded.',
-    'Their pages say what is wrong with them.'),
+    'Their pages show what is wrong with them.'),
   (8, 'draining', 'Draining: {drain}', 'Resume it', 'The runners that may run it are draining.',
     'Resume one of them, or assign another runner.'),
   (9, 'disabled', 'Disabled', 'Enable it', 'The runners that may run it are disabled.', 'Enable one of them.'),
@@ -111,8 +111,8 @@ from (values
     'No runner that may run it has {engine}.',
     'Install the engine on one of them, or assign a runner that has it.'),
   (17, 'cloud_missing', 'Says that it cannot act in {cloud}',
-    'Give it the rights; its doctor command says what is missing', 'No runner that may run it can act in {cloud}.',
-    'Give one of them the rights; its doctor command says what is missing.'),
+    'Give it the rights; its doctor command shows what is missing', 'No runner that may run it can act in {cloud}.',
+    'Give one of them the rights; its doctor command shows what is missing.'),
   (18, 'labels_missing', 'Lacks {missing}', 'Add the label, if it is true of the machine',
     'No assigned runner has the labels {labels}.', 'Add the labels to a runner that has what they say.'),
   (19, 'type_refused', 'Does not accept this type of job', 'Change the types that it accepts',
@@ -124,7 +124,7 @@ from (values
     'Add a runner, or change the organisation''s settings.'),
   (22, 'shared_elsewhere', 'The installation keeps this shared runner for other organisations', '',
     'Only shared runners that are kept for other organisations could run it.',
-    'Add a runner, or ask whoever runs this installation.'),
+    'Add a runner, or ask the administrator of this installation.'),
   (23, 'pinned_elsewhere', 'The job is pinned to another runner', 'Change the module''s pin',
     'The runner that it is pinned to cannot run it.', 'Change the pin, or assign that runner.'),
   (24, 'not_assigned', 'Not assigned to the module, its groups or all modules', 'Assign it',

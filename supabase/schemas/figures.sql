@@ -110,7 +110,7 @@ language sql stable set search_path = '' as $$
   group by 1, 2, 3
 $$;
 
--- How many seconds a size of private.waits_hourly stands for.
+-- How many seconds a size of private.waits_hourly means.
 create function private.wait_seconds(p_size smallint) returns double precision
 language sql immutable set search_path = '' as $$
   -- The middle of the size: at most a twentieth off.
@@ -126,7 +126,7 @@ language sql stable set search_path = '' as $$
   from (
     select k.worker_id, k.at, k.busy, k.slots from private.worker_ticks as k where k.at >= p_from and k.at < p_to
     union all
-    -- The quarter that is under way, or the last one of a process that is gone.
+    -- The quarter that is under way, or the last one of a process that has ended.
     select h.worker_id, h.tick_at, h.tick_busy, h.tick_slots from private.heartbeats as h
     where h.tick_at >= p_from and h.tick_at < p_to and h.tick_heartbeats > 0
   ) as t
@@ -291,7 +291,7 @@ begin
 end;
 $$;
 comment on function private.fleet_stats is
-  'Queue wait (p50, p95), throughput, pass rate and utilisation per hour, the present hour last, and what is going on '
+  'Queue wait (p50, p95), throughput, pass rate and utilisation per hour, the present hour last, and current activity '
   'now. Members.';
 grant execute on function private.fleet_stats to authenticated;
 
@@ -302,7 +302,7 @@ language plpgsql stable set search_path = '' as $$
 begin
   return (
     with job as materialized (
-      -- By bytes: they are sorted to be told apart, and a language's order costs twice as much as all the rest.
+      -- By bytes: they are sorted to be distinguished, and a language's order costs twice as much as all the rest.
       select j.status, j.worker_id, j.worker_name collate pg_catalog."C" as worker_name,
         split_part(j.group_path, '/', 1) collate pg_catalog."C" as top,
         case when j.claimed_at >= j.queued_at then date_part('epoch', j.claimed_at - j.queued_at) end as wait,
@@ -321,7 +321,7 @@ begin
         count(*) over (partition by p.kind) as parts
       from part as p where p.name is not null
     ), drawn as (
-      -- A mean, and not the percentile of the figure: it needs no order, and the line is there for its shape.
+      -- A mean, and not the percentile of the figure: it needs no order, and only the shape of the line matters.
       select s.kind, s.id, s.name, jsonb_object_agg(s.bin, round(s.wait::numeric, 2)) as waits from (
         select 'runner' as kind, j.worker_id as id, j.worker_name as name, j.bin, avg(j.wait) as wait
         from job as j where j.wait is not null
@@ -387,7 +387,7 @@ begin
         from generate_series(v_from, v_to - v_step, v_step) as x (at) left join point as p on p.at = x.at
         left join private.load_points(p_org, v_from, v_to, v_step) as l on l.at = x.at),
       'marks', private.figure_marks(p_org, v_from, v_to),
-      -- Of the last day at most: who waits longest is asked about now.
+      -- Of the last day at most: the figure is about jobs that wait now.
       'parts', private.busiest_parts(p_org, greatest(v_from, v_to - interval '24 hours'), v_to)));
 end;
 $$;

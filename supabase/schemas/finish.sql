@@ -4,11 +4,11 @@
 
 -- ## what follows a plan
 
--- A plan that is to be applied (option confirm, or its module applies by itself) is followed by a job of its own when
+-- A plan that is to be applied (option confirm, or its module has auto-apply) is followed by a job of its own when
 -- it has changes. No runner waits meanwhile: the plan's file is an artifact, and the apply waits here for a member to
--- confirm that plan, or for the module's approvals. What was planned is what is applied, also when the module has
+-- confirm that plan, or for the module's approvals. Exactly that plan is applied, also when the module has
 -- changed since: the payload is the plan's, with the commit that it was made from. When the state has moved on, the
--- plan is worth nothing: it is refused, and an apply that still waits for somebody ends by itself.
+-- plan is worth nothing: it is refused, and an apply that still waits for somebody ends automatically.
 -- Whether there is something to apply in a plan: it has changes, and was not made only to look.
 create function private.is_applied_next(p_plan public.provision_jobs) returns boolean
 language sql immutable set search_path = '' as $$
@@ -18,13 +18,13 @@ language sql immutable set search_path = '' as $$
     and p_plan.payload #>> '{options,git,pull_request}' is null
     -- A preview has values that nobody has applied.
     and p_plan.payload #> '{options,preview}' is null
-    -- A state that has just come in is looked at before anything is applied, also where the module applies by itself.
+    -- A person reads the plan of a state that has just come in, also where the module has auto-apply.
     and not coalesce(p_plan.payload #> '{options,bring_state}' = 'true', false)
     and p_plan.payload #>> '{module,source_kind}' is distinct from 'upload'
 $$;
 
--- Enqueues the apply of a finished plan that has something to apply: to be confirmed, or by itself where the module
--- says so.
+-- Enqueues the apply of a finished plan that has something to apply: to be confirmed, or at once where the module
+-- has auto-apply.
 create function private.follow_plan(p_plan public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -36,7 +36,7 @@ declare
 begin
   select * into v_module from public.modules where id = p_plan.module_id and deleted_at is null;
   v_is_destroy := coalesce(p_plan.payload #> '{options,destroy}' = 'true', false);
-  -- A module that applies by itself does not destroy by itself.
+  -- A module with auto-apply does not destroy automatically.
   v_is_auto := coalesce(nullif(p_plan.payload #> '{options,auto_apply}', 'null') = 'true',
     v_module.auto_apply and not v_is_destroy);
   -- What a person has locked waits for a person.
@@ -57,13 +57,13 @@ begin
   v_job.approval_deadline_at := case when v_module.approvals_required > 0 or v_is_held
     then now() + make_interval(secs => v_module.approval_timeout_seconds) end;
   perform private.count_reviews(private.add_job(v_job, format('Plan %s has changes%s.', p_plan.number,
-    case when not v_is_held then ', and its module applies by itself' else '' end)), p_plan);
+    case when not v_is_held then ', and its module has auto-apply' else '' end)), p_plan);
 end;
 $$;
 
 -- Drift is something that is so of a module, not only the result of a job: since when, in how many resources, and when
 -- it was last looked for. A drift check that finds some notes it; a plan or a check of the whole module that finds
--- nothing to do clears it. An apply does not: whether it mended everything, the next look says.
+-- nothing to do clears it. An apply does not: only the next check shows whether it removed all drift.
 -- How many resources a plan's summary says would change.
 create function private.drifted_resources(p_summary jsonb) returns integer
 language sql immutable set search_path = '' as $$
@@ -81,7 +81,7 @@ declare
   v_looks boolean := p_job.type = 'DRIFT' or p_job.type = 'PLAN' and v_options -> 'refresh_only' = 'true';
 begin
   -- A look beside a held state, at a pull request, at some resources alone, with previewed values or at what a destroy
-  -- would do says nothing about the module.
+  -- would do proves nothing about the module.
   if v_options ?| array['inspects', 'preview'] or v_options #> '{git,pull_request}' is not null
     or v_options -> 'destroy' = 'true' or jsonb_typeof(p_job.plan_summary) is distinct from 'object' then
     return;
@@ -121,6 +121,10 @@ begin
   if v_job.type in ('PLAN', 'DRIFT') and v_job.status = 'SUCCEEDED' then
     perform private.note_drift(v_job);
   end if;
+  if v_job.type in ('PLAN', 'APPLY') and v_job.plan_job_id is null
+    and v_job.payload #> '{options,git,pull_request}' is null then
+    perform private.note_reads(v_job);
+  end if;
   if v_job.type = 'PLAN' and v_job.status = 'SUCCEEDED' then
     perform private.note_plan_digest(v_job);
     perform private.follow_plan(v_job);
@@ -149,7 +153,7 @@ $$;
 
 -- ## the end
 
--- Ends a job for good, whoever ends it, and answers its status: event, state lock, the next job of its state, what
+-- Ends a job for good, for every caller, and returns its status: event, state lock, the next job of its state, what
 -- follows from it. The caller holds the state's lock, or the row of a job that still waits for approval.
 create function private.end_job(
   p_job bigint, p_status public.job_status, p_event text, p_kind public.actor_kind, p_actor uuid, p_label text,
@@ -167,7 +171,7 @@ begin
     select from private.live_jobs as n where n.state_key = q.state_key and n.stage = 'WAITING')
   into v_state, v_is_awaited;
   -- One statement for record and event; a row of fifty columns is read only by those who need it, in follow_end.
-  -- Without a lock of its own: whoever changes a status holds the state's lock.
+  -- Without a lock of its own: the caller that changes a status holds the state's lock.
   with ended as (
     update public.provision_jobs as j set
       status = p_status, finished_at = now(), error = coalesce(p_error, j.error),
@@ -196,13 +200,13 @@ begin
 end;
 $$;
 
--- ## jobs that come back
+-- ## jobs that return to the queue
 
--- Jobs that come back: given back by their runner, or lost with it. Lost before infrastructure was touched: tried again
+-- Given back by their runner, or lost with it. Lost before infrastructure was touched: tried again
 -- after a pause that grows, until the attempts are used up or two different runners have died of it. Lost after: a
 -- person decides, and the state stays locked.
--- A runner that was started again may still say what it knows about the jobs it had. One that was only out of contact
--- goes on: inside of apply and destroy nobody else ever gets the job by itself, so its end is believed whenever it
+-- A runner that was started again may still report what it knows about its jobs. One that was only out of contact
+-- continues: inside of apply and destroy no other runner gets the job automatically, so its end counts whenever it
 -- comes, until a person has released the job.
 -- Puts a job back into its queue, at once or after a pause; the code is what its runner lacked. The caller holds the
 -- state's lock.
@@ -236,13 +240,13 @@ begin
 end;
 $$;
 
--- A job was lost or killed while it changed infrastructure: nobody runs it again by itself, and its state stays locked.
+-- A job was lost or killed while it changed infrastructure: it is not run again, and its state stays locked.
 create function private.hold_job(p_live private.live_jobs, p_event text, p_reason text, p_error jsonb) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
 begin
-  -- After the engine's own end nobody comes back; after silence the same instance may.
+  -- After the engine's own end nobody returns; after silence the same instance may.
   update private.live_jobs as q set
     stage = 'HELD', session_id = null, instance_id = case when p_event = 'attention' then q.instance_id end
   where q.job_id = p_live.job_id;
@@ -256,7 +260,7 @@ begin
 end;
 $$;
 
--- What is said of a job whose runner is gone in the middle of a change: out of contact since when, or lost.
+-- The error of a job that lost its runner in the middle of a change: out of contact since when, or lost.
 create function private.held_words(p_live private.live_jobs, p_reason text) returns jsonb
 language plpgsql stable set search_path = '' as $$
 declare
@@ -264,19 +268,19 @@ declare
   v_job public.provision_jobs;
 begin
   select h.last_seen_at into v_seen from private.heartbeats as h where h.instance_id = p_live.instance_id;
-  -- A runner that is heard, or that told of its death, is not out of contact.
+  -- A runner with a heartbeat, or one that reported its death, is not out of contact.
   if v_seen > now() - private.lease() or p_live.unlisted_at is not null then
     return jsonb_build_object('code', 'RUNNER_LOST', 'message', p_reason,
-      'hint', 'Look at what is there with a refresh-only plan, then decide.');
+      'hint', 'Look at the infrastructure with a refresh-only plan, then decide.');
   end if;
   select * into v_job from public.provision_jobs where id = p_live.job_id;
   v_seen := coalesce(v_seen, p_live.lease_until - private.lease(), now());
   return jsonb_build_object('code', 'OUT_OF_CONTACT', 'since', v_seen, 'message',
-    format('Out of contact since %s UTC; the %s goes on at %s as far as we know; its state is kept there.',
+    format('Out of contact since %s UTC; the %s may still be running on %s; its state is kept there.',
       to_char(v_seen at time zone 'UTC', 'HH24:MI:SS'), lower(coalesce(v_job.phase, 'APPLY')::pg_catalog.text),
         v_job.instance_name),
     'hint',
-      'When the runner comes back it goes on by itself, and its end counts. If it will not come back, look with a '
+      'When the runner returns, the apply continues, and its end counts. If it will not return, look with a '
       'refresh-only plan, then decide.');
 end;
 $$;
@@ -322,7 +326,7 @@ begin
 end;
 $$;
 
--- What happens to a job whose runner is gone: attention if infrastructure was touched, else cancelled, quarantined,
+-- What happens to a job whose runner was lost: attention if infrastructure was touched, else cancelled, quarantined,
 -- failed for good, or queued again.
 create function private.lose_job(p_job bigint, p_reason text) returns text
 language plpgsql set search_path = '' as $$
@@ -360,7 +364,7 @@ begin
 end;
 $$;
 
--- How many different runners gave a job back for want of the same thing, how often, and in which words.
+-- How many different runners gave a job back for lack of the same thing, how often, and with which message.
 create function private.given_back(p_job bigint, p_code text) returns table (runners integer, times integer, words text)
 language sql stable set search_path = '' as $$
   select count(*)::integer, coalesce(sum(r.times), 0)::integer,
@@ -420,7 +424,7 @@ begin
       'It was given back three times for the same reason.', jsonb_build_object('code', 'RUNNERS_UNFIT', 'message',
         format('%s gave this job back: %s',
           case v_back.runners when 1 then 'One runner' else v_back.runners || ' runners' end, v_back.words),
-      'hint', 'If they are well otherwise, the job asks for more than they have.'));
+      'hint', 'If they are well otherwise, the job needs more than they have.'));
     return jsonb_build_object('status', 'FAILED');
   end if;
   return jsonb_build_object('status', 'QUEUED');
@@ -428,7 +432,7 @@ end;
 $$;
 comment on function private.worker_return_job is
   'A runner that must stop, or that lacks something (p_code), gives a job back before it changed anything; the '
-  'attempt does not count. Three runners that lack the same end it FAILED; a job that was asked to stop ends '
+  'attempt does not count. Three runners that lack the same end it FAILED; a job with a request to stop ends '
   'CANCELLED.';
 grant execute on function private.worker_return_job to worker, executor;
 
@@ -444,14 +448,14 @@ begin
   end if;
   if v_lock.lock_id is distinct from p_lock_id then
     perform private.fail('RY422', 'That is not the id of the lock that is held.',
-      'Copy it from the state''s page, so that nobody releases a lock they have not looked at.');
+      'Copy it from the state''s page, so that nobody releases a lock they have not checked.');
   end if;
   if exists (select from private.live_jobs as q where q.job_id = v_lock.job_id and q.stage = 'RUNNING') then
     perform private.fail('RY409', format('Job %s is running and holds the lock.', private.job_number(v_lock.job_id)),
       'Cancel it first; its lock goes with it.');
   end if;
   delete from private.state_locks where module_id = p_module;
-  -- Released: the attempt that held it does not come back to it any more.
+  -- Released: the attempt that held it does not return to it any more.
   update private.live_jobs as q set instance_id = null where q.job_id = v_lock.job_id and q.stage = 'HELD';
   perform private.refresh_next(p_module);
   return v_lock;
@@ -466,7 +470,7 @@ declare
   v_job bigint;
 begin
   perform private.check_running(p_running);
-  -- A dead one, too: whoever said "it goes on there as far as we know" learns now that it does not.
+  -- A dead one, too: it corrects the earlier "the apply may still be running there".
   perform private.resume_held(v_runner, (l ->> 'job')::bigint, (l ->> 'attempt')::integer)
   from jsonb_array_elements(coalesce(p_running, '[]')) as l;
   for v_job in
@@ -591,7 +595,7 @@ language plpgsql set search_path = '' as $$
 declare
   v_missing pg_catalog.jsonb;
 begin
-  -- A process that was started again tells of one that died: that is a lost runner, not a failed job.
+  -- A process that was started again reports one that died: that is a lost runner, not a failed job.
   if p_error ->> 'code' = 'runner_crashed' then
     perform private.lose_job(p_job, coalesce(p_error ->> 'message', 'The runner''s process died.'));
     return (select jsonb_build_object('status', j.status) from public.provision_jobs as j where j.id = p_job);
@@ -639,7 +643,7 @@ begin
   end if;
   perform private.lock_state(q.org_id, q.state_key) from private.live_jobs as q
   where q.job_id = p_job and q.instance_id = v_runner.instance_id;
-  -- The fence: only the session that still has the attempt ends it, or that has come back to it before a person
+  -- The fence: only the session that still has the attempt ends it, or that has returned to it before a person
   -- released it.
   if private.lock_attempt(v_runner, p_job, p_attempt) then
     return v_answer || private.finish_attempt(v_runner, p_job, p_attempt, p_status, p_result, p_error, p_plan_summary,
@@ -650,5 +654,5 @@ end;
 $$;
 comment on function private.worker_finish is
   'Ends a job: SUCCEEDED, FAILED or CANCELLED; or NEEDS_ATTENTION, where a killed engine left it to a person. p_log '
-  '{last_seq, bytes, sha256} is checked; missing chunks are named and the job goes on until they came.';
+  '{last_seq, bytes, sha256} is checked; missing chunks are named and the job stays open until they came.';
 grant execute on function private.worker_finish to worker, executor;

@@ -144,14 +144,14 @@ end;
 $$;
 grant execute on function private.caller_id to authenticated, worker;
 
--- The address from which the caller signed in or exchanged its token, or null; what is no address is none.
+-- The address from which the caller signed in or exchanged its token, or null if it is not a valid address.
 create function private.caller_address() returns inet
 language plpgsql stable set search_path = '' as $$
 declare
   v_claims pg_catalog.jsonb := private.jwt();
 begin
   -- Anybody may send a header, and the dashboard sends its own address: what Auth saw at the sign-in is looked up by
-  -- the token's session, and tokens that our own function signed say what it saw.
+  -- the token's session, and tokens that our own function signed contain the one that it saw.
   return host(coalesce((v_claims ->> 'client_address')::pg_catalog.inet, (select s.ip from auth.sessions as s
     where s.id = (v_claims ->> 'session_id')::pg_catalog.uuid
       and s.user_id = (v_claims ->> 'sub')::pg_catalog.uuid)));
@@ -292,7 +292,7 @@ begin
 end;
 $$;
 
--- Whether the left version comes before the right one; null when either is no version.
+-- Whether the left version comes before the right one; null when either is not a version.
 create function private.is_version_less(p_left text, p_right text) returns boolean
 language sql immutable set search_path = '' as $$
   select private.version_key(p_left) collate "C" < private.version_key(p_right) collate "C"
@@ -306,7 +306,7 @@ alter table private.wake_ups enable row level security;
 comment on table private.wake_ups is
   'When each rate-limited wake-up was last sent. UNLOGGED: losing it costs one extra message.';
 
--- Sends a private broadcast where Realtime is there; does nothing elsewhere.
+-- Sends a private broadcast where Realtime exists; does nothing elsewhere.
 create function private.wake(p_topic text, p_event text, p_payload jsonb) returns void
 language plpgsql set search_path = '' as $$
 begin
@@ -324,7 +324,7 @@ begin
   if exists (select from private.wake_ups as r where r.key = p_key and r.sent_at > clock_timestamp() - p_every) then
     return false;
   end if;
-  -- Nobody waits for a wake-up: whoever holds it sends it with their commit, which is soon enough for both.
+  -- Nobody waits for a wake-up: the transaction that holds it sends it with its commit, which is soon enough for both.
   if not pg_try_advisory_xact_lock(private.lock_key('wake_up', p_key)) then
     return false;
   end if;
@@ -378,11 +378,11 @@ create unlogged table private.clocks (
 alter table private.clocks enable row level security;
 comment on table private.clocks is 'When periodic work last ran. UNLOGGED: after a crash it just runs again.';
 
--- Whether something is due again; if so, it is noted as run. Never waits for whoever is at it.
+-- Whether something is due again; if so, it is noted as run. Never waits for another run.
 create function private.is_due(p_name text, p_every interval) returns boolean
 language plpgsql set search_path = '' as $$
 begin
-  -- What ran in the future was a clock that jumped; it is no reason to wait for that time.
+  -- A run in the future means that the clock jumped: do not wait for that time.
   if exists (select from private.clocks as c where c.name = p_name and c.ran_at > now() - p_every
     and c.ran_at < now() + interval '1 minute')
     or not pg_try_advisory_xact_lock(private.lock_key('clock', p_name)) then

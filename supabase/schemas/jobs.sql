@@ -138,7 +138,7 @@ comment on column public.provision_jobs.priority is 'Lower runs sooner; 100 is u
 comment on column public.provision_jobs.attempt is
   'The number of the current or last try. Every write of a runner carries it.';
 comment on column public.provision_jobs.max_attempts is 'How often it may be tried when runners are lost.';
-comment on column public.provision_jobs.cancel_kind is 'How it was asked to stop.';
+comment on column public.provision_jobs.cancel_kind is 'The kind of the request to stop.';
 comment on column public.provision_jobs.steps is
   'Steps of the attempt: [{name, title, phase, status, started_at, finished_at, first_seq, last_seq}].';
 comment on column public.provision_jobs.plan_summary is 'What the plan would do: counts, resources, outputs.';
@@ -146,9 +146,9 @@ comment on column public.provision_jobs.result is 'What came out: outputs, numbe
 comment on column public.provision_jobs.error is 'Why it failed: {code, message, hint}.';
 comment on column public.provision_jobs.approvals_required is 'How many members must approve it.';
 comment on column public.provision_jobs.approvals_received is 'How many have.';
-comment on column public.provision_jobs.approval_deadline_at is 'When it is cancelled for want of approval.';
+comment on column public.provision_jobs.approval_deadline_at is 'When it is cancelled for lack of approval.';
 comment on column public.provision_jobs.needs_confirmation is
-  'Whether it waits for a member to confirm its plan, where no approval is asked for either.';
+  'Whether it waits for a member to confirm its plan, where no approval is needed either.';
 comment on column public.provision_jobs.planned_serial is
   'Of a finished plan: the serial of the state that it was made against, 0 for none. It is applied only to that.';
 comment on column public.provision_jobs.plan_sha256 is
@@ -180,8 +180,8 @@ comment on column public.provision_jobs.started_at is 'When that attempt reporte
 
 -- ## numbers
 
--- The counter of an organisation's runs is a sequence of its own: a counter in a row would be locked until whoever
--- enqueues commits, and a transaction that enqueues for several modules would hold it while it waits for their states.
+-- The counter of an organisation's runs is its own sequence: a counter in a row would be locked until the call
+-- that enqueues commits, and one that enqueues for several modules would hold it while it waits for their states.
 create function private.job_counter(p_org uuid) returns regclass
 language plpgsql set search_path = '' as $$
 declare
@@ -361,7 +361,7 @@ create table private.job_transitions (
 );
 alter table private.job_transitions enable row level security;
 comment on table private.job_transitions is
-  'Every change of status that is allowed, and the events that stand for it. Anything else is refused.';
+  'Every change of status that is allowed, and the events that record it. Anything else is refused.';
 comment on column private.job_transitions.event is 'The event that job_events has for it.';
 insert into private.job_transitions (from_status, to_status, event, description) values
 ('AWAITING_APPROVAL', 'QUEUED', 'approved', 'Enough members approved.'),
@@ -392,17 +392,17 @@ insert into private.job_transitions (from_status, to_status, event, description)
 ('PROCESSING', 'NEEDS_ATTENTION', 'attention', 'The runner was lost while it was changing infrastructure.'),
 ('PROCESSING', 'NEEDS_ATTENTION', 'engine_killed', 'The engine was killed while it was changing infrastructure.'),
 ('NEEDS_ATTENTION', 'PROCESSING', 'resumed',
-  'The runner is in contact again before anybody released the job, and goes on.'),
-('QUEUED', 'FAILED', 'unfit', 'Three runners gave it back for want of the same thing.'),
+  'The runner is in contact again before anybody released the job, and continues.'),
+('QUEUED', 'FAILED', 'unfit', 'Three runners gave it back for lack of the same thing.'),
 ('NEEDS_ATTENTION', 'QUEUED', 'retried', 'A member decided to run it again.'),
 ('NEEDS_ATTENTION', 'FAILED', 'marked_failed', 'A member decided that it failed.');
 
--- Refuses every change of status that private.job_transitions does not list, whoever makes it; keeps updated_at true.
+-- Refuses every change of status that private.job_transitions does not list, for every caller; keeps updated_at true.
 create function private.guard_job() returns trigger
 language plpgsql set search_path = '' as $$
 begin
   new.updated_at := now();
-  -- In two steps: the table is asked only when the status changes.
+  -- In two steps: the table is read only when the status changes.
   if old.status = new.status then
     return new;
   end if;
@@ -423,7 +423,7 @@ create trigger guard before update on public.provision_jobs for each row execute
 create index provision_jobs_needs_you_idx on public.provision_jobs (org_id, id desc)
 where status in ('AWAITING_APPROVAL', 'NEEDS_ATTENTION');
 
--- Jobs about runners are few: who looks for those that wait finds them by their status, whichever runner or type.
+-- Jobs about runners are few: a search for those that wait finds them by their status, whichever runner or type.
 -- squawk-ignore require-concurrent-index-creation
 create index provision_jobs_lifecycle_idx on public.provision_jobs (status, id) where target_worker_id is not null;
 
@@ -498,7 +498,7 @@ begin
 end;
 $$;
 
--- A plan's summary or a job's result as a runner reports it; refuses what is no object or larger than this.
+-- A plan's summary or a job's result as a runner reports it; refuses anything but an object, or one larger than this.
 create function private.report_object(p_value jsonb, p_bytes integer, p_what text) returns jsonb
 language plpgsql immutable strict set search_path = '' as $$
 begin

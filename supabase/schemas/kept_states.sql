@@ -2,7 +2,7 @@
 -- discards them, so nothing that an apply did is lost.
 
 -- ## states that were not stored
--- States that were not stored. A runner writes each state to its own disk first and delivers in order. What it may not
+-- States that were not stored. A runner writes each state to its disk first and delivers in order. One that it may not
 -- store any more, because a person released the job meanwhile, is handed over all the same and kept here until a person
 -- decides about it.
 create table private.kept_states (
@@ -41,7 +41,7 @@ comment on column private.kept_states.reason is 'Why it was not stored.';
 comment on column private.kept_states.written_at is 'When the engine wrote it, by the runner''s clock.';
 comment on column private.kept_states.stored_at is 'When a person made it the module''s state.';
 comment on column private.kept_states.discarded_at is
-  'When a person decided that it is not needed; its text is gone then.';
+  'When a person decided that it is not needed; its text is removed then.';
 
 create function private.kept_states(p_job bigint) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -150,7 +150,7 @@ begin
 end;
 $$;
 
--- Whether a job may write a module's state: it runs, or its runner may come back to it.
+-- Whether a job may write a module's state: it runs, or its runner may return to it.
 create function private.has_writer(p_module uuid) returns boolean
 language sql stable set search_path = '' as $$
   select exists (
@@ -226,5 +226,5 @@ begin
 end;
 $$;
 comment on function private.discard_kept_state is
-  'Decides that a state that was not stored is not needed; its text is removed, that it was there stays. Admins.';
+  'Decides that a state that was not stored is not needed; its text is removed, its record stays. Admins.';
 grant execute on function private.discard_kept_state to authenticated;

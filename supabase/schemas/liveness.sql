@@ -1,6 +1,6 @@
 -- Liveness: heartbeats, and the status that follows from them. A call every 15 s reports "I am here, I run these jobs"
 -- and returns everything a runner must learn. It writes one row of an UNLOGGED table and, only when something visible
--- has changed, the runner's rows. A lease is no row that heartbeats renew: it is the instance's last heartbeat plus 60
+-- has changed, the runner's rows. A lease is not a row to renew: it is the instance's last heartbeat plus 60
 -- s. A job that heartbeats do not mention for 30 s (a lost reply, a forgotten child) loses its lease all the same. One
 -- view derives the status of a runner from the heartbeats of its instances and the record's flags, so the table, the
 -- API and the page cannot disagree.
@@ -72,14 +72,16 @@ select
     i.facts -> 'clouds', coalesce(jsonb_typeof(i.facts -> 'degraded') = 'object', false)
   )::private.offer as offer,
   coalesce(h.last_seen_at > now() - private.lease(), false) as is_fresh,
+  i.connected_at,
   (select count(*) from private.live_jobs as j where j.instance_id = i.id and j.stage = 'RUNNING') as used
 from public.worker_instances as i left join private.heartbeats as h on h.instance_id = i.id;
 comment on view private.instance_liveness is
-  'The one place that says whether an instance is alive: a heartbeat within 60 s. Used by claim, explanation, sweep '
+  'The one place that decides whether an instance is alive: a heartbeat within 60 s. Used by claim, explanation, sweep '
   'and pages.';
-comment on column private.instance_liveness.is_draining is 'Whether it says that it is draining.';
+comment on column private.instance_liveness.is_draining is 'Whether it reports that it is draining.';
 comment on column private.instance_liveness.offer is 'What it has for jobs.';
 comment on column private.instance_liveness.is_fresh is 'Whether its last heartbeat is less than 60 s old.';
+comment on column private.instance_liveness.connected_at is 'When its session began.';
 comment on column private.instance_liveness.used is 'Slots in use.';
 
 create view private.worker_prospects as
@@ -97,7 +99,7 @@ select
 from public.workers as w;
 comment on view private.worker_prospects is 'Whether a runner that is not there could come.';
 comment on column private.worker_prospects.is_starting is
-  'Whether it is cloud-hosted, was told to start lately and may still say hello.';
+  'Whether it is cloud-hosted, was started lately and may still connect.';
 comment on column private.worker_prospects.has_credential is
   'Whether it could sign in at all: it has a live token, or a service account that is not disabled.';
 
@@ -123,13 +125,13 @@ cross join lateral (
 ) as l;
 comment on view private.worker_liveness is
   'What the heartbeats of its instances make of a runner now. The only place that decides its status.';
-comment on column private.worker_liveness.fresh is 'Instances that are there.';
+comment on column private.worker_liveness.fresh is 'Instances with a recent heartbeat.';
 comment on column private.worker_liveness.willing is 'Of those, not draining.';
-comment on column private.worker_liveness.used is 'Slots in use of the instances that are there.';
-comment on column private.worker_liveness.capacity is 'Slots of the instances that are there.';
+comment on column private.worker_liveness.used is 'Slots in use of the fresh instances.';
+comment on column private.worker_liveness.capacity is 'Slots of the fresh instances.';
 comment on column private.worker_liveness.status is 'ONLINE, DRAINING or OFFLINE.';
 
--- What keeps a runner from taking jobs when all of its instances that are heard say that they lack something. Else
+-- Why a runner cannot take jobs when all of its fresh instances report that they lack something. Else
 -- null.
 create function private.degraded_words(p_worker uuid) returns text
 language sql stable set search_path = '' as $$
@@ -145,7 +147,7 @@ language sql stable set search_path = '' as $$
     l.status,
     case
       when l.fresh > 0 and w.is_draining then coalesce(w.drain_reason, 'Drain requested')
-      when l.fresh > 0 and l.willing = 0 then 'Requested by the runner itself'
+      when l.fresh > 0 and l.willing = 0 then 'The runner is shutting down'
       when l.fresh > 0 then case when w.is_disabled then 'Disabled: gets no new jobs' else
         coalesce(private.degraded_words(w.id), 'Ready') end
       when w.is_scaled_to_zero then 'Scaled to zero: starts when a job needs it'
@@ -174,7 +176,7 @@ declare
 begin
   select * into v_worker from public.workers where id = p_worker for no key update;
   select * into v_new from private.derive_worker_status(p_worker);
-  -- Why a runner went offline stays as it was said then; asleep, starting and without a credential are about now.
+  -- The reason why a runner went offline stays as it was then; asleep, starting and without a credential are about now.
   if v_worker.status = v_new.status and (v_worker.status_reason = v_new.reason or v_new.status = 'OFFLINE'
     and v_worker.status_reason !~ '^(Starting|Scaled to zero|No usable)'
       and v_new.reason !~ '^(Starting|Scaled to zero|No usable)') then
@@ -185,7 +187,7 @@ begin
     status_changed_at = case when status = v_new.status then status_changed_at else now() end,
     never_contacted = never_contacted and v_new.status = 'OFFLINE',
     first_seen_at = case when v_new.status = 'OFFLINE' then first_seen_at else coalesce(first_seen_at, now()) end,
-    -- A task that is being stopped still sends heartbeats, and says that it drains: that is not waking up.
+    -- A task that is being stopped still sends heartbeats, as draining: that is not waking up.
     is_scaled_to_zero = is_scaled_to_zero and (v_new.status = 'OFFLINE' or desired_count = 0)
   where id = p_worker;
   if v_worker.status <> v_new.status then
@@ -194,7 +196,7 @@ begin
 end;
 $$;
 
--- ## a runner that came back
+-- ## a runner that returned
 
 -- Refuses a list of attempts that cannot be read.
 create function private.check_running(p_running jsonb) returns void
@@ -256,8 +258,8 @@ begin
 end;
 $$;
 
--- Whether a heartbeat says what is not known yet, or is the first one: nearly none does.
-create function private.has_news(
+-- Whether a heartbeat has new facts, or is the first one: nearly none has.
+create function private.has_changed(
   p_runner private.runner, p_known private.instance_before, p_status public.worker_status, p_version text, p_facts
   jsonb
 ) returns boolean
@@ -269,12 +271,12 @@ begin
 end;
 $$;
 
--- The calling runner, locked and looked at again, so that what is new about it can be written.
+-- The calling runner, locked and read again, so that its new facts can be written.
 create function private.hold_runner(p_runner private.runner) returns private.runner
 language plpgsql set search_path = '' as $$
 begin
   -- Rows are locked in one order everywhere: the runner, its heartbeat, its instance, its jobs. The session may have
-  -- ended while this waited for the runner: asked again, it says so.
+  -- ended while this waited for the runner: a second check raises.
   perform from public.workers as w where w.id = p_runner.worker_id for no key update;
   p_runner := private.this_runner();
   -- After a crash there is no row: UNLOGGED tables are empty then.
@@ -286,7 +288,7 @@ begin
 end;
 $$;
 
--- Writes what a heartbeat says that was not known: status, version, facts. Nothing is written otherwise.
+-- Writes the new facts of a heartbeat: status, version, facts. Nothing is written otherwise.
 create function private.note_instance(
   p_runner private.runner, p_status public.worker_status, p_version text, p_facts jsonb
 ) returns void
@@ -316,7 +318,7 @@ begin
 end;
 $$;
 
--- Compares what the runner says it runs with what it has: what to cancel, what it lost, and (noted) what it does not
+-- Compares the runner's list of jobs with what it has: what to cancel, what it lost, and (noted) what it does not
 -- know of.
 create function private.compare_running(p_runner private.runner, p_running jsonb) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -333,7 +335,7 @@ begin
     select (l ->> 'job')::bigint as job_id, (l ->> 'attempt')::integer as attempt
     from jsonb_array_elements(coalesce(p_running, '[]')) as l
   ), noted as (
-    -- Without waiting: whoever changes a job may be about to change its runner, too, and would wait for this heartbeat.
+    -- Without waiting: a change of a job may be about to change its runner, too, and would wait for this heartbeat.
     update private.live_jobs as q set unlisted_at = case when q.unlisted_at is null then now() end
     where q.job_id in (
       select f.job_id from owned as o join private.live_jobs as f on f.job_id = o.job_id
@@ -371,7 +373,7 @@ begin
 end;
 $$;
 
--- Whether some lane of a runner has a job ready, whoever is nearer.
+-- Whether some lane of a runner has a job ready, even if another runner is nearer.
 create function private.has_ready_lane(p_worker uuid) returns boolean
 language plpgsql stable set search_path = '' as $$
 begin
@@ -408,7 +410,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_runner private.runner := private.this_runner();
   v_known private.instance_before;
-  v_has_news boolean;
+  v_has_changed boolean;
   v_compared pg_catalog.jsonb := '{"cancel": [], "lost": []}';
 begin
   if p_status is null or p_status not in ('ONLINE', 'DRAINING') then
@@ -419,16 +421,16 @@ begin
   into v_known
   from public.worker_instances as i left join private.heartbeats as h on h.instance_id = i.id
   where i.id = v_runner.instance_id;
-  v_has_news := private.has_news(v_runner, v_known, p_status::public.worker_status, p_version, p_facts);
-  if v_has_news then
+  v_has_changed := private.has_changed(v_runner, v_known, p_status::public.worker_status, p_version, p_facts);
+  if v_has_changed then
     perform private.check_facts(coalesce(p_facts, '{}'), v_runner.instance_id);
     v_runner := private.hold_runner(v_runner);
   end if;
   if not private.write_heartbeat(v_runner, v_known, p_status = 'DRAINING') then
-    -- Its session ended while this was under way: that is said by who asks who is calling.
+    -- The session ended meanwhile; this_runner() raises.
     perform private.this_runner();
   end if;
-  if v_has_news then
+  if v_has_changed then
     perform private.note_instance(v_runner, p_status::public.worker_status, left(p_version, 50), p_facts);
   end if;
   if v_known.used > 0 or coalesce(p_running, '[]') <> '[]' then

@@ -5,7 +5,7 @@
 -- so that they lock and read one partition of 400. Chunks are not published: a wake-up carries how far the log has
 -- come.
 
--- Without check constraints: check_chunks has looked at every chunk, and they would be parsed again for every call.
+-- Without check constraints: check_chunks has checked every chunk, and they would be parsed again for every call.
 create table public.job_log_chunks (
   log_day date not null,
   job_id bigint not null,
@@ -74,7 +74,7 @@ begin
     or exists (select from private.job_log_chunks_rest as c where c.log_day = p_day) then
     return;
   end if;
-  -- Attaching takes a weaker lock on the parent than "create … partition of": appends go on meanwhile.
+  -- Attaching takes a weaker lock on the parent than "create … partition of": appends continue meanwhile.
   execute format('create table private.%I (like public.job_log_chunks including all)', v_name);
   execute format('alter table private.%I enable row level security', v_name);
   execute format('comment on table private.%I is %L', v_name, 'Job logs of attempts claimed on ' || p_day || '.');
@@ -154,7 +154,7 @@ language plpgsql stable set search_path = '' as $$
 declare
   v_gaps pg_catalog.jsonb;
 begin
-  -- From what is there, not from what was announced: a number costs nothing to say.
+  -- From the stored chunks, not from the announced number, which anyone can send.
   execute $query$
     select coalesce(jsonb_agg(jsonb_build_array(g.before + 1, g.seq - 1) order by g.seq), '[]')
     from (
@@ -335,7 +335,7 @@ language sql stable set search_path = '' as $$
   from private.uploads as u where u.id = p_upload
 $$;
 
--- Makes an upload a file of the job that plans it; refuses one that is gone.
+-- Makes an upload a file of the job that plans it; refuses one that was removed.
 create function private.take_upload(p_job bigint, p_upload uuid) returns void
 language plpgsql set search_path = '' as $$
 begin

@@ -98,7 +98,7 @@ comment on column public.modules.drift_since is
 comment on column public.modules.drift_resources is 'How many resources had drifted at the last check.';
 comment on column public.modules.drift_checked_at is 'When a finished job last looked for drift.';
 comment on column public.modules.is_temporary is
-  'Whether it goes by itself, with its group if that is empty then, once its jobs have ended and it has no state.';
+  'Whether it is removed automatically, with its group if that is empty, once its jobs have ended and it has no state.';
 create policy "Members see their organisation's modules" on public.modules
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 
@@ -192,7 +192,7 @@ create function private.need_target(p_org uuid, p_path text) returns void
 language plpgsql stable set search_path = '' as $$
 begin
   if p_path is null then
-    perform private.fail('RY422', 'Say which module or group is meant.',
+    perform private.fail('RY422', 'Name a module or a group.',
       'Write its whole path, such as platform/network; "" is all modules.');
   end if;
   if p_path <> '' and not exists (
@@ -272,7 +272,7 @@ grant select on public.module_locks to authenticated, service_role;
 create policy "Members see their organisation's module locks" on public.module_locks
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.module_locks is 'Modules that a member has locked: nothing is applied or destroyed meanwhile.';
-comment on column public.module_locks.reason is 'Why, shown to whoever is refused.';
+comment on column public.module_locks.reason is 'Why, shown with each refusal.';
 comment on column public.module_locks.user_label is 'The member''s name at that time.';
 comment on column public.module_locks.connection_id is 'The repository of the pull request.';
 comment on column public.module_locks.pull_request is
@@ -469,7 +469,7 @@ begin
   perform from public.modules where id = p_module for no key update;
   v_old := private.my_module(p_module, 'module.write');
   v_module := private.merge_spec(v_old, p_spec);
-  -- What is temporary goes by itself, and only admins remove modules.
+  -- Temporary modules are removed automatically, and only admins remove modules.
   if v_module.approvals_required < v_old.approvals_required
     or v_module.can_apply_uploads and not v_old.can_apply_uploads
     or v_module.is_temporary and not v_old.is_temporary then
@@ -533,8 +533,8 @@ begin
 end;
 $$;
 comment on function private.delete_module is
-  'Removes a module from the tree, with its name as confirmation; refused while other modules depend on it. What it '
-  'created in the world stays. Admins.';
+  'Removes a module from the tree, with its name as confirmation; refused while other modules depend on it. Its '
+  'resources in the cloud stay. Admins.';
 grant execute on function private.delete_module to authenticated;
 
 -- ## a person's lock
@@ -572,12 +572,12 @@ begin
   return to_jsonb(v_lock);
 exception
   when check_violation or not_null_violation then
-    perform private.fail('RY422', 'A lock needs a reason of 1 to 500 characters.', 'Say why nothing may be applied.');
+    perform private.fail('RY422', 'A lock needs a reason of 1 to 500 characters.', 'Explain why applies are blocked.');
 end;
 $$;
 comment on function private.lock_module is
   'Locks a module, with a reason: until it is unlocked nothing is applied or destroyed, and no plan of it confirmed. '
-  'Refused while an apply or a destroy is queued; one that runs goes on. Operators.';
+  'Refused while an apply or a destroy is queued; one that runs continues. Operators.';
 grant execute on function private.lock_module to authenticated;
 
 create function private.unlock_module(p_module uuid) returns jsonb

@@ -1,7 +1,7 @@
 -- Notifications: which events go where. A message is written in the transaction of its event, once for each rule that
 -- wants it (unique by rule and event), so none is lost and none is invented. The edge function `notify` sends it, and
 -- no job ever waits for that. Addresses and secrets arrive sealed by that function, with a key that is not in the
--- database. A failed delivery is no event, so nothing can go round in a circle.
+-- database. A failed delivery is not an event, so there can be no loop.
 
 -- The events that a rule may ask for.
 create function private.notification_events() returns text[]
@@ -95,7 +95,7 @@ comment on column public.deliveries.title is 'What happened, in one line.';
 comment on column public.deliveries.body is 'More, for programs.';
 comment on column public.deliveries.status is
   'PENDING · DELIVERED · KEPT: a mail in the outbox, where nothing sends mail · FAILED: given up.';
-comment on column public.deliveries.lease_id is 'Who is sending it: only they can say how it went.';
+comment on column public.deliveries.lease_id is 'The sender, who alone can report the result.';
 comment on column public.deliveries.lease_until is 'When somebody else may send it, if they do not say.';
 comment on column public.deliveries.http_status is 'What the receiver answered last.';
 comment on column public.deliveries.note is 'How the last attempt went, in words.';
@@ -135,7 +135,7 @@ declare
   v_what pg_catalog.text;
 begin
   select * into v_job from public.provision_jobs where id = new.job_id;
-  -- A plan that succeeds is no news.
+  -- A plan that succeeds is not worth a message.
   if new.to_status = 'SUCCEEDED' and v_job.type not in ('APPLY', 'DESTROY') then
     return null;
   end if;
@@ -155,7 +155,7 @@ end;
 $$;
 
 -- A function, because every statement that writes an event parses the condition again, as long as it is.
--- Whether people are told of a job that gets here.
+-- Whether people are notified of a job that gets here.
 create function private.is_told(p_status public.job_status) returns boolean
 language plpgsql immutable set search_path = '' as $$
 begin
@@ -211,7 +211,7 @@ $$;
 create trigger notify after insert on public.worker_events for each row
   when (new.event = 'offline' and new.reason like 'No heartbeat%') execute function private.notify_lost();
 
--- Tells of a process that says that it is not fit to run jobs, when it was before.
+-- Notifies of a process that reports that it cannot run jobs, when it could before.
 create function private.notify_degraded() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
@@ -255,7 +255,7 @@ create trigger notify after insert on public.worker_releases for each row
   when (new.channel = 'stable') execute function private.notify_release();
 
 -- ## delivery
--- Delivering: whoever sends leases messages for a while and says how it went. A sender that dies loses nothing: its
+-- Delivering: the sender leases messages for a while and reports the result. A sender that dies loses nothing: its
 -- lease ends, and the message is sent again with the same event id. For one rule and subject only the oldest message is
 -- ever leased, so that messages about a job arrive in order. Anybody may wake the sender; what is due is in the rows.
 create table private.notifier (
@@ -511,7 +511,7 @@ begin
     or coalesce(p_spec ->> 'secret', 's1.' || repeat('x', 40)) !~ '^(s1\.[A-Za-z0-9_-]{40,})?$'
     or p_spec ? 'address' <> (p_spec ? 'address_hint') then
     perform private.fail('RY422', 'An address or a secret comes sealed.',
-      'Let the project''s function notify seal it first, as the page and the command do.');
+      'Seal it with the project''s function notify first, as the page and the command do.');
   end if;
   v_new := jsonb_populate_record(p_rule, coalesce(p_spec, '{}') - array['address', 'secret']);
   perform private.need_target(v_new.org_id, v_new.path);
@@ -676,7 +676,7 @@ begin
   if not exists (select from private.notification_secrets as s where s.rule_id = v_delivery.rule_id)
     and not exists (select from public.git_connections as c where c.id = v_delivery.rule_id and c.has_token) then
     perform private.fail('RY409', 'Its rule was removed, and with it the address.',
-      'Create the rule anew; it sends what happens from then on.');
+      'Create the rule again; it sends what happens from then on.');
   end if;
   update public.deliveries set status = 'PENDING', next_at = now(), finished_at = null, attempt = case
     when status = 'PENDING' then attempt else 0 end

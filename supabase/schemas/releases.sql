@@ -1,5 +1,5 @@
 -- Releases of the runner, and how they reach runners: the installation publishes releases with its service key (no
--- organisation can), a policy says when runners may be updated, a rollout updates them in waves.
+-- organisation can), a policy decides when runners may be updated, a rollout updates them in waves.
 
 create table public.worker_releases (
   id uuid primary key default gen_random_uuid(),
@@ -60,7 +60,7 @@ comment on column public.rollouts.wave is 'The wave that is running, from 1; 0 u
 comment on column public.rollouts.waves is 'The runners of each wave: [[worker id, …], …].';
 comment on column public.rollouts.reason is 'Why it paused, failed or was aborted.';
 comment on column public.rollouts.created_by_label is
-  'The name, at that time, of who started it, or "update policy": later waves begin in the call of some runner.';
+  'The name then of the person who started it, or "update policy": later waves begin in the call of some runner.';
 comment on column public.rollouts.is_by_policy is
   'Whether the organisation''s update policy started it; its waves then begin only while that allows it.';
 create trigger touch before update on public.rollouts for each row execute function private.touch_updated_at();
@@ -104,13 +104,13 @@ exception
 end;
 $$;
 comment on function private.publish_release is
-  'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again is no error. Service key '
+  'Publishes a release {version, channel, notes, is_breaking, artifacts}; the same again changes nothing. Service key '
   'only.';
 grant execute on function private.publish_release to service_role;
 
 -- ## updates by policy
--- Updates by policy: whether outdated runners are updated by themselves, at once or between certain hours. The rollouts
--- and their waves are those that a person starts; a policy only says when one may begin and go on.
+-- Updates by policy: whether outdated runners are updated automatically, at once or between certain hours. The rollouts
+-- and their waves are those that a person starts; a policy only decides when one may begin and continue.
 create table public.update_policies (
   org_id uuid primary key references public.organizations (id) on delete cascade,
   mode text not null check (mode in ('OFF', 'WINDOW', 'NOW')),
@@ -127,7 +127,7 @@ grant select on public.update_policies to authenticated, service_role;
 create policy "Members see their organisation's update policy" on public.update_policies
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.update_policies is
-  'When an organisation''s outdated runners update by themselves; none is OFF.';
+  'When an organisation''s outdated runners update automatically; none is OFF.';
 comment on column public.update_policies.mode is
   'OFF: a person starts it · WINDOW: between the hours below · NOW: as soon as a release is out.';
 comment on column public.update_policies.days is 'Days on which a window begins: 0 is Sunday.';
@@ -242,7 +242,7 @@ begin
   return query select (private.self_update_job(p_worker, p_version, i.name)).* from private.instance_liveness as i
     where i.worker_id = p_worker.id and i.is_fresh order by i.name;
   if not found then
-    -- It left after it was chosen. The job says so when nobody has taken it for a while.
+    -- It left after it was chosen. The job shows that when nobody has taken it for a while.
     return next private.self_update_job(p_worker, p_version, null);
   end if;
 end;
@@ -266,7 +266,7 @@ begin
       'file for its platform.');
   elsif p_worker.is_draining or p_worker.is_disabled then
     perform private.fail('RY409', format('"%s" takes no jobs, and its update is one.', p_worker.name),
-      'Let it take jobs again first.');
+      'Resume it first.');
   end if;
 end;
 $$;
@@ -281,7 +281,7 @@ declare
   v_first public.provision_jobs;
 begin
   perform private.need_updatable(v_worker, v_version);
-  -- An older version is given only to whoever names it.
+  -- An older version is offered only to a caller that names it.
   if v_worker.version = v_version or p_version is null and private.is_version_less(v_version, v_worker.version) then
     perform private.fail('RY409', format('"%s" already runs %s.', v_worker.name, v_worker.version),
       'There is nothing newer.');
@@ -300,7 +300,7 @@ comment on function private.update_one_worker is
   'one, also an older one. Admins.';
 grant execute on function private.update_one_worker to authenticated;
 
--- Runners in waves: the first, a quarter of the others, the rest. What is more than 200 is several waves: the end of
+-- Runners in waves: the first, a quarter of the others, the rest. More than 200 are several waves: the end of
 -- one job queues the whole of the next.
 create function private.plan_waves(p_workers uuid[]) returns jsonb
 language sql immutable set search_path = '' as $$
@@ -372,7 +372,7 @@ begin
     return;
   end if;
   while v_rollout.wave < jsonb_array_length(v_rollout.waves) loop
-    -- What the policy started goes on when the policy allows it again.
+    -- A rollout that the policy started continues when the policy allows it again.
     if v_rollout.is_by_policy and not private.may_update(v_rollout.org_id) then
       return;
     end if;
@@ -431,12 +431,12 @@ grant execute on function private.update_outdated_workers to authenticated;
 
 -- ## what the end of such a job leads to
 
--- Lets a runner take jobs again whose update did not succeed.
+-- Resumes a runner whose update did not succeed.
 create function private.undrain_after_update(p_worker uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
-  -- However the update ended, also without a last word of its runner: what it drained takes jobs again. What a person
-  -- drained stays so.
+  -- Also after an update without a last report: a runner that it drained takes jobs again. One that a person drained
+  -- stays so.
   update public.workers set is_draining = false, drain_reason = null
   where id = p_worker and is_draining and drain_reason like 'Update to %' and removed_at is null;
   if found then
@@ -493,7 +493,7 @@ create function private.pause_rollout(p_rollout uuid) returns jsonb
 language sql security definer set search_path = '' as $$
   select private.set_rollout(p_rollout, '{RUNNING}', 'PAUSED')
 $$;
-comment on function private.pause_rollout is 'Begins no further wave. Jobs that are queued go on. Admins.';
+comment on function private.pause_rollout is 'Starts no further wave. Queued jobs continue. Admins.';
 grant execute on function private.pause_rollout to authenticated;
 
 create function private.resume_rollout(p_rollout uuid) returns jsonb
@@ -511,7 +511,7 @@ comment on function private.abort_rollout is
   'Ends a rollout and cancels its queued jobs. Runners that were updated stay updated. Admins.';
 grant execute on function private.abort_rollout to authenticated;
 
--- Fails the update of a runner that was to update itself and is gone, so that its rollout pauses.
+-- Fails the update of a runner that was to update itself and went away, so that its rollout pauses.
 create function private.sweep_updates() returns integer
 language plpgsql set search_path = '' as $$
 declare
@@ -528,7 +528,7 @@ begin
     begin
       if private.try_lock_job(v_job) then
         perform private.end_job(v_job.job_id, 'FAILED', 'failed', 'system', null, 'system',
-          'The runner did not come back.', jsonb_build_object(
+          'The runner did not return.', jsonb_build_object(
           'code', 'update_no_heartbeat', 'message',
             'The runner that was to update itself has not been online for 5 minutes.',
           'hint', 'Look at its log and start it again; its file of before ends in .previous.'));
@@ -619,7 +619,7 @@ begin
 end;
 $$;
 comment on function private.update_policy is
-  'When outdated runners update by themselves: mode, window, next window, how many. Members.';
+  'When outdated runners update automatically: mode, window, next window, how many. Members.';
 grant execute on function private.update_policy to authenticated;
 
 create function private.set_update_policy(p_org uuid, p_spec jsonb) returns jsonb
@@ -654,11 +654,11 @@ exception
 end;
 $$;
 comment on function private.set_update_policy is
-  'Sets when outdated runners update by themselves {mode: OFF, WINDOW or NOW, days, begins_at, ends_at, zone}. '
+  'Sets when outdated runners update automatically {mode: OFF, WINDOW or NOW, days, begins_at, ends_at, zone}. '
   'Admins.';
 grant execute on function private.set_update_policy to authenticated;
 
--- Starts rollouts, and goes on with them, where an organisation's update policy allows it now. Returns how many it
+-- Starts and continues rollouts where an organisation's update policy allows it now. Returns how many it
 -- started.
 create function private.sweep_update_policies() returns integer
 language plpgsql set search_path = '' as $$

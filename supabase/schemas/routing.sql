@@ -95,7 +95,7 @@ comment on column private.lane_instances.is_fresh is 'Whether its last heartbeat
 comment on column private.lane_instances.is_named is 'Whether it is called what the lane asks for.';
 comment on column private.lane_instances.is_in_use is 'Whether its runner is enabled and was seen at all.';
 comment on column private.lane_instances.is_willing is
-  'Whether it would take a job if it had a slot: it is there, enabled, not draining, and called as the lane asks.';
+  'Whether it would take a job if it had a slot: it is online, enabled, not draining, and called as the lane asks.';
 comment on column private.lane_instances.free is 'Free slots.';
 
 -- The rules that do not change by the minute, for some lanes or all, and for one runner or all: the runners that a lane
@@ -156,7 +156,7 @@ $$;
 create function private.lock_routing(p_org uuid, p_is_change boolean) returns void
 language plpgsql set search_path = '' as $$
 begin
-  -- Whoever puts a job into a lane shares the lock; whoever changes runners or assignments has it alone, so that no
+  -- Putting a job into a lane shares the lock; changing runners or assignments takes it alone, so that no
   -- job lands in a lane that was computed from yesterday's assignments. A shared runner concerns every organisation.
   if p_is_change and p_org is null then
     perform pg_advisory_xact_lock(private.lock_key('routing'));
@@ -177,9 +177,9 @@ create function private.lock_states(p_org uuid, p_states uuid[]) returns void
 language plpgsql set search_path = '' as $$
 begin
   -- The server's table of locks has room for a few thousand. Every state's lock comes after the routing lock, so one
-  -- routing lock for the caller alone stands for all states of the organisation.
+  -- routing lock for the caller alone covers all states of the organisation.
   if cardinality(p_states) > 100 then
-    perform private.lock_routing(p_org, true);
+    perform private.lock_routing(p_org, true), set_config('runyard.locked_org', p_org::pg_catalog.text, true);
     return;
   end if;
   perform private.lock_routing(p_org, false);
@@ -193,8 +193,11 @@ $$;
 create function private.lock_state(p_org uuid, p_state uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
-  perform private.lock_routing(p_org, false),
-    pg_advisory_xact_lock(private.lock_key('state', p_state::pg_catalog.text));
+  -- This transaction may have the lock of all states already: then 500 single ones would only fill the table of locks.
+  if current_setting('runyard.locked_org', true) is distinct from p_org::pg_catalog.text then
+    perform private.lock_routing(p_org, false),
+      pg_advisory_xact_lock(private.lock_key('state', p_state::pg_catalog.text));
+  end if;
 end;
 $$;
 
@@ -313,7 +316,7 @@ language plpgsql set search_path = '' as $$
 declare
   v_lanes integer[];
 begin
-  -- Twice at most: a lane that somebody else creates at the same moment is there when the insert has waited for it.
+  -- Twice at most: a lane that somebody else creates at the same moment exists when the insert has waited for it.
   for n in 1 .. 2 loop
     v_lanes := array(
       select (
@@ -438,8 +441,8 @@ $$;
 
 -- ## next in state
 
--- Next in state: of the jobs that act on one state, one at a time is ready or runs; the others wait behind it. Whoever
--- changes a state's queue holds the state's lock, and lets the most urgent of those that wait be next.
+-- Next in state: of the jobs that act on one state, one at a time is ready or runs; the others wait behind it. A call that
+-- changes a state's queue holds the state's lock, and makes the most urgent waiting job the next one.
 -- Puts a job at the end of its lane and wakes the runners of that lane.
 create function private.make_ready(p_job bigint) returns void
 language plpgsql set search_path = '' as $$
@@ -552,19 +555,19 @@ begin
 end;
 $$;
 
--- Locks a job and the queue of its state, if that can be had at once and the job still stands where it stood when it
--- was looked at.
+-- Locks a job and the queue of its state, if it can at once and the job's row has not changed since it
+-- was read.
 create function private.try_lock_job(p_job private.live_jobs) returns boolean
 language plpgsql set search_path = '' as $$
 begin
-  -- The row is asked again behind the lock: meanwhile it may have been given back, taken by another or displaced.
+  -- The row is read again behind the lock: meanwhile it may have been given back, taken by another or displaced.
   return private.try_lock_state(p_job.org_id, p_job.state_key) and exists (
     select from private.live_jobs as q
     where q.job_id = p_job.job_id and q.stage = p_job.stage and q.attempt = p_job.attempt for update skip locked);
 end;
 $$;
 
--- Refuses to queue a job that would wait for ever for a runner that is gone.
+-- Refuses to queue a job that would wait for ever for a runner that was removed.
 create function private.need_pinned_runner(p_worker uuid) returns void
 language plpgsql stable set search_path = '' as $$
 begin

@@ -60,7 +60,7 @@ language sql stable set search_path = '' as $$
     exists (select from private.live_tokens as t where t.id = p_token.id))
 $$;
 
--- Lets a runner's tokens, and the sessions that they opened, end at a time, where they do not end before it.
+-- Ends a runner's tokens, and the sessions that they opened, at a time, where they do not end before it.
 create function private.expire_tokens(p_worker uuid, p_at timestamptz) returns void
 language plpgsql set search_path = '' as $$
 begin

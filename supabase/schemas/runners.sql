@@ -136,11 +136,11 @@ comment on column public.worker_instances.boot_id is 'Identifies the process acr
 comment on column public.worker_instances.engine_note is
   'What is being prepared, such as "tofu is being prepared, 40 %".';
 comment on column public.worker_instances.last_error is
-  'The last problem that it reported. None of a shared runner, which everybody sees: it may tell of another''s job.';
+  'The last problem that it reported. None of a shared runner, which everybody sees: it may reveal another''s job.';
 comment on column public.worker_instances.connected_at is 'When its session began.';
 comment on column public.worker_instances.disconnected_at is 'When its last session ended.';
 
--- How many jobs an instance runs at a time: as many as its runner may, or fewer where the process says so; at least
+-- How many jobs an instance runs at a time: as many as its runner may, or fewer where the process reports it; at least
 -- one.
 create function private.slots_of(p_capacity integer, p_facts jsonb) returns integer
 language plpgsql immutable set search_path = '' as $$
@@ -238,11 +238,11 @@ begin
   end if;
   if v_worker.is_shared then
     perform private.fail('RY403', 'A shared runner belongs to the installation; no organisation can change it.',
-      'Ask whoever runs this installation.');
+      'Ask the administrator of this installation.');
   end if;
   perform private.need(p_verb, v_worker.org_id);
   perform private.lock_routing(v_worker.org_id, true);
-  -- What is gone from the cloud only waits for the sweep that retires its record.
+  -- A runner that was removed from the cloud only waits for the sweep that retires its record.
   select * into v_worker from public.workers where id = p_worker and removed_at is null and not cloud ? 'is_gone'
   for no key update;
   if v_worker.id is null then
@@ -254,7 +254,7 @@ $$;
 
 -- ## flags
 
--- Lets a runner, which is locked, be drained, resumed, disabled or enabled, and tells everybody concerned;
+-- Drains, resumes, disables or enables a runner, which is locked, and notifies everybody concerned;
 -- sessions_ended only tells them.
 create function private.set_worker_flags(p_worker public.workers, p_action text, p_reason text) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -284,7 +284,7 @@ create function private.set_worker_disabled(p_worker uuid, p_disabled boolean) r
 language plpgsql security definer set search_path = '' as $$
 begin
   if p_disabled is null then
-    perform private.fail('RY422', 'Say whether the runner is to be disabled: true or false.');
+    perform private.fail('RY422', 'Pass whether the runner is to be disabled: true or false.');
   end if;
   return private.set_worker_flags(private.lock_worker(p_worker, 'runner.manage'), case when p_disabled then 'disabled'
     else 'enabled' end, null);
@@ -298,7 +298,7 @@ create function private.drain_worker(p_worker uuid, p_reason text default null) 
 language sql security definer set search_path = '' as $$
   select private.set_worker_flags(private.lock_worker(p_worker, 'runner.operate'), 'drained', p_reason)
 $$;
-comment on function private.drain_worker is 'Lets a runner finish what it has and take nothing new. Operators.';
+comment on function private.drain_worker is 'Drains a runner: it finishes its jobs and takes no new ones. Operators.';
 grant execute on function private.drain_worker to authenticated;
 
 create function private.resume_worker(p_worker uuid) returns jsonb
@@ -336,7 +336,7 @@ begin
     perform private.fail('RY422',
       'A label must read like "gpu" or "gpu=true"; at most 32, of 1,000 characters in all.');
   end if;
-  -- Before the assignments, which are compared with the account's path: nobody is told that of a foreign one.
+  -- Before the assignments, which are compared with the account's path: nobody learns the path of a foreign one.
   if p_options ->> 'service_account_id' is not null and not exists (
     select from public.service_accounts where id = (p_options ->> 'service_account_id')::pg_catalog.uuid
       and org_id = p_org and removed_at is null
@@ -355,14 +355,14 @@ exception
 end;
 $$;
 
--- The options without some of them; what is no object is left as it is, for check_worker_options to refuse.
+-- The options without some of them; anything but an object is left as it is, for check_worker_options to refuse.
 create function private.runner_settings(p_options jsonb, p_without text[]) returns jsonb
 language sql immutable set search_path = '' as $$
   select case jsonb_typeof(p_options) when 'object' then p_options - p_without when 'null' then '{}'
     else coalesce(p_options, '{}') end
 $$;
 
--- Refuses a runner, as it would now be, that serves anything outside of its service account, or whose account is gone.
+-- Refuses a runner, as it would now be, that serves anything outside of its service account, or has no account.
 create function private.check_account_scope(p_worker public.workers) returns void
 language plpgsql stable set search_path = '' as $$
 declare
@@ -370,7 +370,7 @@ declare
   v_outside pg_catalog.text;
 begin
   select * into v_account from public.service_accounts where id = p_worker.service_account_id;
-  -- The runner's row has waited for whoever was removing the account.
+  -- The runner's row has waited for a removal of the account.
   if v_account.removed_at is not null then
     perform private.fail('RY404', 'There is no such service account.', 'It was removed in this moment.');
   end if;
@@ -542,7 +542,7 @@ begin
 end;
 $$;
 comment on function private.assign_worker is
-  'Lets a runner serve modules at or below a path; "" is all modules. Admins.';
+  'Assigns a runner to modules at or below a path; "" is all modules. Admins.';
 grant execute on function private.assign_worker to authenticated;
 
 create function private.path_runners(p_org uuid, p_path text) returns jsonb
@@ -586,7 +586,7 @@ begin
   return jsonb_build_object('worker_id', p_worker, 'path', p_path);
 end;
 $$;
-comment on function private.unassign_worker is 'Takes an assignment away. Running jobs go on. Admins.';
+comment on function private.unassign_worker is 'Removes an assignment. Running jobs continue. Admins.';
 grant execute on function private.unassign_worker to authenticated;
 
 -- ## removal
@@ -632,7 +632,7 @@ declare
 begin
   v_worker := private.lock_worker(p_worker, 'runner.manage');
   if v_worker.type = 'cloud-hosted' then
-    perform private.fail('RY409', format('"%s" runs in your cloud, and would go on there.', v_worker.name),
+    perform private.fail('RY409', format('"%s" runs in your cloud, and would keep running there.', v_worker.name),
       'Call remove_cloud_worker instead: it takes down what was deployed, and the runner goes with it.');
   end if;
   perform private.retire_worker(p_worker, 'removed by ' || private.caller_label(v_worker.org_id));
@@ -701,6 +701,6 @@ begin
 end;
 $$;
 comment on function private.change_runners is
-  'Changes up to 200 runners in one way (drain, resume, disable, enable, update, label) and says how many were '
+  'Changes up to 200 runners in one way (drain, resume, disable, enable, update, label) and returns how many were '
   'changed and which refused, and why. Options: reason, labels. Operators; each change asks for its own role.';
 grant execute on function private.change_runners to authenticated;

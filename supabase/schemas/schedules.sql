@@ -439,7 +439,7 @@ declare
   v_set public.job_sets := private.fire_schedule(v_schedule, private.caller_id());
 begin
   if v_set.id is null then
-    perform private.fail('RY409', 'There is nothing to run: no module is there, or the run before is not finished.',
+    perform private.fail('RY409', 'There is nothing to run: there is no module, or the run before is not finished.',
       'Look at its last run.');
   end if;
   perform private.place_members(v_set, 2000, true, v_set.id);
@@ -459,7 +459,7 @@ declare
   v_schedule public.schedules;
   v_count integer := 0;
 begin
-  -- A clock that was years ahead and came back has left schedules waiting for that time: they are counted anew. One
+  -- A clock that was years ahead and was set back has left schedules waiting for that time: they are counted again. One
   -- that went back by less leaves what was due alone, so that nothing runs twice.
   update public.schedules as s set next_at = private.next_time(private.parse_cron(s.cron), s.zone, now()),
     last_run_at = null

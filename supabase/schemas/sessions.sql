@@ -80,7 +80,7 @@ $$;
 create function private.attempt_session(p_session private.sessions, p_job bigint, p_attempt integer) returns uuid
 language sql stable set search_path = '' as $$
   -- A change belongs to its attempt, whatever became of the runner's process; before it, only the session that took
-  -- the job over counts. Where the attempt has no job any more, the fence says so, and what it did can be handed over.
+  -- the job over counts. Where the attempt has no job any more, the fence refuses it, and its state can be handed over.
   select case when q.job_id is null then p_session.id
     when q.has_touched or q.session_id = n.id then coalesce(q.session_id, n.id, p_session.id) end
   from (select) as one
@@ -109,7 +109,7 @@ begin
 end;
 $$;
 
--- Refuses a second process while the first is fresh. The same process (boot id) may always come back.
+-- Refuses a second process while the first is fresh. The same process (boot id) may always return.
 create function private.refuse_second_process(p_worker public.workers, p_instance text, p_boot_id uuid) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -140,10 +140,10 @@ create function private.take_over(
 ) returns void
 language plpgsql set search_path = '' as $$
 begin
-  -- The same process that comes back keeps its jobs; another process does not inherit what it did not start.
+  -- The same process keeps its jobs when it returns; another process does not inherit what it did not start.
   update private.live_jobs as q set session_id = p_session from private.sessions as s
   where q.stage = 'RUNNING' and q.instance_id = p_instance.id and s.id = q.session_id and s.boot_id = p_boot_id;
-  -- … but has a lease's time to say what it found on disk (worker_recover).
+  -- … but has a lease's time to report what it found on disk (worker_recover).
   update private.live_jobs as q set lease_until = greatest(q.lease_until, now() + private.lease())
   where q.stage = 'RUNNING' and q.instance_id = p_instance.id and q.session_id <> p_session;
   perform private.end_sessions(p_worker.id, case when p_worker.allow_multiple_instances then p_instance.id end, null,
@@ -161,7 +161,7 @@ begin
     -- News are added to what is known: both together have one size, or they would grow with every heartbeat.
     or (select octet_length((i.facts || p_facts)::pg_catalog.text) from public.worker_instances as i
       where i.id = p_instance) > 65536 then
-    perform private.fail('RY422', 'What a runner tells of its host is not valid.',
+    perform private.fail('RY422', 'The runner''s facts about its host are not valid.',
       'All of it is an object of at most 64 KiB; capacity and clock_off are numbers, and engines an object of names '
       'and versions.');
   end if;
@@ -211,7 +211,7 @@ declare
 begin
   -- As rotating does, the account before the runner: whichever comes second sees what the first one did.
   perform from public.service_accounts as a where a.id = p_service_account for key share;
-  -- The states of the jobs that the instance has come before the runner: who ends one of them may go on to change the
+  -- The states of the instance's jobs come before the runner: a call that ends one of them may then change the
   -- runner.
   perform private.lock_job_states(array(
     select q.job_id from private.live_jobs as q join public.worker_instances as i on i.id = q.instance_id
@@ -315,7 +315,7 @@ begin
   select coalesce(s.end_reason, case when s.expires_at <= now() then 'its token expired' end) into v_reason
   from private.sessions as s where s.id = v_session;
   perform private.fail('RY401', 'This session has ended: ' || coalesce(v_reason, 'it is not known') || '.',
-    'Stop. If the runner should go on, open a new session with its token.');
+    'Stop. If the runner should continue, open a new session with its token.');
   return null;
 end;
 $$;
@@ -343,7 +343,7 @@ grant execute on function private.worker_close_session to worker;
 -- ## the fence
 
 -- The fence: which attempt of a job a caller may speak for. Every call of a runner or an executor about a job passes
--- it; it is what makes requeueing safe, and what lets an attempt that was out of contact come back before a person
+-- it; it is what makes requeueing safe, and what lets an attempt that was out of contact return before a person
 -- released it.
 -- Refuses an executor (a process that a runner started for one job) or an engine (what that job runs) that names
 -- another job or attempt than its token does. Asked of those alone: runner.is_for_one_job.
@@ -369,13 +369,13 @@ language sql stable set search_path = '' as $$
       and e.actor_id = p_runner.worker_id))
 $$;
 
--- The attempt that holds a job has come back before a person released it: it goes on, and its end will be believed.
+-- The attempt that holds a job has returned before a person released it: it continues, and its end counts.
 create function private.resume_held(p_runner private.runner, p_job bigint, p_attempt integer) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
 begin
-  -- Without waiting, because a heartbeat asks, too: whoever must not miss it holds the row already.
+  -- Without waiting, because a heartbeat asks, too: a caller that must not miss it holds the row already.
   update private.live_jobs as q set
     stage = 'RUNNING', session_id = p_runner.session_id, unlisted_at = null, lease_until = now() + private.lease()
   where q.job_id = (
@@ -391,8 +391,8 @@ begin
 end;
 $$;
 
--- Locks a job of this instance; the attempt that holds it goes on, if it is the one that asks. Whether this session has
--- the attempt now: the fence for whoever ends it.
+-- Locks a job of this instance; the attempt that holds it continues, if it is the caller. Whether this session has
+-- the attempt now: the fence for its end.
 create function private.lock_attempt(p_runner private.runner, p_job bigint, p_attempt integer) returns boolean
 language plpgsql set search_path = '' as $$
 declare
@@ -401,7 +401,7 @@ declare
   v_session pg_catalog.uuid;
 begin
   -- The lock keeps sweep and cancel out until this call has written what it came to write. A job of somebody else is
-  -- not touched: whoever guesses numbers must not hold up other runners.
+  -- not touched: a caller that guesses numbers must not delay other runners.
   select q.attempt, q.stage, q.session_id into v_attempt, v_stage, v_session from private.live_jobs as q
   where q.job_id = p_job and q.instance_id = p_runner.instance_id for update;
   if v_stage = 'HELD' then
@@ -441,7 +441,7 @@ begin
 end;
 $$;
 
--- The fence: the attempt that holds the job, if it is this session's, or this instance's while a person is waited for.
+-- The fence: the attempt that holds the job, if it is this session's, or this instance's while a person has to decide.
 -- It makes requeueing safe.
 create function private.fenced_job(p_runner private.runner, p_job bigint, p_attempt integer) returns private.live_jobs
 language plpgsql stable set search_path = '' as $$

@@ -9,7 +9,7 @@ create table private.shared_worker_orgs (
 create index shared_worker_orgs_org_id_idx on private.shared_worker_orgs (org_id);
 alter table private.shared_worker_orgs enable row level security;
 comment on table private.shared_worker_orgs is
-  'For whom a shared runner works, where the installation''s file says so; one without a row works for everybody.';
+  'For whom a shared runner works, where the installation''s file limits it; one without a row works for everybody.';
 
 -- ## rules
 create view private.shared_refusals as
@@ -181,5 +181,5 @@ begin
 end;
 $$;
 comment on function private.set_shared_worker is
-  'Lets a shared runner drain or resume, disables or enables it, or ends its sessions. Service key only.';
+  'Drains, resumes, disables or enables a shared runner, or ends its sessions. Service key only.';
 grant execute on function private.set_shared_worker to service_role;

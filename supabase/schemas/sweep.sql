@@ -16,7 +16,7 @@ comment on table private.outages is
   'When nothing swept for two minutes or more: the database was down, or nothing could reach it. Kept for eight days.';
 comment on column private.outages.began_at is 'When the last sweep before it ran.';
 comment on column private.outages.ended_at is
-  'When the first sweep ran again; null in the one row that is no outage but the last sign of life.';
+  'When the first sweep ran again; null in the one row that is not an outage but the last sign of life.';
 
 -- Notes that the sweep runs, twice a minute in a table that a crash does not empty; after a gap, the outage.
 create function private.note_alive() returns void
@@ -97,7 +97,7 @@ begin
 end;
 $$;
 
--- Ends the sessions whose token has expired. Their calls are refused already; this says so on the runner's page.
+-- Ends the sessions whose token has expired. Their calls are refused already; this shows it on the runner's page.
 create function private.sweep_sessions() returns integer
 language plpgsql set search_path = '' as $$
 declare
@@ -309,7 +309,7 @@ begin
 end;
 $$;
 
--- Ends sessions that were silent for a week, and forgets processes that were gone for a week when another came after
+-- Ends sessions that were silent for a week, and forgets processes that ended a week ago when another came after
 -- them.
 create function private.forget_instances() returns integer
 language plpgsql set search_path = '' as $$
@@ -317,8 +317,8 @@ declare
   v_silent pg_catalog.record;
   v_count integer;
 begin
-  -- A process that was killed says no good-bye, and where each has a name of its own, as in a cluster, it never comes
-  -- back.
+  -- A killed process sends no end, and where each has its own name, as in a cluster, it never
+  -- returns.
   for v_silent in
     select s.worker_id, s.instance_id from private.sessions as s join public.workers as w on w.id = s.worker_id
     where s.ended_at is null and s.renewed_at < now() - interval '7 days' and not exists (
@@ -341,7 +341,7 @@ begin
 end;
 $$;
 
--- Removes lanes that have no job; whoever needs one again makes it anew.
+-- Removes lanes that have no job; they are created again when needed.
 create function private.forget_lanes() returns integer
 language plpgsql set search_path = '' as $$
 declare
@@ -374,7 +374,7 @@ declare
   v_module public.modules;
   v_count integer := 0;
 begin
-  -- A minute: it is made first, and its job is asked for next.
+  -- A minute: it is created first, and its job is requested next.
   for v_module in select m.* from public.modules as m where m.is_temporary and m.deleted_at is null
     and m.updated_at < now() - interval '1 minute' limit 100
   loop
@@ -442,7 +442,7 @@ create table private.slimmed_history (
 );
 alter table private.slimmed_history enable row level security;
 comment on table private.slimmed_history is
-  'How far each organisation''s old jobs were slimmed, so that no job is looked at twice.';
+  'How far each organisation''s old jobs were slimmed, so that no job is read twice.';
 comment on column private.slimmed_history.slimmed_until is 'Jobs that ended before it have no payload any more.';
 
 -- Removes payload, steps, plan and result of jobs that ended 90 days ago, a thousand at a time: they are most of a row.

@@ -25,7 +25,7 @@ comment on table private.delegations is
 comment on column private.delegations.user_id is 'The member.';
 comment on column private.delegations.xid is 'The transaction; no other one accepts it.';
 
--- Acts as this member until the end of the transaction, or as the caller again. What they may do is checked as ever.
+-- Acts as this member until the end of the transaction, or as the caller again. Their permissions are checked as ever.
 create function private.act_as(p_user uuid) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -42,7 +42,7 @@ begin
 end;
 $$;
 
--- How far somebody has proved who they are. Auth signs a token for a password alone, too, and says so in it; whether
+-- How far somebody has proved who they are. Auth signs a token for a password alone, too, and marks it; whether
 -- that is enough is decided here, once, and asked where the database learns who is calling: by every policy
 -- (my_org_ids) and at the beginning of every act (need, need_person). Runners never come this way.
 -- Whether the caller has proved who they are as far as their account asks for it: somebody with two-step sign-in has
@@ -52,7 +52,7 @@ language plpgsql stable set search_path = '' as $$
 declare
   v_claims pg_catalog.jsonb := private.jwt();
 begin
-  -- A token stands for both steps: it was made by somebody who had given them. Its row decides, so that a revoked one
+  -- A token replaces both steps: somebody who had given them created it. Its row decides, so that a revoked one
   -- is void at once, and not when what it was exchanged for ends.
   if coalesce(v_claims ? 'personal_token', false) then
     return exists (select from private.personal_tokens as t
@@ -311,7 +311,7 @@ end;
 $$;
 
 -- What records of an organisation call the caller: the member's email address, the service account's name, else the
--- user's id. What happens in a runner's call, for whichever organisation, is done by "system".
+-- user's id. An act in a runner's call, for any organisation, is done by "system".
 create function private.caller_label(p_org uuid) returns text
 language plpgsql stable set search_path = '' as $$
 declare
@@ -360,10 +360,10 @@ end;
 $$;
 
 -- ## the installation
--- What concerns the whole installation: one row. Whoever holds the service key changes it; no organisation can.
+-- Settings of the whole installation: one row. Only the service key can change it; no organisation can.
 create type public.organization_makers as enum ('EVERYBODY', 'OWNERS');
 comment on type public.organization_makers is
-  'Who may make organisations: everybody who has an account · whoever owns one already (and the first one of all).';
+  'Who may create organisations: everybody who has an account · owners of one (and the first of all).';
 
 create table private.installation (
   is_only boolean primary key default true check (is_only),
@@ -717,7 +717,7 @@ begin
   v_member := private.lock_member(p_org, p_user);
   -- Again, because the caller's own role may have changed while they waited.
   perform private.need(case when v_member.role = 'owner' then 'member.own' else v_verb end, p_org);
-  -- Before the membership goes: it says what the log calls somebody who leaves.
+  -- Before the membership is removed: it has the name under which the log shows somebody who leaves.
   perform private.audit(p_org, 'member.removed', 'member', p_user::pg_catalog.text, v_member.email);
   delete from public.memberships where org_id = p_org and user_id = p_user;
   perform private.keep_an_owner(p_org);

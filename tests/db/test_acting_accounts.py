@@ -130,7 +130,7 @@ def test_a_role_counts_in_the_whole_organisation(org: Organization) -> None:
         org.owner.call("update_service_account", p_account=scoped["id"], p_spec={"role": "viewer"})
 
 
-def test_an_account_that_is_not_assigned_is_told_so(world: World, org: Organization, other_org: Organization) -> None:
+def test_an_unassigned_account_learns_why(world: World, org: Organization, other_org: Organization) -> None:
     account, foreign = org.account(name="deployer"), other_org.account()
     worker = org.worker("r1")
     opening = {"p_worker": worker, "p_instance": "one", "p_boot_id": "7b0c4b53-3b0f-4f0b-8f62-0f0f0f0f0f0f"}

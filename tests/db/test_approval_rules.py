@@ -109,7 +109,7 @@ def test_an_organisation_may_let_people_approve_their_own(world: World, org: Org
     assert detail["changes"]["can_approve_own_jobs"] == {"from": False, "to": True}
 
 
-def test_a_retry_is_asked_for_by_whoever_retries(world: World, org: Organization) -> None:
+def test_a_retry_is_requested_by_the_person_who_retries(world: World, org: Organization) -> None:
     operator, other = org.member("operator"), org.member("operator")
     job = ask(org, operator)
     operator.call("cancel_job", p_job=job)
@@ -119,7 +119,7 @@ def test_a_retry_is_asked_for_by_whoever_retries(world: World, org: Organization
     assert approve(operator, again)["status"] == "QUEUED"
 
 
-def test_an_apply_that_follows_a_plan_was_asked_for_by_who_planned(world: World, org: Organization) -> None:
+def test_an_apply_that_follows_a_plan_has_the_planner_as_requester(world: World, org: Organization) -> None:
     operator = org.member("operator")
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     module = org.module("a/b", approvals_required=1, auto_apply=True)
@@ -238,7 +238,7 @@ def test_somebody_who_leaves_is_named(world: World, org: Organization) -> None:
     assert [label for label, _ in audited(world, org, "member.removed")] == [person.email]
 
 
-def test_a_changed_module_says_from_what_to_what(world: World, org: Organization) -> None:
+def test_a_changed_module_shows_old_and_new_values(world: World, org: Organization) -> None:
     module = org.module("a/b", approvals_required=1)
     files = {"main.tf": "x" * 5000}
     org.owner.call(

@@ -114,13 +114,13 @@ def test_nothing_waits_where_there_is_nothing_to_confirm(
     assert apply_of(world, plan(org, runner_of(org), summary, **options)) == {}
 
 
-def test_a_module_that_applies_by_itself_asks_nobody(world: World, org: Organization) -> None:
+def test_a_module_with_auto_apply_asks_nobody(world: World, org: Organization) -> None:
     org.module("a/b", auto_apply=True)
     job = apply_of(world, plan(org, runner_of(org)))
     assert (job["status"], job["needs_confirmation"]) == ("QUEUED", False)
 
 
-def test_a_module_that_applies_by_itself_does_not_destroy_by_itself(world: World, org: Organization) -> None:
+def test_auto_apply_does_not_destroy(world: World, org: Organization) -> None:
     org.module("a/b", auto_apply=True)
     runner = runner_of(org)
     waiting = apply_of(world, plan(org, runner, destroy=True))

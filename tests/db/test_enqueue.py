@@ -100,7 +100,7 @@ def test_runners_own_jobs_do_not_act_on_modules(org: Organization, job_type: str
         org.enqueue("a/b", job_type)
 
 
-def test_a_job_is_about_one_thing_whoever_writes_it(world: World, org: Organization) -> None:
+def test_a_job_is_about_one_thing_for_every_writer(world: World, org: Organization) -> None:
     job, runner = org.enqueue("a/b"), org.worker("r1")
     owner = world.owner.connection
     with pytest.raises(psycopg.errors.CheckViolation):

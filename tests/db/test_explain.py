@@ -53,7 +53,7 @@ def test_each_runner_has_one_reason(world: World, org: Organization) -> None:
     assert near.claim_one()["id"] == job
 
 
-def test_a_runner_that_could_never_sign_in_says_so_until_it_could(world: World, org: Organization) -> None:
+def test_a_runner_that_never_signed_in_shows_it_until_it_does(world: World, org: Organization) -> None:
     org.module("a/b")
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     job = org.enqueue("a/b")
@@ -109,7 +109,7 @@ def test_strangers_may_not(org: Organization, other_org: Organization) -> None:
         other_org.owner.call("explain_queue", p_job=job)
 
 
-def test_a_job_behind_another_says_so(world: World, org: Organization) -> None:
+def test_a_job_behind_another_shows_it(world: World, org: Organization) -> None:
     runner = org.runner("r1", is_assigned_to_all_modules=True)
     first, second = org.enqueue("a/b"), org.enqueue("a/b")
     answer = explain(org, second)

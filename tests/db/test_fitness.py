@@ -50,7 +50,7 @@ def test_a_nearer_runner_without_the_engine_holds_nothing_back(org: Organization
     assert far.claim_one()["id"] == job
 
 
-def test_an_engine_that_is_being_prepared_is_said(org: Organization) -> None:
+def test_an_engine_that_is_being_prepared_is_shown(org: Organization) -> None:
     slow = runner(org, facts={"engines": {}, "engine_note": "tofu is being prepared, 40 %"})
     slow.heartbeat(p_facts={"engines": {}, "engine_note": "tofu is being prepared, 40 %"})
     org.module("a/b", engine="tofu")
@@ -59,7 +59,7 @@ def test_an_engine_that_is_being_prepared_is_said(org: Organization) -> None:
     assert verdict(org, job) == ("engine_preparing", "tofu is still being prepared there")
 
 
-def test_a_runner_that_has_told_nothing_is_believed_to_have_it(org: Organization) -> None:
+def test_a_runner_without_a_report_counts_as_having_it(org: Organization) -> None:
     job = org.enqueue("a/b")
     assert runner(org, facts={"engines": None}).claim_one()["id"] == job
 

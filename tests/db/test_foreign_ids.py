@@ -50,7 +50,7 @@ def test_recovering_tells_of_ones_own(org: Organization) -> None:
     assert (answer["status"], answer["action"]) == ("SUCCEEDED", "drop")
 
 
-def test_a_shared_runner_is_told_of_what_it_was_given(fresh_world: World) -> None:
+def test_a_shared_runner_is_notified_of_its_jobs(fresh_world: World) -> None:
     runner = fresh_world.connect_runner(fresh_world.shared_worker())
     mine, foreign = fresh_world.organization(), fresh_world.organization()
     job = mine.enqueue("a/b")

@@ -32,7 +32,7 @@ def test_what_is_said_of_a_silent_runner_is_true(world: World, held: dict[str, A
     error = world.job(held["id"])["error"]
     assert error["code"] == "OUT_OF_CONTACT"
     assert error["message"].startswith("Out of contact since ")
-    assert "the apply goes on at one as far as we know; its state is kept there." in error["message"]
+    assert "the apply may still be running on one; its state is kept there." in error["message"]
 
 
 def come_back(runner: Runner, job: dict[str, Any], how: str) -> None:
@@ -127,7 +127,7 @@ def test_a_process_that_died_is_lost_and_not_out_of_contact(
     assert (row["status"], row["error"]["code"]) == ("NEEDS_ATTENTION", "RUNNER_LOST")
 
 
-def test_a_process_that_died_while_it_was_out_of_contact_is_told_to_be_lost(
+def test_a_process_that_died_out_of_contact_is_reported_as_lost(
     world: World, runner: Runner, held: dict[str, Any]
 ) -> None:
     again = world.connect_runner(runner.worker_id, "one")

@@ -258,7 +258,7 @@ def test_a_restarted_process_names_the_dead_and_nobody_waits_for_their_lease(
 
 
 @pytest.mark.parametrize(("phase", "status"), [("PLAN", "QUEUED"), ("APPLY", "NEEDS_ATTENTION")])
-def test_a_crash_that_is_told_is_a_lost_runner_not_a_failed_job(
+def test_a_reported_crash_is_a_lost_runner_not_a_failed_job(
     world: World, org: Organization, phase: str, status: str
 ) -> None:
     (runner,) = runners(org, 1)

@@ -61,7 +61,7 @@ def test_an_apply_that_succeeds_is_news_and_a_plan_is_not(org: Organization) -> 
     assert title.endswith("succeeded")
 
 
-def test_a_job_that_needs_attention_and_then_failed_is_told_in_order(world: World, org: Organization) -> None:
+def test_a_job_that_needs_attention_and_then_failed_notifies_in_order(world: World, org: Organization) -> None:
     wanted = rule(org)
     runner = org.runner("r", is_assigned_to_all_modules=True)
     org.enqueue("a/b", "APPLY")
@@ -115,7 +115,7 @@ def test_a_release_is_one_message_however_many_runners_are_outdated(fresh_world:
     assert "3 runners are older" in org.owner.one("select title from public.deliveries where event = 'runner.outdated'")
 
 
-def test_a_job_that_is_about_no_module_is_told_to_the_whole_organisation(fresh_world: World) -> None:
+def test_a_job_without_a_module_notifies_the_whole_organisation(fresh_world: World) -> None:
     org = fresh_world.organization()
     org.module("pay/db")
     whole, pay = rule(org, "job.failed"), rule(org, "job.failed", path="pay")

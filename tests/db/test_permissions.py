@@ -8,15 +8,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.db.world import TOKEN_HASH, Caller, Organization, Runner, World, sha256
+from tests.db.call_arguments import ARGUMENTS, PULL_REQUEST, REPOSITORY, RULE
+from tests.db.world import Caller, Organization, Runner, World, sha256
 from tests.support.database import Database
 
-SHA_OF_NOTHING = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-SEALED = "s1." + "x" * 60
-RULE = {"channel": "webhook", "events": ["job.failed"], "address": SEALED, "address_hint": "…abcd"}
-REPOSITORY = {"provider": "gitea", "url": "https://git.example.com/a/b", "webhook_secret": SEALED}
-PULL = {"number": 1, "base": "main", "head_commit": "a" * 40, "is_fork": False, "is_draft": True, "is_open": True}
-PULL_REQUEST = {"delivery_id": "1", "event": "pull_request", "pull": PULL}
 RANKS = ["viewer", "operator", "admin", "owner"]
 LEAST_ROLE = {"Members.": "viewer", "Operators": "operator", "Admins": "admin", "Owners.": "owner"}
 
@@ -94,6 +89,7 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
     connection = org.owner.call("connect_repository", p_org=org.id, p_spec=REPOSITORY)["id"]
     world.service.call("receive_git_delivery", p_connection=connection, p_delivery=PULL_REQUEST)
     org.owner.call("set_module_git", p_module=org.modules["a/c"], p_spec={})
+    made_app = org.owner.call("start_git_app", p_org=org.id, p_state_hash=sha256("x"))["id"]
     login = {"p_host": "git.example.com", "p_login": "ann"}
     org.owner.call("link_git_login", p_org=org.id, p_user=org.owner.id, **login)
     made = org.owner.call("start_set", p_org=org.id, p_type="DRIFT", p_path="a")["id"]
@@ -127,6 +123,7 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
         "p_rule": rule,
         "p_delivery": delivery,
         "p_connection": connection,
+        "p_app": made_app,
         "p_lease": str(uuid.uuid4()),
         "p_set": made,
         "p_token": holder.token_id,
@@ -148,118 +145,6 @@ def site(postgres_server: Any, module_database: str) -> Any:
 
 
 # What a call needs beyond the things that its argument names say.
-ARGUMENTS: dict[str, dict[str, Any]] = {
-    "accept_invitation": {"p_token_hash": sha256("wrong")},
-    "apply_pull_request": {"p_number": 7},
-    "plan_pull_request": {"p_number": 7},
-    "link_git_login": {"p_host": "git.example.com", "p_login": "ann"},
-    "unlink_git_login": {"p_host": "git.example.com", "p_login": "ann"},
-    "approve_job": {"p_job": "unapproved", "p_decision": "approve"},
-    "assign_worker": {"p_path": "a"},
-    "attach_identity": {"p_path": "a", "p_spec": {"kind": "custom", "name": "n", "audience": "x"}},
-    "cancel_job": {},
-    "change_runners": {"p_workers": "workers", "p_change": "drain"},
-    "comment_on_job": {"p_body": "x"},
-    "job_by_number": {"p_number": 1},
-    "job_page": {"p_number": 1},
-    "set_recovery_codes": {"p_hashes": "{" + ",".join(sha256(str(n)) for n in range(10)) + "}"},
-    "use_recovery_code": {"p_hash": "x"},
-    "runner_page": {},
-    "create_cloud_identity": {
-        "p_spec": {"name": "n", "role_arn": "arn:aws:iam::123456789012:role/r", "regions": ["x"]}
-    },
-    "create_module": {"p_group_path": "a", "p_name": "new"},
-    "create_organization": {"p_name": "New", "p_slug": "brand-new"},
-    "create_personal_token": {"p_name": "laptop", "p_token_hash": sha256("t"), "p_hint": "abcd"},
-    "create_sealing_key": {"p_public_key": "A" * 43 + "="},
-    "create_service_account": {
-        "p_spec": {
-            "name": "n",
-            "trusts": [{"issuer": "https://i.example", "audience": "x", "bound_claims": {"sub": "ci"}}],
-        }
-    },
-    "decide_device_login": {"p_user_code": "BCDFGHJK", "p_is_confirmed": True},
-    "connect_repository": {"p_spec": {**REPOSITORY, "url": "https://git.example.com/a/c"}},
-    "create_notification_rule": {"p_spec": RULE},
-    "create_schedule": {"p_spec": {"path": "a", "type": "PLAN", "cron": "0 2 * * *"}},
-    "delete_module": {"p_confirm_name": "c"},
-    "delete_organization": {"p_confirm_slug": "c"},
-    "path_runners": {"p_path": "a"},
-    "device_login": {"p_user_code": "BCDFGHJK"},
-    "deploy_worker": {"p_name": "new", "p_region": "eu-west-1"},
-    "enqueue_job": {"p_type": "PLAN"},
-    "enqueue_jobs": {"p_type": "PLAN", "p_modules": "modules"},
-    "ensure_shared_worker": {"p_name": "s", "p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"},
-    "finish_delivery": {"p_result": {"status": "DELIVERED"}},
-    "force_unlock_state": {"p_lock_id": "x"},
-    "invite_member": {"p_email": "h@example.org", "p_role": "viewer", "p_token_hash": sha256("x")},
-    "list_unused_variables": {},
-    "list_variable_users": {},
-    "lock_module": {"p_reason": "x"},
-    "open_worker_session": {"p_instance": "one", "p_boot_id": str(uuid.uuid4())},
-    "preview_variables": {"p_path": "a"},
-    "preview_schedule": {"p_cron": "0 2 * * *"},
-    "publish_release": {"p_spec": {"version": "3.0.0"}},
-    "rate_limit": {"p_key": "x", "p_limit": 1, "p_window_seconds": 1},
-    "receive_git_delivery": {"p_delivery": {"delivery_id": "2", "event": "x"}},
-    "register_worker": {"p_name": "new", "p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"},
-    "remove_shared_worker": {"p_name": "s"},
-    "resolve_attention": {"p_action": "retry"},
-    "request_survey": {"p_source": {"group": "a", "url": "https://git.example.com/a/c"}},
-    "bring_modules": {"p_folders": ["net"]},
-    "survey": {"p_number": 1},
-    "worker_move_states": {"p_from": '{"serial": 2}', "p_to": '{"serial": 2}'},
-    "push_state": {"p_body": '{"serial": 9, "lineage": "l", "resources": []}'},
-    "roll_back_state": {"p_serial": 1},
-    "rotate_service_account_secret": {"p_secret_hash": TOKEN_HASH, "p_secret_hint": "abcd"},
-    "rotate_worker_token": {"p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"},
-    "check_worker_credential": {},
-    "service_account_for": {"p_client_id": "x"},
-    "set_identity_subject": {"p_template": None},
-    "set_member_role": {"p_role": "operator"},
-    "set_module_git": {"p_spec": {}},
-    "set_organization_makers": {"p_who": "OWNERS"},
-    "set_shared_runners": {"p_use": "NEVER"},
-    "set_shared_worker": {"p_name": "s", "p_action": "drain"},
-    "set_update_policy": {"p_spec": {"mode": "NOW"}},
-    "set_variables": {"p_path": "a", "p_variables": [{"kind": "input", "name": "n", "value": 1}]},
-    "set_worker_disabled": {"p_disabled": True},
-    "invitation_offer": {"p_token_hash": sha256("wrong")},
-    "start_device_login": {"p_device_hash": sha256("d"), "p_user_code": "BCDFGHJK", "p_program": "x"},
-    "take_device_login": {"p_device_hash": sha256("d")},
-    "use_personal_token": {"p_token_hash": sha256("t")},
-    "replace_dependencies": {"p_path": "a", "p_dependencies": []},
-    "start_set": {"p_type": "PLAN", "p_path": "a"},
-    "state_version": {"p_serial": 1},
-    "unassign_worker": {"p_path": "a"},
-    "upload_source": {"p_body_base64": "aGVsbG8=", "p_sha256": sha256("hello")},
-    "update_cloud_identity": {"p_spec": {}},
-    "update_git_connection": {"p_spec": {}},
-    "update_module": {"p_spec": {}},
-    "update_notification_rule": {"p_spec": {"is_on": False}},
-    "update_organization": {"p_name": "Other"},
-    "update_schedule": {"p_spec": {"is_on": False}},
-    "update_service_account": {"p_spec": {}},
-    "update_worker": {"p_options": {}},
-    "revoke_personal_token": {"p_token": str(uuid.uuid4())},
-    "upsert_group": {"p_path": "a"},
-    "withdraw_release": {"p_version": "1.0.0", "p_reason": "x"},
-    "worker_append_logs": {"p_chunks": [{"seq": 2, "body": "x"}]},
-    "worker_claim": {"p_request_id": str(uuid.uuid4())},
-    "worker_finish": {"p_status": "SUCCEEDED"},
-    "worker_get_artifact": {"p_name": "x"},
-    "worker_heartbeat": {"p_status": "ONLINE", "p_version": "1.0.0"},
-    "worker_put_artifact": {"p_name": "x", "p_body_base64": "", "p_sha256": SHA_OF_NOTHING},
-    "worker_outputs_get": {"p_org": "x", "p_path": "a/b"},
-    "worker_report": {"p_phase": "PLAN"},
-    "worker_scaling_decided": {"p_decision": {}},
-    "worker_state_keep": {"p_number": 1, "p_body": '{"serial": 2}'},
-    "worker_state_lock": {"p_lock": {"ID": "x"}},
-    "worker_state_put": {"p_body": '{"serial": 2}'},
-    "worker_state_unlock": {"p_lock_id": "x"},
-    "worker_target_token": {"p_token_hash": TOKEN_HASH, "p_token_hint": "abcd"},
-    "worker_target_update": {"p_patch": {}},
-}
 # Calls that ask for no role: they concern the caller, or prove themselves by a secret.
 ENGINES = ("engine", "executor", "worker")
 PROCESSES = ("anon", "service", "holder", "executor", "engine")

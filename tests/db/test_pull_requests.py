@@ -35,7 +35,7 @@ def test_the_merge_is_planned_for_the_modules_that_it_changes(site: Site) -> Non
         org.enqueue("net/vpc", "APPLY", plan_job_id=plan["id"])
 
 
-def test_a_plan_of_a_pull_request_is_not_applied_by_a_module_that_applies_by_itself(site: Site) -> None:
+def test_auto_apply_does_not_apply_a_plan_of_a_pull_request(site: Site) -> None:
     world, org, runner, _ = site
     org.owner.call("update_module", p_module=org.modules["net/vpc"], p_spec={"auto_apply": True})
     announce(site, 5)

@@ -144,12 +144,12 @@ PEOPLE: dict[str, tuple[str, str, Ask]] = {
     ),
     "an assignment to nothing": (
         "RY422",
-        "Say which module or group is meant.",
+        "Name a module or a group.",
         lambda org: org.owner.call("assign_worker", p_worker=org.worker("r1"), p_path=None),
     ),
     "neither disabled nor enabled": (
         "RY422",
-        "Say whether the runner is to be disabled: true or false.",
+        "Pass whether the runner is to be disabled: true or false.",
         lambda org: org.owner.call("set_worker_disabled", p_worker=org.worker("r1"), p_disabled=None),
     ),
     "a type that is none": ("RY422", "There is no such type of job.", worker_options(accepted_job_types=["DANCE"])),
@@ -361,7 +361,7 @@ def test_what_is_too_large_is_refused(org: Organization, ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("what", PEOPLE)
-def test_people_are_told_what_is_wrong(org: Organization, what: str) -> None:
+def test_people_learn_what_is_wrong(org: Organization, what: str) -> None:
     code, words, ask = PEOPLE[what]
     with refused(code) as caught:
         ask(org)

@@ -80,7 +80,7 @@ RUNNERS: dict[str, tuple[str, str, Callable[[Runner, dict[str, Any]], Any]]] = {
     ),
     "facts that are none": (
         "RY422",
-        "What a runner tells of its host is not valid.",
+        "The runner's facts about its host are not valid.",
         lambda runner, _: runner.heartbeat(p_facts={"capacity": "many"}),
     ),
     "an artifact without a name": (

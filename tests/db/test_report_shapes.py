@@ -81,7 +81,7 @@ def test_null_is_nothing(world: World, runner: Runner, job: dict[str, Any]) -> N
 
 
 def test_facts_do_not_add_up(world: World, runner: Runner) -> None:
-    with refused("RY422", "What a runner tells of its host is not valid."):
+    with refused("RY422", "The runner's facts about its host are not valid."):
         for number in range(3):
             runner.heartbeat(p_facts={f"note{number}": "x" * 30_000})
     size = "select octet_length(facts::text) from public.worker_instances where id = %s"
@@ -90,7 +90,7 @@ def test_facts_do_not_add_up(world: World, runner: Runner) -> None:
 
 def test_facts_of_a_new_session_do_not_add_up_either(world: World, runner: Runner) -> None:
     runner.heartbeat(p_facts={"note": "x" * 40_000})
-    with refused("RY422", "What a runner tells of its host is not valid."):
+    with refused("RY422", "The runner's facts about its host are not valid."):
         world.connect_runner(runner.worker_id, boot_id=runner.boot_id, other="x" * 40_000)
 
 

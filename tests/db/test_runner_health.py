@@ -6,7 +6,7 @@ from tests.db.test_lists import names, runners
 from tests.db.world import Organization, Runner, World, refused
 
 
-def test_a_clock_that_is_off_is_said_with_how_far(org: Organization) -> None:
+def test_a_wrong_clock_is_reported_with_its_difference(org: Organization) -> None:
     runner = org.runner("early")
     runner.heartbeat(p_facts={"clock_off": -41})
     (row,) = runners(org, p_filters={"health": ["clock_off"]})["rows"]
@@ -15,7 +15,7 @@ def test_a_clock_that_is_off_is_said_with_how_far(org: Organization) -> None:
     (row,) = runners(org)["rows"]
     assert (row["health"], row["clock_off"]) == (["healthy"], None)
     for wrong in ("soon", {}, [1], 1.5, True, 10**10):
-        with refused("RY422", "What a runner tells of its host"):
+        with refused("RY422", "The runner's facts about its host"):
             runner.heartbeat(p_facts={"clock_off": wrong})
 
 

@@ -164,7 +164,7 @@ def test_a_run_leaves_out_modules_whose_last_one_is_not_finished(world: World, o
     assert row == "Skipped: the run before it is not finished."
 
 
-def test_a_schedule_of_nothing_says_so(world: World, org: Organization) -> None:
+def test_a_schedule_without_modules_reports_it(world: World, org: Organization) -> None:
     org.group("empty")
     schedule(org, "empty")
     make_due(world, org)
@@ -294,7 +294,7 @@ def test_running_it_again_before_it_is_finished_is_refused(org: Organization) ->
     org.module("a/one")
     made = schedule(org, "a")
     org.owner.call("run_schedule", p_schedule=made)
-    with refused("RY409", "There is nothing to run: no module is there, or the run before is not finished."):
+    with refused("RY409", "There is nothing to run: there is no module, or the run before is not finished."):
         org.owner.call("run_schedule", p_schedule=made)
     assert len(jobs(org)) == 1
 

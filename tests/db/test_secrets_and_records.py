@@ -81,7 +81,7 @@ def test_a_cloud_hosted_runner_is_taken_down_first(world: World, org: Organizati
         "deploy_worker", p_org=org.id, p_name="c1", p_cloud_identity=identity, p_region="eu-west-1", p_options={}
     )
     worker = made["worker"]["id"]
-    with refused("RY409", '"c1" runs in your cloud, and would go on there.') as caught:
+    with refused("RY409", '"c1" runs in your cloud, and would keep running there.') as caught:
         org.owner.call("remove_worker", p_worker=worker)
     assert "remove_cloud_worker" in str(caught.value.diag.message_hint)
     assert world.worker_row(worker)["removed_at"] is None

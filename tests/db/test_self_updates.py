@@ -129,7 +129,7 @@ def test_a_runner_that_takes_no_jobs_is_not_asked(site: tuple[World, Organizatio
         org.owner.call("update_outdated_workers", p_org=org.id)
 
 
-def test_an_older_version_is_given_only_to_whoever_names_it(site: tuple[World, Organization, Runner]) -> None:
+def test_an_older_version_is_given_only_on_request(site: tuple[World, Organization, Runner]) -> None:
     world, org, runner = site
     publish(world, "0.9.0", ARTIFACT)
     world.service.call("withdraw_release", p_version="1.1.0", p_reason="broken")

@@ -38,7 +38,7 @@ def test_two_processes_cannot_have_the_same_name(world: World, org: Organization
     assert "two" in str(caught.value)
 
 
-def test_after_silence_another_process_takes_over_and_the_old_one_is_told(world: World, org: Organization) -> None:
+def test_after_silence_another_process_takes_over_and_the_old_one_learns_it(world: World, org: Organization) -> None:
     old = org.runner("r1")
     world.silence(old)
     new = world.connect_runner(old.worker_id, "one")

@@ -47,7 +47,7 @@ def test_a_runner_killed_in_its_apply_is_told_step_by_step_and_the_ledger_stays_
     expect(page.get_by_test_id("break-apply")).to_be_disabled()
     steps = page.get_by_test_id("fault-steps")
     expect(steps).to_contain_text("Killed build-host-01", timeout=DRILL)
-    expect(steps).to_contain_text("never run again by itself", timeout=DRILL)
+    expect(steps).to_contain_text("never run again automatically", timeout=DRILL)
     expect(page.get_by_test_id("fault-ended")).to_have_attribute("data-ended", "recovered", timeout=DRILL)
     counts = page.locator('[data-testid^="count-"]')
     expect(counts).to_have_count(11)
@@ -89,7 +89,7 @@ def test_without_a_demo_there_is_no_button_and_the_page_says_why(
     expect(page.get_by_role("heading", name="Runners", exact=True)).to_be_visible()
     expect(page.get_by_role("link", name="Break something")).to_have_count(0)
     page.goto(PAGE)
-    expect(page.get_by_test_id("no-faults")).to_contain_text("are somebody's")
+    expect(page.get_by_test_id("no-faults")).to_contain_text("belong to somebody")
 
 
 def test_only_the_owner_of_the_demo_may(demo: RunningStack) -> None:

@@ -30,7 +30,7 @@ def open_code(page: Page, code: str) -> None:
     page.goto(f"/device?code={code}")
 
 
-def test_a_code_is_confirmed_by_whoever_is_signed_in(product: Product, person: Person, sign_in: Open) -> None:
+def test_a_code_is_confirmed_by_the_person_who_is_signed_in(product: Product, person: Person, sign_in: Open) -> None:
     asked = start(product)
     page = sign_in(person)
     open_code(page, asked["user_code"])
@@ -41,7 +41,7 @@ def test_a_code_is_confirmed_by_whoever_is_signed_in(product: Product, person: P
     assert poll(product, asked["device_code"]).json()["user"]["email"] == person.email
 
 
-def test_a_code_is_declined_and_a_wrong_one_is_said(product: Product, person: Person, sign_in: Open) -> None:
+def test_a_code_is_declined_and_a_wrong_one_is_reported(product: Product, person: Person, sign_in: Open) -> None:
     asked = start(product)
     page = sign_in(person)
     open_code(page, "BBBB-BBBB")

@@ -77,7 +77,7 @@ def test_a_runner_killed_in_its_apply_leaves_the_job_to_a_person_and_nothing_is_
 ) -> None:
     said = broken(demo, owner, "apply")
     assert any("SIGKILL" in line for line in said)
-    assert any("never run again by itself" in line for line in said)
+    assert any("never run again automatically" in line for line in said)
     assert "succeeded" in said[-1]
 
 

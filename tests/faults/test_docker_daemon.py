@@ -76,7 +76,7 @@ def test_without_it_an_apply_is_told_to_stop_and_saves_its_state(
         restart(own, daemon, number=number)
         ended = bench.wait_job(apply.job)
         assert (ended["status"], ended["attempt"]) == ("FAILED", 1), ended["error"]
-        assert "The executor was told to stop" in ended["error"]["message"]
+        assert "The executor received a stop signal" in ended["error"]["message"]
         assert (state_of(apply)["lock"], state_of(apply)["serial"] is not None) == (None, True)
         wait_until(lambda: not daemon.exists(apply.name), timeout_seconds=180)
         close_ledger(bench, [apply.job]).check()

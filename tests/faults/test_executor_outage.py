@@ -116,7 +116,7 @@ def test_a_runner_killed_in_the_middle_of_an_apply_finds_its_executor_again(disp
 
 
 @pytest.mark.slow
-def test_a_runner_that_is_told_twice_to_leave_leaves_its_executor_at_work(dispatched: Dispatched) -> None:
+def test_a_second_stop_signal_leaves_the_executor_running(dispatched: Dispatched) -> None:
     for count in (1, 2):
         dispatched.runner.signal(signal.SIGTERM)
         wait_until(lambda count=count: leaving(dispatched.runner) >= count, timeout_seconds=180)  # type: ignore[misc]

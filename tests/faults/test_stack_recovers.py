@@ -45,7 +45,7 @@ def traffic(stack: RunningStack) -> Iterator[list[int]]:
 
 
 @pytest.mark.parametrize("part", ["postgres", "gateway", "functions"])
-def test_a_killed_part_comes_back_by_itself(tough_stack: RunningStack, part: str) -> None:
+def test_a_killed_part_restarts_automatically(tough_stack: RunningStack, part: str) -> None:
     with traffic(tough_stack) as acknowledged:
         wait_until(lambda: len(acknowledged) > 20)
         tough_stack.kill_part(part)

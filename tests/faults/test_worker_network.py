@@ -118,7 +118,7 @@ def test_a_half_open_doorbell_costs_no_more_than_a_poll(bench: Bench, proxy: Pro
 
 
 @pytest.mark.slow
-def test_a_half_open_doorbell_is_noticed_and_hung_up_anew(bench: Bench, proxy: Proxy, engine: HeldTofu) -> None:
+def test_a_half_open_doorbell_is_noticed_and_reconnected(bench: Bench, proxy: Proxy, engine: HeldTofu) -> None:
     runner = runner_behind(bench, proxy, engine)
     wait_until(lambda: runner.said("doorbell_connected"))
     proxy.half_open()

@@ -68,7 +68,7 @@ def test_broken_text_is_shown_as_marks(bench: Bench) -> None:
     close_ledger(bench, [job["id"]]).check()
 
 
-def test_a_full_disk_is_said_in_the_log_and_the_runner_lives_on(bench: Bench) -> None:
+def test_a_full_disk_is_logged_and_the_runner_survives(bench: Bench) -> None:
     # A limit on file sizes is what a full disk looks like to a process, without filling anybody's disk.
     worker = bench.register()
     runner = bench.start_worker(worker, prefix=("prlimit", "--fsize=3000000"))

@@ -53,7 +53,7 @@ def test_a_provider_that_cannot_be_guessed_is_asked_for(terminal: Terminal) -> N
     assert "not shown again" in shown.stdout
 
 
-def test_a_module_follows_its_repository_as_it_is_told(terminal: Terminal, bench: Bench) -> None:
+def test_a_module_follows_its_repository_as_configured(terminal: Terminal, bench: Bench) -> None:
     module = bench.module(source_kind="git", source={"url": URL, "ref": "main", "subfolder": "vpc"})
     (path,) = [row["path"] for row in bench.rows("modules", id=module)]
     assert terminal.run("git", "connect", URL, "--provider", "gitea").returncode == 0

@@ -177,7 +177,7 @@ def test_an_interrupted_follower_leaves_the_job_running(terminal: Terminal, code
     assert "queued" in following.stderr.readline()
     following.send_signal(signal.SIGINT)
     _, said = following.communicate(timeout=180)
-    assert (following.returncode, "goes on" in said) == (ExitCode.INTERRUPTED, True)
+    assert (following.returncode, "continues" in said) == (ExitCode.INTERRUPTED, True)
     assert terminal.json("jobs", "show", str(job["number"]))["status"] == "QUEUED"
 
 
@@ -206,6 +206,19 @@ def test_many_modules_are_queued_at_once(terminal: Terminal, code: Path) -> None
     assert {row["status"] for row in terminal.json("jobs", "list", "--status", "queued")} == {"QUEUED"}
     plain = terminal.run("jobs", "list", "--limit", "2").stdout.splitlines()
     assert [line.split("\t")[1] for line in plain] == ["DRIFT", "DRIFT"]
+
+
+def test_a_group_may_have_any_number_of_modules(terminal: Terminal, bench: Bench, code: Path) -> None:
+    assert terminal.run("modules", "create", "many/m0", "--from", str(code)).returncode == 0
+    more = """insert into public.modules (org_id, group_id, group_path, name, path)
+      select org_id, group_id, group_path, 'm' || n, group_path || '/m' || n from public.modules, generate_series(1, 1001) as n
+      where org_id = %s and path = 'many/m0'"""
+    with bench.database() as connection:
+        connection.execute(more, [bench.org])
+    made = terminal.json("run", "output", "--group", "many", "--key", "once")
+    assert len({row["module_path"] for row in made}) == 1002
+    again = terminal.json("run", "output", "--group", "many", "--key", "once")
+    assert {row["id"] for row in again} == {row["id"] for row in made}
 
 
 def test_modules_are_files(terminal: Terminal, code: Path, tmp_path: Path) -> None:
@@ -265,7 +278,7 @@ def test_what_makes_no_sense_is_refused_with_its_code(
     assert (done.returncode, said in done.stderr) == (code, True), done.stderr
 
 
-def test_a_role_that_may_not_is_told_so(
+def test_a_role_without_the_right_is_refused(
     terminal: Terminal, bench: Bench, running_stack: RunningStack, code: Path
 ) -> None:
     terminal.run("modules", "create", "apps/site", "--from", str(code))

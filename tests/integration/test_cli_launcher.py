@@ -104,7 +104,7 @@ def test_a_bad_migration_is_named_with_file_and_line(shared_tmp_path: Path) -> N
         pass
 
 
-def test_a_function_that_changes_is_served_anew_and_a_broken_one_does_not_take_the_others_along(
+def test_a_changed_function_is_reloaded_and_a_broken_one_does_not_stop_the_others(
     shared_tmp_path: Path,
 ) -> None:
     project = shared_tmp_path / "project"
@@ -134,6 +134,15 @@ def test_no_secret_reaches_a_log(running_stack: RunningStack) -> None:
     text = "".join(log.read_text(errors="replace") for log in logs)
     assert "ready after" in text
     assert not [value for value in [*hidden, "correct horse battery"] if value in text]
+
+
+def test_the_state_folder_and_its_logs_are_their_owners_alone(running_stack: RunningStack) -> None:
+    home = running_stack.settings.home
+    # As root, PostgreSQL's own account passes through, and lists nothing.
+    assert home.stat().st_mode & 0o077 == (0o011 if os.geteuid() == 0 else 0)
+    logs = running_stack.settings.log_folder
+    assert logs.stat().st_mode & 0o077 == 0
+    assert [log.name for log in logs.iterdir() if log.stat().st_mode & 0o077] == []
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has to hand PostgreSQL to another account")

@@ -88,7 +88,7 @@ def test_a_login_that_was_ended_says_what_to_do(
     assert (done.returncode, "runyard login" in done.stderr) == (ExitCode.SIGNED_OUT, True)
 
 
-def test_a_login_that_was_ended_elsewhere_says_so(
+def test_a_login_that_was_ended_elsewhere_is_reported(
     terminal: Terminal, running_stack: RunningStack, account: dict[str, str]
 ) -> None:
     sign_in(terminal, running_stack, account)
@@ -300,7 +300,7 @@ def test_an_environment_with_a_password_alone_is_told_of_the_code(
         "RUNYARD_PASSWORD": account["password"],
     }
     done = terminal.also(**environment).run("whoami")
-    assert (done.returncode, "asks for a code" in done.stderr) == (ExitCode.SIGNED_OUT, True)
+    assert (done.returncode, "requires a code" in done.stderr) == (ExitCode.SIGNED_OUT, True)
 
 
 def test_a_personal_token_acts_as_its_owner_until_it_is_revoked(

@@ -228,7 +228,7 @@ def test_an_organisation_says_when_shared_runners_help(terminal: Terminal) -> No
     assert terminal.run("orgs", "shared-runners", "sometimes").returncode == Usage.exit_code
 
 
-def test_a_shared_runner_is_told_what_to_do(installation: Terminal, tmp_path: Path) -> None:
+def test_a_shared_runner_receives_directives(installation: Terminal, tmp_path: Path) -> None:
     file = tmp_path / "shared.toml"
     file.write_text('[[shared_runners]]\nname = "one"\n')
     installation.run("shared-runners", "apply", str(file))

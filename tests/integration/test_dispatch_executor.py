@@ -161,11 +161,11 @@ def test_an_entry_point_that_hides_how_its_executor_ended_hands_no_apply_on(
     assert (ended["status"], ended["attempt"]) == ("NEEDS_ATTENTION", 1)
     wait_until(lambda: runner.said("executor_lost"), timeout_seconds=180)
     told = next(each for each in runner.events() if each.get("id") == "executor_ended")
-    assert "exit code 0, and did not tell how the job ended" in told["why"]
+    assert "exit code 0, and did not report how the job ended" in told["why"]
 
 
 @pytest.mark.slow
-def test_an_executor_stops_itself_when_its_runner_is_gone(
+def test_an_executor_stops_itself_when_its_runner_was_removed(
     bench: Bench, docker: DockerApi, runner: WorkerProcess
 ) -> None:
     job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": WAIT}), max_attempts=1)

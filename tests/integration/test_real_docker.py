@@ -149,7 +149,9 @@ def test_a_container_stopped_by_hand_in_mid_apply_saves_its_state(
     assert locks == [], "it was stopped in order: its state is saved and free"
 
 
-def test_a_job_over_its_memory_limit_says_so(bench: Bench, real_docker: RealDocker, on_docker: dict[str, Any]) -> None:
+def test_a_job_over_its_memory_limit_is_reported(
+    bench: Bench, real_docker: RealDocker, on_docker: dict[str, Any]
+) -> None:
     bench.runner(**on_docker | {"RUNYARD_JOB_DISPATCHER_DATA_MEMORY_LIMIT": "256 MB"})
     job = bench.enqueue("PLAN", bench.module(hooks={"before_plan": HUNGRY}))
     ended = bench.wait_job(job)

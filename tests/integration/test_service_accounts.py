@@ -184,7 +184,7 @@ def test_a_pod_acts_with_its_projected_token_and_a_command_with_what_it_prints(
         assert (refused.returncode, "Your role is viewer; this needs operator." in refused.stderr) == (8, True)
 
 
-def test_a_pipeline_is_told_what_is_wrong(bench: Bench, admin: Terminal, issuer: Issuer, tmp_path: Path) -> None:
+def test_a_pipeline_learns_what_is_wrong(bench: Bench, admin: Terminal, issuer: Issuer, tmp_path: Path) -> None:
     account = trusting(admin, issuer, "repository=acme/infrastructure")
     place = {"RUNYARD_API_URL": bench.project.url, "RUNYARD_SERVICE_ACCOUNT": account}
     wrong = {
@@ -236,7 +236,7 @@ def test_a_runner_signs_in_by_oidc_and_another_by_a_client_secret(
 KUBERNETES_CLAIM = "sub=system:serviceaccount:runyard:pipeline"
 
 
-def test_a_runner_whose_account_is_not_assigned_is_told_so(bench: Bench, admin: Terminal) -> None:
+def test_a_runner_with_an_unassigned_account_learns_why(bench: Bench, admin: Terminal) -> None:
     made = admin.json("accounts", "create", "deployer")
     worker = (str(admin.json("runners", "register", "r1", "--all-modules")["id"]), "")
     process = bench.start_worker(worker, WORKER_CLIENT_ID=made["client_id"], WORKER_CLIENT_SECRET=made["client_secret"])

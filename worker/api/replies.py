@@ -17,7 +17,7 @@ _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def read_answer(kind: type[Kind], answer: Any) -> Kind:
-    """Read an answer as what it must be; another one says nothing about the request, which is sent again."""
+    """Read an answer as what it must be; any other is not an answer to the request, which is sent again."""
     try:
         found: Kind = _adapter(kind).validate_python(answer)
         return found
@@ -138,7 +138,7 @@ class Recovered(Reply):
 
 
 class RecoverReply(Reply):
-    """Which attempts of a dead process are still ours to be told about."""
+    """Which attempts of a dead process we still have to report."""
 
     jobs: list[Recovered]
 

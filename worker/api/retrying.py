@@ -1,4 +1,4 @@
-"""Retry policies, named so that they can stand beside each call."""
+"""Retry policies, named so that each call can show its own."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar

@@ -44,7 +44,7 @@ class Server:
     """One session's view of the server; identity comes from the token, never from an argument."""
 
     def __init__(self, transport: Transport, renew: Renew, on_fatal: Callable[[Fatal], None] = lambda _: None) -> None:
-        """`renew` gets a fresh token when ours has expired; `on_fatal` is told when the session is over."""
+        """`renew` gets a fresh token when ours has expired; `on_fatal` is called when the session has ended."""
         self._transport = transport
         self._renew = renew
         self._on_fatal = on_fatal
@@ -68,12 +68,12 @@ class Server:
     async def report(
         self, ref: JobRef, phase: JobPhase, steps: list[dict[str, Any]], plan_summary: Mapping[str, Any] | None
     ) -> str | None:
-        """Say where a job is, without retry: the reporter repeats with the newest picture."""
+        """Report a job's progress, without retry: the reporter repeats with the newest one."""
         arguments = {**_which(ref), "p_phase": phase, "p_steps": steps, "p_plan_summary": plan_summary}
         return (await self._ask(Document, "worker_report", arguments)).get("cancel_kind")
 
     async def append_logs(self, ref: JobRef, chunks: Iterable[LogChunk], *, is_late: bool = False) -> int:
-        """Add log chunks, without retry: the shipper repeats; a number that is there already is ignored."""
+        """Add log chunks, without retry: the shipper repeats; a number that is stored already is ignored."""
         arguments: dict[str, Any] = {**_which(ref), "p_chunks": [chunk.as_json() for chunk in chunks]}
         if is_late:
             arguments["p_is_late"] = True
@@ -91,7 +91,7 @@ class Server:
         await retry_for(20.0, lambda: self._ask(Document, "worker_return_job", arguments))
 
     async def recover(self, refs: Iterable[JobRef], *, dead: Iterable[JobRef] = ()) -> RecoverReply:
-        """Tell which attempts we have: of an earlier process, to be told by us, or dead and to be decided about.
+        """Report the attempts of an earlier process: those that we still report, and dead ones for the server to decide.
 
         One that was claimed before this session began, and is not named here, is lost.
         """
@@ -100,7 +100,7 @@ class Server:
         return await retry_for(None, lambda: self._ask(RecoverReply, "worker_recover", arguments))
 
     async def close_session(self, reason: str) -> None:
-        """Say goodbye; tried twice, since staleness says the same a minute later."""
+        """Report the end of the process; tried twice, since staleness shows it a minute later."""
         arguments = {"p_reason": reason}
         await retry_for(4.0, lambda: self._ask(Document, "worker_close_session", arguments, timeout_seconds=3.0))
 
@@ -127,12 +127,12 @@ class Server:
         return await retry_for(STATE_SECONDS, lambda: self._ask(BoundValues, "worker_bound_values", _which(ref)))
 
     async def keep_state(self, ref: JobRef, number: int, body: str, written_at: str, why: str) -> None:
-        """Hand over a state that the server does not store by itself any more, for a person to decide about."""
+        """Hand over a state that the server no longer stores automatically, for a person to decide about."""
         arguments = {**_which(ref), "p_number": number, "p_body": body, "p_written_at": written_at, "p_reason": why}
         await retry_for(STATE_SECONDS, lambda: self._ask(Document, "worker_state_keep", arguments))
 
     async def state_lock(self, ref: JobRef, lock: Mapping[str, Any]) -> None:
-        """Lock the module's state for this attempt; the same lock id may be asked for again."""
+        """Lock the module's state for this attempt; the same lock id may be requested again."""
         arguments = {**_which(ref), "p_lock": lock}
         await retry_for(STATE_SECONDS, lambda: self._ask(Document, "worker_state_lock", arguments))
 
@@ -157,7 +157,7 @@ class Server:
         return await retry_for(ARTIFACT_SECONDS, lambda: self._ask(Document, "worker_get_artifact", arguments))
 
     async def engine_token(self, ref: JobRef) -> str:
-        """Get what an engine may have: it reads its module's state while the attempt runs. Asked for once, a job can do without."""
+        """Get an engine's token: it reads its module's state while the attempt runs. Requested once, as a job can run without it."""
         body = {"job": {"id": ref.job, "attempt": ref.attempt}, "engine": True}
         reply = await self._transport.function("worker-session", body, is_authorised=True)
         return str(reply["access_token"])
@@ -182,12 +182,19 @@ class Server:
             reply = await self._transport.function("job-identity", body, is_authorised=True)
         return read_answer(IssuedTokens, reply)
 
+    async def repository_token(self, ref: JobRef) -> Document | None:
+        """Get a token to fetch the job's repository, where a GitHub App gives one; without retry."""
+        if not await self._call("worker_repository", _which(ref)):
+            return None
+        body = {"job": {"id": ref.job, "attempt": ref.attempt}}
+        return await self._transport.function("git/token", body, is_authorised=True)
+
     async def job(self, ref: JobRef, *, has_payload: bool = True) -> Document:
-        """Read a running attempt, and how long its runner's last heartbeat still holds; without retry, it is asked again."""
+        """Read a running attempt, and how long its runner's last heartbeat is still valid; without retry, as the caller polls."""
         return await self._ask(Document, "worker_job", {**_which(ref), "p_has_payload": has_payload})
 
     async def job_grant(self, ref: JobRef) -> Document:
-        """Get a credential that is good for one attempt, for the executor that will run it."""
+        """Get a credential that is valid for one attempt, for the executor that will run it."""
         body = {"job": {"id": ref.job, "attempt": ref.attempt}}
         ask = lambda: self._transport.function("worker-session", body, is_authorised=True)  # noqa: E731
         return await retry_for(STATE_SECONDS, ask)

@@ -48,7 +48,7 @@ class Protection(Protocol):
         """Protect from now on, on behalf of this job."""
 
     async def release(self, who: Hashable) -> None:
-        """Let go on behalf of this job."""
+        """Release it for this job."""
 
 
 @dataclass(frozen=True)

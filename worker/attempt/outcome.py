@@ -1,4 +1,4 @@
-"""How an attempt ended, in the form in which the server is told."""
+"""How an attempt ended, in the form that is sent to the server."""
 
 from dataclasses import dataclass, field
 from typing import Any

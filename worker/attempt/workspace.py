@@ -60,7 +60,7 @@ class Workspace:
     cookie: str = field(default_factory=lambda: secrets.token_hex(16))
     # What a step began and the attempt ends, before the directory is removed.
     leaving: AsyncExitStack = field(default_factory=AsyncExitStack)
-    # Whether the kernel ended a process of the last command for want of memory.
+    # Whether the kernel ended a process of the last command for lack of memory.
     is_starved: bool = False
 
     @property
@@ -162,7 +162,7 @@ class Workspace:
             )  # fmt: skip
 
     def command(self, argv: list[str], pass_fds: tuple[int, ...] = ()) -> Command:
-        """Return what runs a command in the module's folder, shut in with what is the job's own."""
+        """Return what runs a command in the module's folder, isolated with the job's own files."""
         command = Command(tuple(argv), self.work if self.work.is_absolute() else self.root, self.env, pass_fds)
         isolation = self.context.isolation
         return isolation.enclose(command, self.root, for_git=self.is_fetching) if isolation else command

@@ -31,7 +31,7 @@ class Command:
     pass_fds: tuple[int, ...] = field(default=())
     stdin: bytes = field(default=b"", repr=False)
     is_interrupt_blocked: bool = False
-    """Whether it is started deaf to SIGINT, and lets one through by itself when it is ready."""
+    """Whether it starts with SIGINT ignored, and accepts one when it is ready."""
 
 
 class Child:

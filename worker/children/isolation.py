@@ -34,7 +34,7 @@ KEEPER = (
     "-I", "-S", "-c",
     f"import sys; sys.path.append({_PACKAGES!r}); from worker.children.sandbox.keeper import main; main()",
 )  # fmt: skip
-# A trial that takes longer says nothing about the way: the runner ends and is started again, rather than going on with less.
+# A trial that takes longer proves nothing about the kind: the runner ends and is started again, rather than continuing with less.
 _PROBE_SECONDS = 60
 # A way that leaves the runner's secrets in reach is none: as another user one reads what everybody may read.
 _KEPT = """for each in PLACE PLACE/*; do
@@ -190,7 +190,7 @@ class _Search:
 def find_isolation(
     settings: Settings, environ: Mapping[str, str], engines: Callable[[], Iterable[Path]] = tuple
 ) -> Isolation:
-    """Find the first way that works here; none is looked for where it is off or every job has a container."""
+    """Find the first way that works here; no search where it is off or every job has a container."""
     view = View(settings, environ, engines)
     if settings.engine.isolation.mode is IsolationMode.OFF or settings.dispatcher.is_remote:
         return Isolation(view)

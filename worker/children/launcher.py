@@ -9,7 +9,7 @@ from functools import cache
 def death_signal_prefix() -> tuple[str, ...]:
     """Return the command that asks the kernel to interrupt the child once when the runner dies.
 
-    After `kill -9` of the runner an engine would go on without a state backend. One SIGINT lets it stop in order and
+    After `kill -9` of the runner an engine would continue without a state backend. One SIGINT lets it stop in order and
     write `errored.tfstate`, which the next start finds.
     """
     setpriv = shutil.which("setpriv")

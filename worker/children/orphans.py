@@ -12,7 +12,7 @@ _POLL_SECONDS = 0.2
 
 
 def wait_for_orphans(cookie: str, seconds: float) -> None:
-    """Let interrupted processes of a dead runner end by themselves; an engine may be writing its state down."""
+    """Wait for interrupted processes of a dead runner to end; an engine may be writing its state."""
     ends_at = time.monotonic() + seconds
     while time.monotonic() < ends_at and any(_has_cookie(pid, cookie) for pid in _pids()):
         time.sleep(_POLL_SECONDS)

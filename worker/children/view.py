@@ -46,7 +46,7 @@ class View:
     engines: Callable[[], Iterable[Path]] = field(default=tuple)
 
     def mounts(self, root: Path, *, for_git: bool = False) -> list[Mount]:
-        """List what is mounted, parents before what lies in them."""
+        """List what is mounted, parents before their contents."""
         shown = [*self._shown(), *self._git_rules(is_wanted=for_git)]
         seen = [*map(Path, _SYSTEM), *(Path(target) for _, (_, _, target) in shown)]
         rules = [*shown, *self._masks(seen), *self._own(root)]
@@ -57,14 +57,14 @@ class View:
         mounts = self.mounts(root, for_git=for_git)
         hidden = {Path(target) for kind, source, target in mounts if kind == "empty" or source == os.devnull}
         shown = [(kind, Path(source)) for kind, source, _ in mounts if kind in {"ro", "rw"} and source != os.devnull]
-        # Rights add up here: what may only be read must not lie in what may be changed.
+        # Rights add up here: a read-only place must not be inside a writable one.
         fixed = {path for kind, path in shown if kind == "ro"}
         kept = {"ro": hidden, "rw": hidden | fixed - {path for kind, path in shown if kind == "rw"}}
         parts = ((kind, str(part)) for kind, path in shown for part in _without(path, kept[kind]))
         return [("ro", "/proc"), *(("rw", f"/dev/{name}") for name in DEVICES), *parts]
 
     def links(self, home: Path) -> list[tuple[str, str]]:
-        """Say what of the runner's home the operator named, and where a job with a home of its own looks for it."""
+        """List the parts of the runner's home that the operator named, and where a job with its own home looks for them."""
         isolation, own = self.settings.engine.isolation, Path(self.environ.get("HOME") or "/")
         named = [*isolation.read_only_paths, *isolation.writable_paths]
         return [
@@ -163,7 +163,7 @@ def _system() -> Iterator[Mount]:
 
 
 def _without(path: Path, hidden: set[Path]) -> Iterator[Path]:
-    """A place; or, where something hidden lies in it, everything beside that. Links could lead back to it."""
+    """A place; or, where it contains something hidden, everything beside that. Links could lead back to it."""
     if path in hidden:
         return
     inside = f"{path}/"

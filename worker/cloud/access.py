@@ -78,7 +78,7 @@ def _pull(image: str) -> list[dict[str, Any]]:
 
 
 def ensure_task_role(cloud: Cloud) -> str:
-    """Let a task protect its runner's tasks while it applies; everything else is the owner's to grant."""
+    """Allow a task to protect its runner's tasks while it applies; everything else is the owner's to grant."""
     target = cloud.target
     if target.task_role_arn:
         cloud.say(f"Using the given task role {target.task_role_arn}")
@@ -110,7 +110,7 @@ def _ensure_role(cloud: Cloud, name: str, rights: list[dict[str, Any]]) -> str:
 
 
 def remove_roles(cloud: Cloud) -> None:
-    """Delete both roles with their policies; one that is gone already is no error."""
+    """Delete both roles with their policies; one that no longer exists is not an error."""
     for name in (f"{cloud.target.name}-execution", f"{cloud.target.name}-task"):
         try:
             _take_rights(cloud, name)

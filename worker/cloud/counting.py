@@ -10,7 +10,7 @@ from worker.cloud.target import Target
 
 
 def set_count(entry: dict[str, Any], url: str, count: int) -> None:
-    """Tell the runner's service how many tasks it should have."""
+    """Set how many tasks the runner's service should have."""
     lifecycle = {
         "identity": entry["identity"],
         "region": entry["region"],

@@ -26,13 +26,13 @@ class TargetStore(Protocol):
         """Ask the target to take no new jobs, and wait until it runs none."""
 
     async def resume(self) -> None:
-        """Let the target take jobs again."""
+        """Resume the target."""
 
     async def note_awake(self) -> None:
         """Write down that a runner that slept has a task again; the planner puts it back to sleep by its own rules."""
 
     async def wait_online(self, version: str | None) -> bool:
-        """Wait for a heartbeat of that version, or of any; tell whether it came in time."""
+        """Wait for a heartbeat of that version, or of any; return whether it came in time."""
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ class Proof:
 
 
 def prove_aws() -> Proof:
-    """Ask STS who we are, with short time limits: most machines have no rights in AWS, and that is no mistake."""
+    """Ask STS for our identity, with short time limits: most machines have no rights in AWS, and that is fine."""
     if find_spec("boto3") is None:
         return Proof(why="boto3 is not installed")
     from botocore.config import Config

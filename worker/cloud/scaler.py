@@ -63,7 +63,7 @@ class Scaler:
         self._wake_up.clear()
 
     async def poll(self) -> bool:
-        """Decide once about every runner; tell whether there are any."""
+        """Decide once about every runner; return whether there are any."""
         now = self._clock.monotonic()
         self._abstains = {org: until for org, until in self._abstains.items() if until > now}
         reply = await self._server.call("worker_scaling_inputs", {"p_except": list(self._abstains)})
@@ -74,7 +74,7 @@ class Scaler:
                 self._log.warning("not scaled", runner=entry["name"], why=error.message, hint=error.hint)
                 if error.code in NO_RIGHTS:
                     self._abstains[entry["org_id"]] = now + ABSTAIN_SECONDS
-            except Exception as error:  # noqa: BLE001  (whatever it is, the others are scaled, and the runner goes on)
+            except Exception as error:  # noqa: BLE001  (whatever it is, the others are scaled, and the runner continues)
                 self._log.warning("not scaled", runner=entry["name"], why=repr(error))
         return bool(reply["has_cloud"])
 

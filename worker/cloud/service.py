@@ -48,7 +48,7 @@ def register_task(cloud: Cloud, execution_role: str, task_role: str, secret_arn:
 
 
 def _same(stands: Any, wanted: Any) -> bool:
-    """Compare what was asked for; AWS adds defaults to what it gives back."""
+    """Compare the requested settings; AWS adds defaults to those that it returns."""
     if isinstance(wanted, dict) and isinstance(stands, dict):
         return all(_same(stands.get(key), value) for key, value in wanted.items())
     if isinstance(wanted, list) and isinstance(stands, list):
@@ -107,7 +107,7 @@ def describe_task(cloud: Cloud, arn: str) -> dict[str, Any]:
 
 
 def find_service(cloud: Cloud) -> dict[str, Any] | None:
-    """Return the service unless it is gone."""
+    """Return the service unless it was removed."""
     ecs = cloud.client("ecs")
     try:
         found = ecs.describe_services(cluster=CLUSTER, services=[cloud.target.name])["services"]
@@ -117,7 +117,7 @@ def find_service(cloud: Cloud) -> dict[str, Any] | None:
 
 
 def ensure_service(cloud: Cloud, task: str, place: Place) -> str:
-    """Create the service, or point the one that stands at this task definition."""
+    """Create the service, or point the existing one at this task definition."""
     ecs, target = cloud.client("ecs"), cloud.target
     current = find_service(cloud)
     if current is not None:
@@ -203,7 +203,7 @@ def active_services(ecs: Any, cluster: str) -> list[str]:
 
 
 def remove_cluster(cloud: Cloud) -> None:
-    """Delete the cluster when Runyard made it and the last service is gone."""
+    """Delete the cluster when Runyard made it and the last service was removed."""
     ecs = cloud.client("ecs")
     found = ecs.describe_clusters(clusters=[CLUSTER], include=["TAGS"])["clusters"]
     if not found or found[0]["status"] != "ACTIVE":

@@ -93,27 +93,27 @@ def _assume(base: boto3.session.Session, target: Target) -> boto3.session.Sessio
 
 
 def unusable(target: Target, problem: Exception) -> JobFailed:
-    """Say that the role cannot be assumed; the database keeps this beside the identity."""
+    """Report that the role cannot be assumed; the database keeps this beside the identity."""
     return JobFailed(
         f"The role {target.role_arn or 'of this runner'} could not be used: {problem}",
         code=NO_RIGHTS,
-        hint="Let the role's trust policy name the account of the runner that deploys, and the external id; then test again.",
+        hint="Name in the role's trust policy the account of the runner that deploys, and the external id; then test again.",
     )
 
 
 def refused(what: str, problem: BotoCoreError | ClientError) -> JobFailed:
-    """Turn AWS's answer into a job error that says what to do next."""
+    """Turn AWS's answer into a job error with a hint about what to do next."""
     code = problem.response["Error"]["Code"] if isinstance(problem, ClientError) else type(problem).__name__
     hint = (
         "The role lacks a right that this step needs; docs: Cloud-hosted runners, 'Rights'."
         if code in {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"}
-        else "Nothing that already stands is harmed: retry the job, it goes on from where it stood."
+        else "Existing resources are not harmed: retry the job, and it continues from there."
     )
     return JobFailed(f"{what}: {problem}", code=f"cloud_{code}", hint=hint)
 
 
 def is_missing(problem: ClientError) -> bool:
-    """Tell whether AWS says that the thing is not there."""
+    """Return whether AWS reports that the thing does not exist."""
     code = problem.response["Error"]["Code"]
     return any(word in code for word in ("NotFound", "NoSuchEntity", "NotActive", "Missing", "InvalidGroup.NotFound"))
 

@@ -24,7 +24,7 @@ class Network:
 
     @property
     def is_own(self) -> bool:
-        """Tell whether the VPC is made, and later removed, with the runner."""
+        """Return whether the VPC is created, and later removed, with the runner."""
         return not self.subnets
 
 
@@ -99,7 +99,7 @@ class Target:
             raise JobFailed(
                 f"The job's payload has no {missing.args[0]}.",
                 code="cloud_payload",
-                hint="Queue the job again from the runner's page; it freezes the identity and region anew.",
+                hint="Queue the job again from the runner's page; that freezes the present identity and region.",
             ) from missing
 
 

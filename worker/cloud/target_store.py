@@ -28,7 +28,7 @@ class ServerTargetStore:
         self, server: Server, ref: JobRef, remember: Callable[[str], None], online_patience_seconds: float,
         poll_seconds: float = POLL_SECONDS, sleep: Sleep = asyncio.sleep,
     ) -> None:  # fmt: skip
-        """`remember` is told each secret before anything else, so that no log line can carry it."""
+        """`remember` receives each secret before anything else, so that no log line can carry it."""
         self._server = server
         self._which = {"p_job": ref.job, "p_attempt": ref.attempt}
         self._remember = remember
@@ -65,7 +65,7 @@ class ServerTargetStore:
             status = await self._status()
 
     async def resume(self) -> None:
-        """Let the target take jobs again."""
+        """Resume the target."""
         await self._patch({"is_draining": False, "drain_reason": None})
 
     async def note_awake(self) -> None:
@@ -75,7 +75,7 @@ class ServerTargetStore:
             await self._patch({"desired_count": 1, "is_scaled_to_zero": False})
 
     async def wait_online(self, version: str | None) -> bool:
-        """Wait for a heartbeat of that version, or of any; tell whether it came in time."""
+        """Wait for a heartbeat of that version, or of any; return whether it came in time."""
         waited = 0.0
         while waited < self._online_patience_seconds:
             status = await self._status()

@@ -44,7 +44,7 @@ def check_ecs(cloud: Cloud) -> None:
 
 
 def check_network(cloud: Cloud) -> None:
-    """See that the subnets and security groups are there; where none are named, that networks can be read."""
+    """Check that the subnets and security groups exist; where none are named, that networks can be read."""
     ec2, network = cloud.client("ec2"), cloud.target.network
     if network.is_own:
         ec2.describe_vpcs(MaxResults=5)
@@ -57,7 +57,7 @@ def check_network(cloud: Cloud) -> None:
 
 
 def verify_recipe() -> list[Step]:
-    """List the steps of a test; the first that fails says what is missing."""
+    """List the steps of a test; the first that fails shows what is missing."""
     clouds: list[Cloud] = []
 
     async def assume(space: Workspace) -> None:

@@ -4,7 +4,7 @@ from typing import Protocol
 
 from worker.dispatch.order import Order
 
-# The executor is gone and nobody knows with which exit code.
+# The executor no longer exists and its exit code is unknown.
 LOST = -1
 
 
@@ -24,7 +24,7 @@ class Execution(Protocol):
         """End it now."""
 
     async def restart(self) -> bool:
-        """Start it once more beside the files that it left, so that it delivers them; False where they are gone."""
+        """Start it once more beside the files that it left, so that it delivers them; False where they no longer exist."""
 
     async def remove(self) -> None:
         """Leave nothing of it behind."""
@@ -43,7 +43,7 @@ class Dispatcher(Protocol):
         """Raise while no executor could be started: the place does not answer, refuses, or lacks the image."""
 
     async def engines(self) -> dict[str, str] | None:
-        """Tell which engines the executors' image has, where the place knows it."""
+        """List the engines of the executors' image, where the place knows them."""
 
     async def close(self) -> None:
         """Let go of connections."""

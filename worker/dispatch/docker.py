@@ -37,7 +37,7 @@ class DockerExecution:
         self.why = ""
 
     async def wait(self) -> int:
-        """Return the container's exit code; Docker itself being away for a while is no end."""
+        """Return the container's exit code; an outage of Docker itself is not an end."""
         is_noted = False
         while True:
             try:
@@ -54,7 +54,7 @@ class DockerExecution:
             if not is_noted:
                 is_noted = True
                 get_logger("worker.dispatch").warning(
-                    "Docker does not answer; the executor is waited for", id="docker_silent", why=str(problem)
+                    "Docker does not answer; waiting for the executor", id="docker_silent", why=str(problem)
                 )
             await self.clock.sleep(POLL_SECONDS)
 
@@ -89,7 +89,7 @@ class DockerExecution:
             await self.container.kill(signal=name)
 
     async def _reason(self, code: int) -> str:
-        """Say how it ended, and whether for want of memory."""
+        """Describe how it ended, and whether for lack of memory."""
         words = f"the container ended with exit code {code}"
         with suppress(*AWAY):
             state = (await self.container.show())["State"]
@@ -117,7 +117,7 @@ class DockerDispatcher:
         try:
             self._client = self._client or Docker(url=self.data.host)
         except (AssertionError, ValueError) as error:
-            # How the library says that it finds no socket, such as before Docker has started, or an address that is none.
+            # The library's message for a missing socket, such as before Docker has started, or for a wrong address.
             raise ConnectionError(str(error) or "No socket of Docker was found.") from error
         return self._client
 
@@ -219,7 +219,7 @@ class DockerDispatcher:
             "Binds": self.data.bind_path,
         }
         if self.data.memory_limit:
-            # As much memory and not a byte of swap: a job that is over its limit ends, and says so.
+            # As much memory and not a byte of swap: a job over its limit ends with that reason.
             host["Memory"] = host["MemorySwap"] = parse_bytes(self.data.memory_limit)
         environment = whole_environment(order, self.settings)
         return {

@@ -19,7 +19,7 @@ from worker.settings.dispatcher import LaunchType
 
 CONFIG = Config(retries={"mode": "standard", "max_attempts": 5}, connect_timeout=10, read_timeout=60)
 POLL_SECONDS = 5.0
-# ECS tells of a new task, or of any, with a delay: only one that stays unknown for so long is gone.
+# ECS lists a new task, or any, with a delay: only one that stays unknown for so long has ended.
 UNKNOWN_SECONDS = 120.0
 NEVER_BEGAN = "TaskFailedToStart"
 NO_IMAGE = "CannotPull"
@@ -72,20 +72,18 @@ class EcsExecution:
         return False
 
     async def remove(self) -> None:
-        """Do nothing: a stopped task vanishes by itself."""
+        """Do nothing: ECS removes a stopped task."""
 
     async def _describe(self) -> dict[str, Any] | None:
         found = await asyncio.to_thread(self.client.describe_tasks, cluster=self.cluster, tasks=[self.arn])
         return next(iter(found["tasks"]), None)
 
     def _note(self, error: Exception) -> None:
-        """Say once that ECS does not tell; the executor works on, and so it is waited for."""
+        """Log once that ECS does not list the task; the executor still works, so wait for it."""
         if not self._is_noted:
             self._is_noted = True
             hint = "The runner's role needs ecs:DescribeTasks."
-            get_logger("worker.dispatch").error(
-                "ECS does not tell of the task", task=self.arn, why=str(error), hint=hint
-            )
+            get_logger("worker.dispatch").error("ECS does not list the task", task=self.arn, why=str(error), hint=hint)
 
     def _exit_code(self, task: dict[str, Any]) -> int:
         """Read the container's exit code; a task that never ran has none, and its job can be done elsewhere."""
@@ -134,7 +132,7 @@ class EcsDispatcher:
         return self._execution(answer["tasks"][0]["taskArn"])
 
     async def find(self, name: str) -> EcsExecution | None:
-        """Find a task by who started it; ECS tells of one that has ended for about an hour."""
+        """Find a task by its starter; ECS lists one that has ended for about an hour."""
         try:
             for status in ("RUNNING", "STOPPED"):
                 found = await asyncio.to_thread(

@@ -15,7 +15,7 @@ from worker.clock import Clock
 from worker.errors import RunnerUnfit
 from worker.runtime_log import get_logger
 
-# A token is good for 15 minutes; we sign a new one well before.
+# A token is valid for 15 minutes; we sign a new one well before.
 TOKEN_SECONDS = 600
 URL_SECONDS = 60
 KEY = "BearerToken"
@@ -72,7 +72,7 @@ class EksAccess:
         return configuration
 
     async def refresh(self, configuration: Configuration) -> None:
-        """Sign a new token when the last one grows old; what AWS does not give now is asked for again with the next call."""
+        """Sign a new token when the last one grows old; if AWS refuses now, the next call requests it again."""
         now = self.clock.monotonic()
         if self.signed_at is not None and now - self.signed_at < TOKEN_SECONDS:
             return

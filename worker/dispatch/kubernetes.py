@@ -33,7 +33,7 @@ RIGHTS_WORDS = "The runner's role needs in its namespace: " + "; ".join(
     f"{', '.join(verbs)} on {resource}" for (_, resource), verbs in RIGHTS.items()
 )
 AWAY = (ApiException, ClientError, OSError)
-# A node that is gone never says that a pod has left; so long after its grace nobody waits for it any more.
+# A lost node never reports that a pod has ended; so long after its grace the runner stops waiting for it.
 NODE_SECONDS = 60.0
 
 
@@ -55,7 +55,7 @@ class KubernetesExecution:
         self._leaving_at: float | None = None
 
     async def wait(self) -> int:
-        """Return the executor's exit code once it has ended, is gone, or can never start."""
+        """Return the executor's exit code once it has ended, was deleted, or can never start."""
         while True:
             try:
                 if (code := await self._poll()) is not None:
@@ -74,7 +74,7 @@ class KubernetesExecution:
         except ApiException as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
-            self.why = "the Kubernetes job is gone"
+            self.why = "the Kubernetes job was deleted"
             return LOST
         if job.status.succeeded:
             self.why = f"the pod ended with exit code {ExitCode.OK.value}"
@@ -83,7 +83,7 @@ class KubernetesExecution:
         if pods:
             return self._read(pods[0])
         if job.status.failed:
-            self.why = "the pod is gone"
+            self.why = "the pod was deleted"
             return LOST
         await self._check_created()
         return None
@@ -107,11 +107,11 @@ class KubernetesExecution:
         grace = float(pod.metadata.deletion_grace_period_seconds or 0)
         if now - self._leaving_at <= grace + NODE_SECONDS:
             return None
-        self.why = f"the pod was to leave, and its node {pod.spec.node_name} does not say that it has"
+        self.why = f"the pod was to leave, and its node {pod.spec.node_name} does not report that it did"
         return LOST
 
     async def _check_created(self) -> None:
-        """Say why the cluster makes no pod, such as a quota that is used up."""
+        """Explain why the cluster creates no pod, such as a quota that is used up."""
         selector = f"involvedObject.name={self.name},involvedObject.kind=Job,reason=FailedCreate"
         words = ""
         with suppress(ApiException):
@@ -121,12 +121,12 @@ class KubernetesExecution:
             raise cannot_start(words or "the cluster made no pod for the job")
 
     def _note_refusal(self, error: ApiException) -> None:
-        """Say once that the cluster refuses to tell; the executor works on, and so it is waited for."""
+        """Log once that the cluster refuses to show the job; the executor still works, so wait for it."""
         if not self._is_refused:
             self._is_refused = True
-            hint = RIGHTS_WORDS if error.status == HTTPStatus.FORBIDDEN else "It is asked again."
+            hint = RIGHTS_WORDS if error.status == HTTPStatus.FORBIDDEN else "The runner tries again."
             get_logger("worker.dispatch").error(
-                "the cluster refuses to tell of the job", job=self.name, why=words_of(error), hint=hint
+                "the cluster refuses to show the job", job=self.name, why=words_of(error), hint=hint
             )
 
     async def stop(self) -> None:

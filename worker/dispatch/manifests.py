@@ -27,7 +27,7 @@ def job_manifest(order: Order, settings: Settings) -> dict[str, Any]:
         "metadata": {"name": order.name, "labels": order.labels},
         "spec": {
             "backoffLimit": 0,
-            # A pod that is asked to leave has not failed: its executor still saves its state.
+            # A pod that has to stop has not failed: its executor still saves its state.
             "podReplacementPolicy": "Failed",
             "ttlSecondsAfterFinished": KEPT_SECONDS,
             "template": {"metadata": {"labels": order.labels}, "spec": pod_spec(order, settings)},

@@ -1,4 +1,4 @@
-"""What an executor is told: one job, one attempt, one credential that is good for nothing else."""
+"""What an executor receives: one job, one attempt, one credential that is valid for nothing else."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -45,13 +45,13 @@ class Order:
 
 
 def passed_variables(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:
-    """Pick what executors get of the runner's environment: what the dispatcher's settings name, nothing by itself."""
+    """Pick the part of the runner's environment that executors get: only variables that the dispatcher's settings name."""
     wanted = settings.dispatcher.data.pass_environment
     return {name: value for name, value in environ.items() if is_passed(name, wanted)}
 
 
 def plain_environment(order: Order, settings: Settings) -> dict[str, str]:
-    """Return the executor's variables that are no secret; the runner's own token is never among them."""
+    """Return the executor's plain variables; the runner's own token is never among them."""
     variables = {
         "WORKER_ID": order.worker_id,
         "WORKER_INSTANCE": settings.runner.instance,
@@ -69,7 +69,7 @@ def plain_environment(order: Order, settings: Settings) -> dict[str, str]:
 
 
 def _engine(settings: Settings) -> dict[str, str]:
-    """How engines are found, stopped and shut in; the paths are those of the image."""
+    """How engines are found, stopped and isolated; the paths are those of the image."""
     engine, isolation = settings.engine, settings.engine.isolation
     # The container itself is what `required` asks for: the executor shuts its job in once more where it can.
     mode = IsolationMode.AUTO if isolation.mode is IsolationMode.REQUIRED else isolation.mode

@@ -26,7 +26,7 @@ class Ended:
 
 
 def end_of(pod: Any) -> Ended | None:
-    """Say how the pod's executor ended, if it has; a pod that is only asked to leave still works."""
+    """Describe how the pod's executor ended, if it has; a pod that only has to stop still works."""
     for status in pod.status.container_statuses or []:
         if (gone := status.state.terminated) is not None:
             words = [pod.status.reason, gone.reason or "failed", gone.message or pod.status.message]
@@ -56,7 +56,7 @@ def check_startable(pod: Any) -> None:
 
 
 def obstacle(pod: Any) -> str:
-    """Say why a pod has not started yet, in the scheduler's or the node's words."""
+    """Explain why a pod has not started yet, in the scheduler's or the node's words."""
     for condition in pod.status.conditions or []:
         if condition.status == "False" and condition.message:
             return f"{condition.reason}: {condition.message}"

@@ -15,7 +15,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """What was looked at, what was seen, and what to do about it."""
+    """What was checked, the result, and what to do about it."""
 
     name: str
     verdict: Verdict
@@ -24,20 +24,20 @@ class Check:
 
 
 def ok(name: str, seen: str) -> Check:
-    """Say that all is well."""
+    """Report that all is well."""
     return Check(name, Verdict.OK, seen)
 
 
 def warn(name: str, seen: str, remedy: str) -> Check:
-    """Say that it works, but not as it should."""
+    """Report that it works, but not as it should."""
     return Check(name, Verdict.WARN, seen, remedy)
 
 
 def fail(name: str, seen: str, remedy: str) -> Check:
-    """Say that it does not work."""
+    """Report that it does not work."""
     return Check(name, Verdict.FAIL, seen, remedy)
 
 
 def skip(name: str, seen: str) -> Check:
-    """Say that it could not be looked at, because something before it failed."""
+    """Report that it was not checked, because something before it failed."""
     return Check(name, Verdict.SKIP, seen)

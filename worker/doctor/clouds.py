@@ -5,7 +5,7 @@ from worker.doctor.check import Check, ok, skip
 
 
 def cloud_rights() -> Check:
-    """Ask AWS who we are, as the runner does by itself."""
+    """Ask AWS for our identity, as the runner does."""
     proof = prove_aws()
     if proof.arn:
         return ok("Cloud", f"AWS knows this machine as {proof.arn}: it can run jobs about cloud-hosted runners")

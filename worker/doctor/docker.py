@@ -37,4 +37,4 @@ async def _image(dispatcher: DockerDispatcher) -> Check:
             return fail("Image", f"{data.image} is not there", dispatcher.unfit(error).hint)
         remedy = "Each job pulls it: `docker pull` it there once to see that it can be had."
         return warn("Image", f"{data.image} is not there yet", remedy)
-    return ok("Image", f"{data.image} is there ({str(found['Id'])[:19]})")
+    return ok("Image", f"{data.image} exists ({str(found['Id'])[:19]})")

@@ -39,7 +39,7 @@ def host_checks(settings: Settings) -> list[Check]:
 
 
 def degraded(path: Path) -> list[Check]:
-    """Say what a runner that is running here says it lacks; it takes no jobs until it has it again."""
+    """Report what a runner on this machine lacks; it takes no jobs until it has it again."""
     found = []
     for note in sorted(path.glob(f"instances/*/{NOTE_FILE}")):
         try:
@@ -47,7 +47,7 @@ def degraded(path: Path) -> list[Check]:
             words = f"{said['code']}: {said['reason']} (since {said['since']})"
         except (OSError, ValueError, KeyError, TypeError):
             continue
-        found.append(fail("Degraded", words, "Put it right; the runner tries by itself and takes jobs again."))
+        found.append(fail("Degraded", words, "Fix it; the runner tries again and then takes jobs."))
     return found
 
 

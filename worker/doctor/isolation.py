@@ -97,7 +97,7 @@ def _python() -> str:
 
 
 def _with_python(found: Isolation) -> Isolation:
-    """Show the probe its Python, where that is no part of the system."""
+    """Show the probe its Python, where that is not part of the system."""
     if _python().startswith("/usr/"):
         return found
     settings = found.view.settings.model_copy(deep=True)

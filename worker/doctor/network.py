@@ -55,12 +55,12 @@ async def reach(http: httpx.AsyncClient, settings: Settings) -> list[Check]:
 
 
 def explain(error: httpx.HTTPError) -> str:
-    """Say a connection error without the library's words around it."""
+    """Format a connection error without the library's words around it."""
     return str(error) or type(error).__name__
 
 
 def remedy_for(error: httpx.HTTPError, url: str) -> str:
-    """Say what to try, by the kind of error."""
+    """Suggest what to try, by the kind of error."""
     text = str(error).lower()
     host = urlsplit(url).hostname
     if "certificate" in text:
@@ -85,14 +85,14 @@ def clock(date: str | None, now: float) -> Check:
 
 
 async def credential(settings: Settings, seen: Seen) -> Check:
-    """Have the credential checked; no session is opened, so that a running runner is not disturbed."""
+    """Check the credential; no session is opened, so that a running runner is not disturbed."""
     try:
         async with Transport(settings.server.url, timeout_seconds=TIMEOUT_SECONDS) as transport:
             proof = await Credentials(settings, transport, KnownSecrets()).proof()
             body = {"check": True, "worker_id": str(settings.runner.id), **proof}
             reply = await transport.function("worker-session", body)
     except TokenExpired as error:
-        # Nobody has a token yet: the gateway asks for one where the function itself should judge.
+        # There is no token yet: a gateway that requires one refuses before the function can decide.
         return fail("Credential", error.message, DEPLOY)
     except Retryable as error:
         return warn("Credential", error.message, error.hint or "Wait a minute and try again.")
@@ -129,7 +129,7 @@ async def realtime(settings: Settings, seen: Seen) -> Check:
         async with asyncio.timeout(TIMEOUT_SECONDS):
             await client.connect()
         await client.close()
-    except Exception as error:  # noqa: BLE001 - whatever the library raises, polling goes on
+    except Exception as error:  # noqa: BLE001 - whatever the library raises, polling continues
         seconds = settings.server.poll_seconds
         seen_words = f"the websocket does not open ({type(error).__name__}); jobs start within {seconds:g} s by polling"
         return warn("Realtime", seen_words, "Let websockets through the proxy or the firewall.")

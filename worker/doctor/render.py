@@ -27,7 +27,7 @@ def show(checks: Sequence[Check], console: Console) -> None:
 
 
 def summary(checks: Sequence[Check]) -> str:
-    """Say in one sentence whether the runner can work."""
+    """Summarise in one sentence whether the runner can work."""
     failed = sum(check.verdict is Verdict.FAIL for check in checks)
     warned = sum(check.verdict is Verdict.WARN for check in checks)
     if failed:

@@ -23,13 +23,13 @@ _KEYCTL_UNLINK = 9
 
 @dataclass(frozen=True)
 class Scene:
-    """What the probe is told, and the mark of the process that it tries to leave."""
+    """The probe's settings, and the mark of the process that it tries to leave."""
 
     facts: str
     mark: str
 
     def end_leftovers(self) -> bool:
-        """Return whether a process of the probe goes on for seconds, and end it."""
+        """Return whether a process of the probe still runs after seconds, and end it."""
         ends_at = time.monotonic() + _END_SECONDS
         while (pids := list(self._leftovers())) and time.monotonic() < ends_at:
             time.sleep(_POLL_SECONDS)

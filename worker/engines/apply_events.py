@@ -14,7 +14,7 @@ class ReadFrom(Protocol):
     """Reads the event file from an offset on; nothing as long as there is none."""
 
     def __call__(self, *, offset: int) -> bytes | None:
-        """Return what is there."""
+        """Return the present changes."""
 
 
 class ApplyEvents:
@@ -27,7 +27,7 @@ class ApplyEvents:
         self._resources = {each["address"]: each for each in summary.get("resources", [])}
 
     def read(self) -> bool:
-        """Take in what is new and tell whether anything changed."""
+        """Read what is new and return whether anything changed."""
         data = self._read_from(offset=self._offset) or b""
         whole = data[: data.rfind(b"\n") + 1]
         self._offset += len(whole)

@@ -22,10 +22,10 @@ _VERSION = re.compile(r"v?(\d+\.\d+\.\d+[^\s\"]*)")
 
 
 class EngineFinder:
-    """Checks again before every heartbeat, cheaply: a version is asked for only when the file has changed."""
+    """Checks again before every heartbeat, cheaply: an engine's version is read only when its file has changed."""
 
     def __init__(self, additional_paths: Sequence[Path], environ: Mapping[str, str]) -> None:
-        """Nothing is looked for before `refresh`."""
+        """Nothing is searched before `refresh`."""
         self._additional = tuple(additional_paths)
         self._environ = dict(environ)
         self._cached: list[Path] = []
@@ -57,7 +57,7 @@ class EngineFinder:
             raise RunnerUnfit("No engine starts on this machine.", code="engine", hint=HOW_TO_GET_ONE)
 
     def note(self) -> str | None:
-        """Say how far an engine is that is still being prepared."""
+        """Describe the progress of an engine that is still being prepared."""
         for folder in (*self._additional, *self._cached):
             try:
                 progress = json.loads((folder / PROGRESS_FILE).read_text(encoding="utf-8"))

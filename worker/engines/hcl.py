@@ -1,5 +1,6 @@
 """OpenTofu and Terraform, which take the same commands."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,6 +13,7 @@ from worker.attempt.artifacts import fetch_artifact
 from worker.attempt.context import FoundEngine
 from worker.attempt.workspace import Workspace
 from worker.engines.apply_events import follow_apply
+from worker.engines.hcl_blocks import remote_states
 from worker.engines.module_backend import check_backend, settle_backend
 from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_changes import CHANGES_ARTIFACT, changes_of
@@ -64,6 +66,7 @@ class HclDriver:
 
     async def plan(self, space: Workspace, *, is_destroy: bool, is_refresh_only: bool) -> None:
         """Plan into a file and summarise it."""
+        await self._find_reads(space)
         options = space.spec.options
         flags = ["-destroy"] * is_destroy + ["-refresh-only"] * is_refresh_only
         flags += [f"-target={each}" for each in options.targets] + [f"-replace={each}" for each in options.replace]
@@ -83,6 +86,12 @@ class HclDriver:
         if known := planned_outputs(plan, space.log.redactor.redact):
             await space.context.server.put_artifact(space.ref, OUTPUTS_ARTIFACT, json.dumps(known).encode())
 
+    async def _find_reads(self, space: Workspace) -> None:
+        """Report whose outputs the code reads: those modules are proposed as dependencies."""
+        is_tofu = self._engine.name is EngineName.TOFU
+        if found := await asyncio.to_thread(remote_states, space.work, is_tofu=is_tofu):
+            space.result["reads"] = [{"organization": org, "workspace": name} for org, name in found[:200]]
+
     async def save_plan(self, space: Workspace) -> None:
         """Save the plan with the commit and provider versions that it was made from."""
         body = sealed_bytes(space)
@@ -95,7 +104,7 @@ class HclDriver:
         }
         await space.context.server.put_artifact(space.ref, META_ARTIFACT, json.dumps(meta).encode())
         await space.context.server.put_artifact(space.ref, PLAN_ARTIFACT, space.keys.seal(body))
-        space.say(f"Kept the plan, {len(body):,} bytes.")
+        space.say("Saved the plan.")
 
     async def load_plan(self, space: Workspace) -> None:
         """Fetch the saved plan and the provider versions that it was made with."""
@@ -144,7 +153,7 @@ class HclDriver:
         except (OSError, WorkerError) as error:
             keep = space.context.settings.working_directory.working_directory / "rescued"
             space.say(
-                f"The engine could not save its state ({error}). What it had is kept on the runner as "
+                f"The engine could not save its state ({error}). Its last state is kept on the runner as "
                 f"{keep_errored_state(left, keep, space.ref)}; compare it with the stored state before anything else is applied."
             )
 

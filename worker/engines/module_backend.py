@@ -42,7 +42,7 @@ async def settle_backend(space: Workspace, engine: FoundEngine) -> None:
 
 
 def check_backend(space: Workspace) -> None:
-    """Refuse to go on where another override file of the code has won over the runner's."""
+    """Refuse to continue where another override file of the code has won over the runner's."""
     body = space.read(space.work / ".terraform" / "terraform.tfstate")
     backend = (json.loads(body) if body else {}).get("backend") or {}
     if has_own(space) or not backend:

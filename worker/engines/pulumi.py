@@ -162,7 +162,7 @@ class PulumiDriver:
                 space.env = before
 
     async def _export(self, space: Workspace, lock_id: str, *, keeps_lock: bool) -> None:
-        """Hand the checkpoint over, although the control may have been told to stop; after a kill only a person unlocks."""
+        """Hand the checkpoint over, although a stop may have been requested; after a kill only a person unlocks."""
         target = space.root / "export.json"
         body = await export_stack(self._binary, space, target)
         if body is not None:

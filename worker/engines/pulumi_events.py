@@ -24,7 +24,7 @@ def read_summary(log: bytes | None) -> dict[str, Any]:
 
 
 def read_changes(log: bytes | None, mask: Mask) -> dict[str, Any]:
-    """Say what an event log changes, attribute by attribute; Pulumi writes its secrets as [secret]."""
+    """List the changes of an event log, attribute by attribute; Pulumi writes its secrets as [secret]."""
     found = {str(each.get("urn", "")): _change(each, mask) for each in _metadata(log) if _action(each) != "no_op"}
     return bounded(list(found.values()))
 

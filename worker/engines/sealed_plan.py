@@ -34,7 +34,7 @@ def sealed_bytes(space: Workspace) -> bytes:
         raise JobFailed("The engine left no plan.", code="no_plan", hint="Plan again; the log shows what it did.")
     # Not through a link: that is not the copy any more.
     if os.path.lexists(space.plan_file) and (copy := space.read(space.plan_file)) != space.plan:
-        found = "it is no plain file" if copy is None else f"its SHA-256 is {hashlib.sha256(copy).hexdigest()}"
+        found = "it is not a plain file" if copy is None else f"its SHA-256 is {hashlib.sha256(copy).hexdigest()}"
         raise _changed(f"The plan file was changed after planning: {found}, and it was {space.result[SHA256]}.")
     return space.plan
 

@@ -27,7 +27,7 @@ def read_own(root: Path, path: Path, *, offset: int = 0) -> bytes | None:
 
 
 def write_own(root: Path, path: Path, content: bytes) -> None:
-    """Write a file anew, in place of whatever has its name."""
+    """Write a new file, in place of whatever has its name."""
     folder = _enter(root, path.parent)
     try:
         with suppress(FileNotFoundError):

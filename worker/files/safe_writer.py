@@ -1,4 +1,4 @@
-"""A writer that stays below one directory, whatever links already lie there."""
+"""A writer that stays below one directory, whatever links it already contains."""
 
 import errno
 import os

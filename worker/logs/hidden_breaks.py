@@ -36,7 +36,7 @@ class UnbrokenText:
         self.text = text if self.is_same else "".join([*parts, text[position:]])
 
     def original(self, span: Span) -> Span:
-        """Tell where a span of this text stands in the original, breaks inside of it included."""
+        """Return the place of a span of this text in the original, including breaks inside of it."""
         start, end = span
         return self._place(start), self._place(end - 1) + 1
 

@@ -11,7 +11,7 @@ from worker.logs.spool import Spool
 MOST_BYTES = 32 * 1024 * 1024
 # The end of a long output names the error; it is kept whatever was left out before it.
 _TAIL_BYTES = 64 * 1024
-# What stands before the tail may be the second half of a secret: this much is read for the redactor and not shown.
+# The text before the tail may be the second half of a secret: this much is read for the redactor and not shown.
 _OVERLAP_BYTES = 16 * 1024
 
 
@@ -21,7 +21,7 @@ class JobLog:
     def __init__(
         self, spool: Spool, redactor: Redactor, on_text: Callable[[int], None], *, most_bytes: int = MOST_BYTES
     ) -> None:
-        """`on_text` is told how many lines were added."""
+        """`on_text` receives the number of added lines."""
         self.spool = spool
         self.redactor = redactor
         self.step = "prepare"
@@ -44,7 +44,7 @@ class JobLog:
                 self._add(self.redactor.feed(self._decoder.feed(data)))
 
     def end_output(self) -> None:
-        """Release what was held back: the child is gone, or the step ends."""
+        """Release what was held back: the child has ended, or the step ends."""
         with self._lock:
             rest = self.redactor.feed(self._decoder.feed(b"", is_last=True)) + self.redactor.flush()
             self._decoder = OutputDecoder()

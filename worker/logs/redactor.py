@@ -49,7 +49,7 @@ class Redactor:
         spans = self._held_spans()
         cut = self._safe_cut(self._held, spans, cut)
         if len(self._held) - cut > self._most_held():
-            # One secret after another without an end: mask what there is, and remember where the mask goes on.
+            # One secret after another without an end: mask it so far, and remember where the mask continues.
             cut = len(self._held) - self._most_held() // 2
         if cut:
             self._carried = max([0, *(end - cut for start, end in spans if start < cut < end)])

@@ -15,8 +15,8 @@ class Shape:
     group: int = 0
 
 
-# Each pattern begins with plain characters, for which `re` searches a gigabyte a second; what must stand before them is
-# looked at behind them (a pattern that begins with an assertion is tried at every character, forty times slower). No
+# Each pattern begins with plain characters, for which `re` searches a gigabyte a second; the text before them is
+# checked behind them (a pattern that begins with an assertion is tried at every character, forty times slower). No
 # pattern may match across a line end (the redactor releases text line by line), and each has an upper bound (so that a
 # hostile line cannot grow what is held back).
 _ACCESS_KEY = r"(?i:_?access_?key)[\"']?[ \t]*[:=][ \t]*[\"']?([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])"

@@ -23,7 +23,7 @@ class Shipper:
         self, server: Server, ref: JobRef, spool: Spool, rules: BatchRules, clock: Clock,
         *, on_fenced: Callable[[str], None] = lambda _: None,
     ) -> None:  # fmt: skip
-        """`on_fenced` is told when the attempt is no longer ours."""
+        """`on_fenced` is called when the attempt is no longer ours."""
         self._server = server
         self._ref = ref
         self._spool = spool
@@ -67,7 +67,7 @@ class Shipper:
         self._wake_up.set()
 
     async def resend(self, missing: list[tuple[int, int]], *, is_late: bool = False) -> None:
-        """Send again what the server says it does not have; `is_late` for an attempt that has lost its job."""
+        """Send again what the server lacks; `is_late` for an attempt that has lost its job."""
         for first, last in missing:
             start = first
             while start <= min(last, self._spool.last_seq):

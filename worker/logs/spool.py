@@ -1,6 +1,6 @@
 """A job's log on disk: written at once, cut into numbered chunks, readable again until it is acknowledged.
 
-`log.txt` holds the redacted text as it came; `chunks.jsonl` says where each chunk begins and ends. What follows the last
+`log.txt` has the redacted text as it came; `chunks.jsonl` has the start and end of each chunk. Text after the last
 chunk after a crash is still on disk and becomes the last chunk.
 """
 

@@ -33,7 +33,7 @@ class ClaimLoop:
         self, server: Server, table: JobTable, process_status: ProcessStatus, is_ready: Callable[[], bool], start: Start, clock: Clock,
         *, poll_seconds: float, wake_up: asyncio.Event | None = None,
     ) -> None:  # fmt: skip
-        """`is_ready` says whether any engine is there to run jobs with."""
+        """`is_ready` returns whether the runner has any engine."""
         self._server = server
         self._table = table
         self._process_status = process_status

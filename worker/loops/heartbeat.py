@@ -1,4 +1,4 @@
-"""The heartbeat: says that we live, renews leases, and brings directives back."""
+"""The heartbeat: shows that we are alive, renews leases, and brings directives back."""
 
 import asyncio
 import random
@@ -31,7 +31,7 @@ class Heartbeat:
         self, server: Server, table: JobTable, process_status: ProcessStatus, facts: Callable[[], dict[str, Any]], obey: Obey, clock: Clock,
         *, wake_up: asyncio.Event | None = None,
     ) -> None:  # fmt: skip
-        """`facts` is asked before each heartbeat; only changed facts are sent; `wake_up` may be set before there is a heartbeat."""
+        """`facts` is called before each heartbeat; only changed facts are sent; `wake_up` may be set before there is a heartbeat."""
         self._server = server
         self._table = table
         self._process_status = process_status

@@ -10,7 +10,7 @@ from worker.running.table import JobTable
 from worker.runtime_log import get_logger
 from worker.signals import STOPPING
 
-WORDS = "The runner was told to stop."
+WORDS = "The runner received a stop signal."
 
 
 class Signals:
@@ -32,7 +32,7 @@ class Signals:
             loop.add_signal_handler(number, self.received)
 
     def received(self) -> None:
-        """Take the next rung."""
+        """Take the next step."""
         self.count += 1
         self._process_status.is_leaving = True
         if self.count == 1:

@@ -49,7 +49,7 @@ from worker.update.updater import Updater
 
 # Given back before the engine that changes things was started.
 NOT_BEGUN = "not_begun"
-_DEFECT = "A part of the runner failed, and the job cannot go on without it."
+_DEFECT = "A part of the runner failed, and the job cannot continue without it."
 
 
 class Attempt:
@@ -85,10 +85,10 @@ class Attempt:
             await self._tidy(outcome)
             self._shipper.drain()
             await shipping
-            # Only with its state: an end that is told before it would let the next job begin from an older one.
+            # Only with its state: an end that is reported before it would let the next job begin from an older one.
             await self._state.settled()
             await self._deliver(outcome)
-            # Only now: what the job did has been told, so that nothing is lost if the task goes.
+            # Only now: the job's result has been reported, so that nothing is lost if the task ends.
             await self._context.protection.release(self._handle.ref)
         self._log.info("job ended", id="job_ended", status=outcome.status, code=(outcome.error or {}).get("code"))
         return outcome
@@ -100,7 +100,7 @@ class Attempt:
                 space = self._workspace(backend)
                 await StepLoop(space, self._reporter, self._note_phase).run(self._steps(space))
                 return Outcome(JobStatus.SUCCEEDED, space.result, None, space.plan_summary)
-            except Exception as error:  # noqa: BLE001  (whatever it is, the job ends and the runner goes on)
+            except Exception as error:  # noqa: BLE001  (whatever it is, the job ends and the runner continues)
                 return self._failed(error)
             finally:
                 if self._space is not None:
@@ -137,7 +137,7 @@ class Attempt:
         # The runner stopped it, for reasons of its own: before infrastructure changed, it can simply be done again.
         if isinstance(error, JobInterrupted | RunnerUnfit) and not self._handle.control.has_touched:
             outcome.is_returned = True
-            # The server may have heard that a change begins although its answer never came.
+            # The server may know that a change begins although its answer never arrived.
             outcome.return_code = error.code if isinstance(error, RunnerUnfit) else NOT_BEGUN
         return outcome
 
@@ -170,7 +170,7 @@ class Attempt:
             save_attempt(self._folder, self._saved)
 
     async def _tidy(self, outcome: Outcome) -> None:
-        """The last step, which always runs: say how it ended, and leave nothing behind."""
+        """The last step, which always runs: report how it ended, and leave nothing behind."""
         self._jlog.begin_step("report")
         self._reporter.begin("report", "Report and clean up", JobPhase.REPORT, self._spool.last_seq + 1)
         orphans = await asyncio.to_thread(kill_orphans, self._saved.cookie)
@@ -188,7 +188,7 @@ class Attempt:
         self._reporter.end(status, self._spool.last_seq)
 
     async def _deliver(self, outcome: Outcome) -> None:
-        """Tell the server how it ended, send what it misses, and forget the attempt."""
+        """Report to the server how it ended, send what it lacks, and forget the attempt."""
         server, ref = self._context.server, self._handle.ref
         try:
             if isinstance(self._state.refusal, Fatal):
@@ -248,5 +248,5 @@ class Attempt:
 
 
 def _own_fault(error: Exception) -> Exception:
-    """Say of an error of the system what the runner lacks, where it cannot be the job's own doing."""
+    """Name what the runner lacks after a system error that the job cannot have caused."""
     return (lacking(error) or error) if isinstance(error, OSError) else error

@@ -1,4 +1,4 @@
-"""Ending an attempt together with its log: the server says what it misses, and gets it."""
+"""Ending an attempt together with its log: the server lists what it lacks, and gets it."""
 
 import functools
 

@@ -42,7 +42,7 @@ TakeOver = Callable[[SavedAttempt, bool], None]
 
 
 async def recover(home: Path, context: JobContext, table: JobTable, clock: Clock, take_over: TakeOver) -> int:
-    """Tell the server about every attempt that an earlier process did not end, and clean up after it."""
+    """Report every attempt to the server that an earlier process did not end, and clean up after it."""
     found = {folder: load_attempt(folder) for folder in leftovers(home)}
     for folder in (folder for folder, saved in found.items() if saved is None):
         if (ref := named_attempt(folder)) is not None:
@@ -185,7 +185,7 @@ class _Recovery:
         shipper = Shipper(self._server, saved.ref, spool, BatchRules(), self._clock)
         reply = await finish_completely(self._server, saved.ref, outcome, spool, shipper)
         self._log.info(
-            "told how a job ended", id="end_reported", job=saved.job, attempt=saved.attempt, status=reply.status
+            "reported how a job ended", id="end_reported", job=saved.job, attempt=saved.attempt, status=reply.status
         )
 
     async def _give_back(self, saved: SavedAttempt, outcome: Outcome) -> None:

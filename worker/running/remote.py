@@ -23,19 +23,19 @@ from worker.exit_codes import ExitCode
 from worker.running.table import JobHandle
 from worker.runtime_log import get_logger
 
-# Exit codes with which an executor says that it has told the server how the job ended.
+# Exit codes of an executor that has reported to the server how the job ended.
 TOLD = (ExitCode.OK, ExitCode.JOB_FAILED)
 UNKNOWN_LOG = {"is_incomplete": True}
 # For the place to notice what its executor did.
 SLACK_SECONDS = 30.0
-# For the project to say whether the attempt has ended, after an executor that says so; past it the executor is believed.
+# Time for the project to confirm that the attempt has ended after the executor reported it; past it the executor's word counts.
 ASK_SECONDS = 60.0
 
 Rungs = list[Callable[[], Awaitable[None]]]
 
 
 class LetGo(Exception):
-    """The runner leaves, and the executor goes on with its change by itself; the next start takes it over."""
+    """The runner leaves, and the executor continues its change alone; the next start takes it over."""
 
 
 class RemoteAttempt:
@@ -84,7 +84,7 @@ class RemoteAttempt:
         execution = await self._find()
         if execution is None:
             remove_attempt(self._folder)
-            return await self._speak_for("it is gone")
+            return await self._speak_for("it no longer exists")
         self._log.info(
             "took over the executor of an earlier process", id="executor_taken_over", name=self._name, is_ours=is_ours
         )
@@ -126,7 +126,7 @@ class RemoteAttempt:
         try:
             code = await self._end(execution, rungs)
         except RunnerUnfit:
-            # It never began, such as for want of its image, or with an image that is no executor.
+            # It never began, such as for lack of its image, or with an image that is not an executor.
             await execution.remove()
             remove_attempt(self._folder)
             raise
@@ -145,14 +145,14 @@ class RemoteAttempt:
         return await self._speak_for(execution.why)
 
     async def _end(self, execution: Execution, rungs: Rungs) -> int:
-        """Wait for the end; one that is said to be a success, and that the project does not know of, is none."""
+        """Wait for the end; a success that the project does not know of does not count."""
         code = await self._watch(execution, rungs)
         seen = await self._still_open() if code == ExitCode.OK else None
         if seen is None:
             return code
         if not seen.get("has_touched"):
             raise _silent(execution.why)
-        execution.why += ", and did not tell how the job ended"
+        execution.why += ", and did not report how the job ended"
         return LOST
 
     async def _still_open(self) -> dict[str, Any] | None:
@@ -163,7 +163,7 @@ class RemoteAttempt:
             return None
 
     async def _watch(self, execution: Execution, rungs: Rungs) -> int:
-        """Wait for the end; each wish to stop, and each grace that has passed, takes one rung more: stop, kill, give up."""
+        """Wait for the end; each wish to stop, and each grace that has passed, takes one step more: stop, kill, give up."""
         control, ended = self._handle.control, asyncio.ensure_future(execution.wait())
         try:
             while True:
@@ -183,11 +183,11 @@ class RemoteAttempt:
             ended.cancel()
 
     def _patience(self, rungs_left: int) -> float | None:
-        """Say how long to wait: for ever at first, and for its grace once it was asked to stop."""
+        """Return how long to wait: for ever at first, and for its grace after a request to stop."""
         return None if rungs_left > 1 else self._settings.engine.stop_grace_seconds + SLACK_SECONDS
 
     async def _may_be_changing(self) -> bool:
-        """Ask once; where nobody can say, it may be: an executor stops by itself what is not its own any more."""
+        """Ask once; without an answer it may be ours: an executor stops an attempt that is no longer its own."""
         try:
             return bool((await self._ask()).get("has_touched"))
         except (Fenced, Rejected):
@@ -204,7 +204,7 @@ class RemoteAttempt:
         return bool(seen.get("has_touched"))
 
     async def _ask(self) -> dict[str, Any]:
-        """Read how the attempt is; what something on the way to the project says, says nothing."""
+        """Read the attempt's status; an answer of something on the way to the project does not count."""
         try:
             return await self._server.job(self._handle.ref, has_payload=False)
         except Rejected as error:
@@ -213,7 +213,7 @@ class RemoteAttempt:
             raise Retryable(error.message) from error
 
     async def _speak_for(self, why: str) -> Outcome:
-        """End an attempt whose executor is gone without a word, unless only a person may decide about it."""
+        """End an attempt whose executor vanished without a report, unless only a person may decide about it."""
         stop, ref = self._handle.control.stop, self._handle.ref
         if stop is not None and stop.cause is StopCause.CANCELLED:
             outcome = failure(JobCancelled(stop.message, code="cancelled"))
@@ -255,5 +255,5 @@ def _silent(why: str) -> RunnerUnfit:
 
 
 async def _end_of(ended: "asyncio.Future[int]") -> None:
-    """Wait without ending what is waited for."""
+    """Wait for something without cancelling it."""
     await asyncio.shield(ended)

@@ -20,7 +20,7 @@ class Reporter:
     def __init__(
         self, server: Server, ref: JobRef, clock: Clock, *, on_cancel: OnCancel, on_fenced: Callable[[str], None]
     ) -> None:
-        """`on_cancel` and `on_fenced` are told what an answer asked for."""
+        """`on_cancel` and `on_fenced` are called when an answer requires it."""
         self._server = server
         self._ref = ref
         self._clock = clock
@@ -102,7 +102,7 @@ class Reporter:
             await self._answered.wait()
 
     def fail(self, error: WorkerError) -> None:
-        """Nothing is reported any more: whoever waits for an acknowledgement is told so."""
+        """Nothing is reported any more: fail everyone who waits for an acknowledgement."""
         self._error = error
         self._answered.set()
 

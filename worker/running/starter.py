@@ -51,7 +51,7 @@ class JobStarter:
         """Begin a job that was just claimed; its lease counts from the moment the claim was sent."""
         handle = self._take(job, sent_at)
         if self._process_status.is_leaving:
-            # The answer to a claim that was sent before we were told to leave.
+            # The answer to a claim that was sent before the stop signal.
             handle.control.request(Stop(CancelKind.GRACEFUL, StopCause.SHUTDOWN, "The runner is leaving."))
         handle.task = asyncio.create_task(self._run(handle, self._work(handle)))
 
@@ -86,7 +86,7 @@ class JobStarter:
             outcome = await self._attempt(handle, work)
             self._note(handle, outcome, self._clock.monotonic() - began)
         except LetGo:
-            self._log.warning("the executor goes on by itself; the next start takes it over", job=handle.job.id)
+            self._log.warning("the executor continues alone; the next start takes it over", job=handle.job.id)
         finally:
             self._table.remove(handle)
             self._on_free()
@@ -101,8 +101,8 @@ class JobStarter:
         except RunnerUnfit as error:
             return await self._give_back(handle, error)
         except Exception as error:  # noqa: BLE001  (whatever it is, only this job ends)
-            # What is known of the job stays on disk, and the next start tells it; the runner itself goes on.
-            self._log.exception("a job ended without its end being told", job=handle.job.id)
+            # The job's record stays on disk, and the next start reports it; the runner itself continues.
+            self._log.exception("a job ended and its end was not reported", job=handle.job.id)
             self._process_status.last_error = f"job {handle.job.id}: {type(error).__name__}: {error}"
             return Outcome(JobStatus.FAILED, error={"code": "runner_error", "message": str(error)})
 

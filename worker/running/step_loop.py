@@ -18,7 +18,7 @@ class StepLoop:
     """Runs steps in order; the first that fails ends the job, and the rest are shown as skipped."""
 
     def __init__(self, space: Workspace, reporter: Reporter, on_phase: Callable[[JobPhase], Awaitable[None]]) -> None:
-        """`on_phase` is told each phase before it begins, so that a crash is understood later."""
+        """`on_phase` receives each phase before it begins, so that a crash is understood later."""
         self._space = space
         self._reporter = reporter
         self._on_phase = on_phase

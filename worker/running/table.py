@@ -35,7 +35,7 @@ class JobHandle:
         return JobRef(job=self.job.id, attempt=self.job.attempt)
 
     def cancel(self, kind: CancelKind, by: str | None = None) -> None:
-        """Stop on request; a heartbeat, a report's answer and an executor's poll may each be the first to hear of it."""
+        """Stop on request; a heartbeat, a report's answer and an executor's poll may each be the first to learn of it."""
         if self.control.stop is None:
             get_logger("worker.jobs").info(
                 "cancelling", id="cancelling", job=self.job.id, attempt=self.job.attempt, kind=kind, by=by
@@ -70,7 +70,7 @@ class JobTable:
         self._note()
 
     def refs(self) -> list[JobRef]:
-        """The attempts that a heartbeat reports: those that run, and those of a dead process that are being told."""
+        """The attempts that a heartbeat reports: those that run, and those of a dead process that are being reported."""
         return [*self._handles, *self.recovering]
 
     def handles(self) -> list[JobHandle]:
@@ -115,7 +115,7 @@ class JobTable:
             handle.control.request(_LEASE_OVER)
         elif not handle.is_out_of_contact:
             handle.is_out_of_contact = True
-            self._log.warning("out of contact in the middle of a change: it goes on, its state is kept here", **about)
+            self._log.warning("out of contact in the middle of a change: it continues, its state is kept here", **about)
 
     async def wait_empty(self, besides: JobRef | None = None) -> None:
         """Return when nothing runs any more, besides the one that waits for it."""

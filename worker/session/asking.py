@@ -9,7 +9,7 @@ from worker.errors import Rejected, Retryable, TokenExpired
 
 
 async def ask(transport: Transport, name: str, body: Mapping[str, Any], *, is_authorised: bool = False) -> Document:
-    """Call an edge function; what something on the way refuses, such as a proxy without a route yet, is asked again."""
+    """Call an edge function; repeat a call that something on the way refuses, such as a proxy without a route yet."""
     try:
         return await transport.function(name, body, is_authorised=is_authorised)
     except (Rejected, TokenExpired) as error:

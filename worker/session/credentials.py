@@ -10,8 +10,8 @@ from worker.errors import Fatal, Rejected
 from worker.exit_codes import ExitCode
 from worker.logs.known_secrets import KnownSecrets
 from worker.session.asking import ask
-from worker.session.vaults import FILE, read_secret, run_command
 from worker.settings import Settings
+from worker.vaults import FILE, read_secret, run_command
 
 _TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105  (a grant type, not a secret)
 
@@ -51,7 +51,7 @@ class Credentials:
         return {"grant_type": _TOKEN_EXCHANGE, "subject_token": await self._identity_token(), **grant}
 
     def _account_name(self) -> dict[str, str]:
-        """Name the account; a path is looked for in the organisation, which the runner's id tells where it is not set."""
+        """Name the account; a path is looked up in the organisation, which the runner's id determines where it is not set."""
         name = self._account.client_id or self._account.service_account_path or ""
         if self._runner.organization_id and ":" not in name:
             return {"client_id": f"{self._runner.organization_id}:{name}"}
@@ -69,7 +69,7 @@ class Credentials:
         return token
 
     async def _current(self, source: str | None, told: SecretStr | None) -> str:
-        """The secret as it is now where its place is known, else as the settings say it."""
+        """The secret as it is now where its place is known, else the one in the settings."""
         if source:
             return await read_secret(source, register=self._known.add)
         return told.get_secret_value() if told is not None else ""

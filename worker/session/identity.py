@@ -19,7 +19,7 @@ _BOOT_FILE = "boot.json"
 
 @dataclass(frozen=True)
 class RunnerIdentity:
-    """What the server is told about this process."""
+    """What is sent to the server about this process."""
 
     worker_id: str
     instance: str
@@ -28,7 +28,7 @@ class RunnerIdentity:
     lock: int = -1
 
     def release(self) -> None:
-        """Let another process of this machine take the instance's place."""
+        """Allow another process of this machine to replace the instance."""
         os.close(self.lock)
 
 
@@ -52,7 +52,7 @@ def take_identity(worker_id: str, instance: str, working_directory: Path) -> Run
 def _boot_id(home: Path) -> str:
     """Return the id under which the last process of this directory was connected, or a new one.
 
-    The lock proves that the last process is dead, so this one may come back in its place at once and report what it
+    The lock proves that the last process is dead, so this one may replace it at once and report what it
     left, instead of waiting until the server has noticed. A copied directory must not do that: the id counts only on
     the machine, and within the start of the machine, that made it.
     """

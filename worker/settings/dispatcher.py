@@ -75,13 +75,13 @@ class DispatcherData(Section):
     )
     environment: WordMap = Field(
         default_factory=dict,
-        description="More variables for executors, as `NAME=value,…` or a JSON object. They are no secrets: who may look at "
+        description="More variables for executors, as `NAME=value,…` or a JSON object. They are not secrets: anyone who can see "
         "a container or pod may read them.",
     )
     pass_environment: PassedNames = Field(
         default_factory=list,
         description="Variables of the runner's own environment that executors get, too: names, or beginnings as `AWS_*`. "
-        "None by itself.",
+        "None by default.",
     )
     engines: WordMap = Field(
         default_factory=dict,
@@ -150,7 +150,7 @@ class DispatcherData(Section):
     @field_validator("memory_request", "memory_limit")
     @classmethod
     def check_memory(cls, value: str | None) -> str | None:
-        """Refuse what is no amount, before a job finds out."""
+        """Refuse a wrong amount, before a job finds out."""
         if value:
             parse_bytes(value)
         return value

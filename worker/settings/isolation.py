@@ -1,4 +1,4 @@
-"""How far a job is shut in."""
+"""How far a job is isolated."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -30,8 +30,8 @@ class IsolationSettings(Section):
 
     mode: IsolationMode = Field(
         default=IsolationMode.AUTO,
-        description="`required`: do not start where jobs cannot be shut in; `auto`: as far as the machine allows; `off`: never. "
-        "A shared runner starts only where jobs are shut in, or with a dispatcher.",
+        description="`required`: do not start where jobs cannot be isolated; `auto`: as far as the machine allows; `off`: never. "
+        "A shared runner starts only where jobs are isolated, or with a dispatcher.",
     )
     ways: list[IsolationWay] = Field(
         default_factory=lambda: list(IsolationWay),

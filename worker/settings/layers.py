@@ -19,7 +19,7 @@ class Problem:
     place: str
 
     def __str__(self) -> str:
-        """Say it in one line."""
+        """Format it in one line."""
         return f"{self.setting}: {self.message} ({self.place})"
 
 

@@ -49,6 +49,6 @@ def level_for(levels: Mapping[str, LogLevelName], category: str) -> int:
 
 
 def _matches(prefix: str, category: str) -> bool:
-    """Match as .NET does: by the beginning, whatever comes next; one `*` stands for anything."""
+    """Match as .NET does: by the beginning, whatever comes next; one `*` matches anything."""
     first, star, rest = prefix.partition("*")
     return category.startswith(first) and (not star or category[len(first) :].endswith(rest))

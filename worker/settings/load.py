@@ -106,7 +106,7 @@ def layered(layers: Sequence[Layer]) -> type[Settings]:
 
 
 def describe(detail: ErrorDetails, layers: Sequence[Layer]) -> Problem:
-    """Say one validation error with the setting's name and the place that set it."""
+    """Format one validation error with the setting's name and the place that set it."""
     path = tuple(str(part) for part in detail["loc"])
     name = ".".join(path)
     if detail["type"] == "missing":
@@ -118,7 +118,7 @@ def describe(detail: ErrorDetails, layers: Sequence[Layer]) -> Problem:
 
 
 def missing(path: tuple[str, ...]) -> Problem:
-    """Say that a setting is absent and in which ways it can be given."""
+    """Report that a setting is absent and the ways to give it."""
     flat = next((name for name, at in FLAT_NAMES.items() if at[: len(path)] == path), None)
     inner = FLAT_NAMES[flat] if flat else path
     variable = flat or "RUNYARD__" + "__".join(part.upper() for part in path)
@@ -127,7 +127,7 @@ def missing(path: tuple[str, ...]) -> Problem:
 
 
 def missing_credential(layers: Sequence[Layer]) -> list[Problem]:
-    """Say what a runner lacks to prove who it is: a token, a job's credential, or both halves of a service account."""
+    """Report what a runner lacks to prove its identity: a token, a job's credential, or both halves of a service account."""
     given = {path for layer in layers for path in layer.places}
     if given & TOKENS:
         return []

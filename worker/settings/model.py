@@ -31,7 +31,7 @@ def default_home() -> Path:
 
 
 class EngineSettings(Section):
-    """Where engine binaries are looked for, and how an engine is stopped."""
+    """Where engine binaries are searched, and how an engine is stopped."""
 
     additional_binary_paths: PathList = Field(
         default_factory=list,
@@ -123,7 +123,7 @@ class LoggingSettings(Section):
     @model_validator(mode="before")
     @classmethod
     def take_console(cls, values: Any) -> Any:
-        """Let the console's own levels win, as in .NET: stdout is what this log goes to."""
+        """The console's own levels win, as in .NET: this log is written to stdout."""
         if not isinstance(values, dict):
             return values
         own = _entry(_entry(values, "console"), "loglevel")
@@ -141,7 +141,7 @@ class CredentialsSettings(Section):
     """A service account, the other way to a session: a secret, or a helper that fetches a token."""
 
     client_id: str | None = Field(
-        default=None, description="The service account's client id; the organisation is added by itself."
+        default=None, description="The service account's client id; the organisation is added automatically."
     )
     client_secret: SecretStr | None = Field(
         default=None, description="Its secret. Keep it in the secrets directory rather than in the file."
@@ -307,5 +307,5 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Read nothing by itself: `load_settings` brings layers that know their places."""
+        """Read nothing from the environment: `load_settings` brings layers that know their places."""
         return (init_settings,)

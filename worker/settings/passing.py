@@ -17,7 +17,7 @@ def _check(patterns: list[str]) -> list[str]:
         beginning = _beginning(pattern)
         is_too_short = beginning is not None and len(beginning) < 2
         if is_too_short or "*" in pattern[:-1]:
-            raise ValueError(f"{pattern!r} is no name such as PGPASSWORD, nor a beginning such as VSPHERE_*")
+            raise ValueError(f"{pattern!r} is not a name such as PGPASSWORD, nor a beginning such as VSPHERE_*")
         if is_own(beginning or pattern):
             raise ValueError(f"{pattern!r} would hand on what is the runner's own")
     return patterns

@@ -55,7 +55,7 @@ CATEGORIES = {
     "worker.executor": "an executor's own process",
     "worker.fitness": "degraded, and well again",
     "worker.heartbeat": "heartbeats",
-    "worker.isolation": "how jobs are shut in",
+    "worker.isolation": "how jobs are isolated",
     "worker.jobs": "jobs taken and ended",
     "worker.logs": "shipping of jobs' logs",
     "worker.protection": "task protection in ECS",
@@ -89,7 +89,7 @@ def schema_text() -> str:
 
 
 def type_words(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
-    """Say a field's type as a person would."""
+    """Name a field's type as a person would."""
     if "$ref" in schema:
         return type_words(defs[schema["$ref"].rsplit("/", 1)[1]], defs)
     if "enum" in schema:
@@ -105,7 +105,7 @@ def type_words(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
 
 
 def default_words(schema: Mapping[str, Any]) -> str:
-    """Say a field's default."""
+    """Format a field's default."""
     if "default" not in schema or schema["default"] is None:
         return ""
     return f"`{json.dumps(schema['default'])}`".replace('"', "")

@@ -8,7 +8,7 @@ from worker.settings.base import Section, WordList
 
 
 class UpdateSettings(Section):
-    """The runner's own update, when it is asked for on the runners page."""
+    """The runner's own update, when it is requested on the runners page."""
 
     enabled: bool = Field(
         default=False,
@@ -17,7 +17,7 @@ class UpdateSettings(Section):
     origins: WordList = Field(
         default_factory=list,
         description="Where a release may be fetched from, as `https://github.com`, redirects included. "
-        "Empty: any https address. The project's own address always counts.",
+        "If empty, any https address. The project's own address always counts.",
     )
 
     @field_validator("origins")

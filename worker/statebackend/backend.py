@@ -38,7 +38,7 @@ class StateBackend:
     """An HTTP server on a loopback port of its own, for as long as the job runs."""
 
     def __init__(self, store: StateStore, ref: JobRef, *, is_read_only: bool = False) -> None:
-        """Make the secrets that only this job's engine is told; a job that plans neither locks nor writes."""
+        """Create the secrets that only this job's engine receives; a job that plans neither locks nor writes."""
         self.store = store
         self._ref = ref
         self._is_read_only = is_read_only
@@ -160,7 +160,7 @@ class StateBackend:
         await self.store.state_put(self._ref, body, lock_id)
 
     async def _unlock(self, lock_id: str) -> None:
-        # An engine that did not hear the answer asks again.
+        # An engine that did not receive the answer asks again.
         if lock_id and lock_id == self._released_id and self._lock_id is None:
             return
         self._check_lock(lock_id)

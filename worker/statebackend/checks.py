@@ -1,4 +1,4 @@
-"""Whether a state that an engine sends may follow the one that is stored; checked before the engine hears that it is safe."""
+"""Whether a state that an engine sends may follow the one that is stored; checked before the engine learns that it is safe."""
 
 import json
 from typing import NamedTuple
@@ -22,7 +22,7 @@ def read_fields(body: str) -> StateFields:
     except ValueError as error:
         raise BadRequest(400, "the state is not JSON") from error
     lineage, serial = (state.get("lineage", ""), state.get("serial")) if isinstance(state, dict) else (None, None)
-    # A first apply whose backend is gone leaves a state without a lineage behind, and later ones inherit that.
+    # A first apply that loses its backend leaves a state without a lineage behind, and later ones inherit that.
     if not isinstance(lineage, str):
         raise BadRequest(400, "the state's lineage is not a text")
     if not isinstance(serial, int) or isinstance(serial, bool) or serial < 0:

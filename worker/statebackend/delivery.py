@@ -12,7 +12,7 @@ from worker.runtime_log import get_logger
 from worker.statebackend.journal import Entry, Journal, Kind
 
 LONGEST_PAUSE = 10.0
-# About a minute: a disk that fails for longer does not come back by itself.
+# About a minute: a disk that fails for longer does not recover without help.
 DISK_TRIES = 12
 # For a first state, and for how many of the size that is known; sealed, one is a little longer than it is.
 RESERVED_BYTES = 4 * 1024 * 1024
@@ -39,7 +39,7 @@ class StateServer(Protocol):
         """Unlock the state; repeated for so long."""
 
     async def keep_state(self, ref: JobRef, number: int, body: str, written_at: str, why: str) -> None:
-        """Hand over a state that is not to be stored by itself."""
+        """Hand over a state that is not to be stored automatically."""
 
 
 class JournaledState:

@@ -59,7 +59,7 @@ class Exchange:
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=LARGEST_HEAD)
 
     async def head(self) -> Request:
-        """Read the request up to its body, or say what is wrong with it."""
+        """Read the request up to its body, or raise what is wrong with it."""
         event = await self._next()
         if not isinstance(event, h11.Request):
             raise BadRequest(400, "the request is not complete")

@@ -1,7 +1,7 @@
-"""What an attempt did to its state, on the runner's disk before anybody is told that it is safe.
+"""What an attempt did to its state, on the runner's disk before it is confirmed as safe.
 
 One file for each entry, numbered, synced with its directory, sealed under the attempt's name; removed when the server has
-it. What cannot be delivered any more is moved aside and never deleted here.
+it. A state that can no longer be delivered is moved aside and never deleted here.
 """
 
 import hashlib

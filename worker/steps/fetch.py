@@ -90,7 +90,7 @@ def write_inline(space: Workspace, files: object) -> None:
     with SafeWriter(space.source, most_bytes=MOST_BYTES, most_files=MOST_FILES) as writer:
         for path, content in files.items():
             writer.write(path, str(content).encode(), mode=0o644)
-    space.say(f"Wrote {len(files)} files.")
+    space.say(f"Wrote {len(files)} {'file' if len(files) == 1 else 'files'}.")
 
 
 async def copy_local(space: Workspace, path: str) -> None:

@@ -36,7 +36,7 @@ class Tree:
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
     def has(self, folder: str) -> bool:
-        """Tell whether there is such a folder."""
+        """Return whether there is such a folder."""
         return "tree" in self.entries.get(normal(folder), "").split(" ")
 
 

@@ -31,7 +31,7 @@ _SSH = (
     'exec ssh -o BatchMode=yes -o ConnectTimeout=20 "$@";; esac; done; '
     'echo "ssh is used for the host of the source alone" >&2; exit 1; }; f'
 )
-# Nothing that a repository brings along is run; the operator's helpers have been asked already.
+# No program of a repository is run; the operator's credential helpers have run already.
 _SETTINGS = {
     "core.hooksPath": os.devnull,
     "core.fsmonitor": "false",
@@ -166,7 +166,7 @@ def split_source(url: str) -> SplitResult:
 
 
 def _host(source: SplitResult) -> str:
-    """The host as it is spelled, without user and port; no host is called like what stands for none."""
+    """The host as it is spelled, without user and port; no host has the name that means none."""
     place = source.netloc.rpartition("@")[2]
     return (place[1:].partition("]")[0] if place.startswith("[") else place.partition(":")[0]) or "/"
 
@@ -215,7 +215,7 @@ def _operators_config(space: Workspace) -> bytes:
     try:
         return Path(named).read_bytes() if named else b""
     except OSError as error:
-        space.say(f"GIT_CONFIG_GLOBAL of the runner cannot be read, so git does without: {error}")
+        space.say(f"GIT_CONFIG_GLOBAL of the runner cannot be read and is ignored: {error}")
         return b""
 
 

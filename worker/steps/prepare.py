@@ -23,7 +23,7 @@ from worker.steps.references import read_references
 
 
 async def prepare(space: Workspace) -> None:
-    """Make the directory, check that the engine is there, and put the environment together."""
+    """Create the directory, check that the engine exists, and build the environment."""
     await make_folders(space)
     check_engine(space)
     await take_variables(space)
@@ -60,7 +60,7 @@ async def make_folders(space: Workspace) -> None:
 
 
 def check_engine(space: Workspace) -> None:
-    """Say at once when this runner cannot do the job."""
+    """Fail at once when this runner cannot do the job."""
     wanted = space.spec.module.engine
     there = space.context.finder.versions.get(wanted)
     if not there:
@@ -127,17 +127,17 @@ def write_cli_config(space: Workspace) -> Path:
 
 
 def operators_config(space: Workspace) -> str:
-    """Read the file that the operator's variable names; an engine does without one that cannot be read, too."""
+    """Read the file that the operator's variable names; a file that cannot be read is ignored."""
     own = space.context.environ.get("TF_CLI_CONFIG_FILE")
     try:
         return Path(own).read_text(encoding="utf-8") if own else ""
     except (OSError, UnicodeDecodeError) as error:
-        space.say(f"TF_CLI_CONFIG_FILE of the runner cannot be read, so the engine does without: {error}")
+        space.say(f"TF_CLI_CONFIG_FILE of the runner cannot be read and is ignored: {error}")
         return ""
 
 
 def served_here(settings: Settings) -> str:
-    """Tell the engine what the project serves at its host: hosted Supabase cannot answer service discovery itself."""
+    """Configure the engine with what the project serves at its host: hosted Supabase cannot answer service discovery itself."""
     services = f"{settings.server.url}/functions/v1/terraform/api/v2/"
     named = "\n".join(f'    "{name}" = "{services}"' for name in ("tfe.v2", "tfe.v2.1", "tfe.v2.2", "state.v2"))
     return f'host "{discovery_host(settings)}" {{\n  services = {{\n{named}\n  }}\n}}\n'

@@ -47,7 +47,7 @@ def hand_over(handover: Handover, redactor: Redactor) -> NoReturn:
             handover.new.unlink(missing_ok=True)
     if problem:
         problem = redactor.redact(problem)
-        log.error("the new version cannot work here, going on with this one", version=handover.version, why=problem)
+        log.error("the new version cannot work here, continuing with this one", version=handover.version, why=problem)
         with suppress(OSError):
             leave_note(handover.home, Note(handover.job, handover.version, problem))
     else:
@@ -56,7 +56,7 @@ def hand_over(handover: Handover, redactor: Redactor) -> NoReturn:
 
 
 def try_out(handover: Handover) -> str:
-    """Let a child open a session and send one heartbeat; return what went wrong, or nothing."""
+    """Make a child open a session and send one heartbeat; return what went wrong, or nothing."""
     program = handover.program
     command = program.command(handover.new, *program.arguments, TRIAL)
     output_file = handover.home / "trial.log"
@@ -92,7 +92,7 @@ def take_place(handover: Handover) -> str:
 
 
 def become(program: Program) -> NoReturn:
-    """Go on as the file that is there now, with the same arguments and environment."""
+    """Continue as the file now in place, with the same arguments and environment."""
     for number in STOPPING:
         signal.signal(number, signal.SIG_DFL)
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""A word from the process that could not hand over to the one that goes on in its place."""
+"""A note from the process that could not hand over to the one that continues in its place."""
 
 import json
 from dataclasses import asdict, dataclass

@@ -30,7 +30,7 @@ def is_own_update(job: ClaimedJob) -> bool:
 
 
 def update_recipe(space: Workspace, updater: Updater | None) -> list[Step]:
-    """List what is left to do: everything, or to say how it went."""
+    """List what is left to do: everything, or only the report."""
     if updater is None:
         return [Step("permission", "Permission", JobPhase.PREPARE, _refuse)]
     if (note := updater.problem_of(space.job.id)) is not None:
@@ -53,7 +53,7 @@ async def _arrived(space: Workspace) -> None:
 def _failing(version: str, problem: str) -> Callable[[Workspace], Awaitable[None]]:
     async def fail(_: Workspace) -> None:
         raise JobFailed(
-            f"Version {version} cannot work here; the runner goes on with {__version__}. {problem}",
+            f"Version {version} cannot work here; the runner continues with {__version__}. {problem}",
             code="update_rolled_back",
             hint="The trial's own output is in trial.log in the instance's directory on the runner.",
         )
@@ -91,7 +91,7 @@ class _Update:
         self._new = await fetch_beside(program, self._wanted, check, space.say)
 
     async def _check(self, space: Workspace) -> None:
-        """Let the file say its version; one that cannot even do that is not worth draining for."""
+        """Ask the file for its version; one that cannot even print that is not worth draining for."""
         environ = without_loader(space.context.environ)
         with self._or_nothing():
             code, said = await asyncio.to_thread(_ask_version, self._updater.program, self._new, environ)
@@ -102,7 +102,7 @@ class _Update:
                     code="update_broken",
                     hint="The release was built wrongly, or for another Python. Nothing was replaced.",
                 )
-        space.say(f"It says that it is {self.wanted.version}.")
+        space.say(f"It reports version {self.wanted.version}.")
 
     async def _restart(self, space: Workspace) -> None:
         space.say("Draining: running jobs finish, new ones wait.")

@@ -22,7 +22,7 @@ class Wanted:
 
 
 def read_wanted(payload: dict[str, Any], artifact: str, current: str) -> Wanted:
-    """Choose the file for this platform; an older version only where the job says so."""
+    """Choose the file for this platform; an older version only where the job allows it."""
     spec = payload.get("lifecycle") or {}
     version = str(spec.get("version") or "")
     _refuse_downgrade(version, current, is_asked=spec.get("allow_downgrade") is True)

@@ -42,9 +42,9 @@ class Updater:
             self.announce()
 
     def leave_for(self, new: Path, version: str, job: int) -> None:
-        """Let the process end and try the new file; the job is given back, for whichever version comes next."""
+        """End the process and try the new file; the job is given back, for whichever version comes next."""
         if self.process_status.is_leaving:
-            raise JobInterrupted("The runner was told to stop.", code="runner_shutdown")
+            raise JobInterrupted("The runner received a stop signal.", code="runner_shutdown")
         self.process_status.handover = Handover(self.program, new, version, job, self.home)
         self.process_status.is_leaving = True
 

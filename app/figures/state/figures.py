@@ -45,7 +45,7 @@ class FiguresState(LivePage, rx.State):
 
     @rx.event
     async def choose(self, span: str | list[str]) -> rx.event.EventSpec | None:
-        """Show another span; the address says so too."""
+        """Show another span, also in the address."""
         if not isinstance(span, str) or span not in RANGES:
             return None
         self.span = span

@@ -48,7 +48,7 @@ NO_LINE: Line = {"line": "", "area": "", "left": "", "top": "", "figure": "–"}
 
 
 def seconds(value: float | None) -> str:
-    """Say a wait: 1.8 s, 4 min, 2.1 h."""
+    """Format a wait: 1.8 s, 4 min, 2.1 h."""
     if value is None:
         return "–"
     if value < 120:
@@ -57,7 +57,7 @@ def seconds(value: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    """Say a share: 98.4 %."""
+    """Format a share: 98.4 %."""
     return "–" if value is None else f"{100 * value:.1f} %"
 
 

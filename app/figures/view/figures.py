@@ -146,7 +146,7 @@ def throughput(points: Sequence[Row], answer: Row) -> Chart:
 
 
 def passed(points: Sequence[Row], whole: Row) -> Chart:
-    """Pass rate: of the jobs that succeeded or failed; the axis says where it begins."""
+    """Pass rate: of the jobs that succeeded or failed; the axis shows its start."""
     series = [_share(point) for point in points]
     known = [value for value in series if value is not None]
     low = next((start for start in (0.9, 0.5, 0.0) if min(known, default=1.0) >= start), 0.0)
@@ -183,7 +183,7 @@ def _part(row: Row, href: str, place: int) -> Part:
 
 
 def _of(parts: Sequence[Row]) -> Said:
-    """Say how many there are, and how many of them are listed."""
+    """Describe how many exist, and how many of them are listed."""
     few, every = (
         f"{count} of {int(parts[0]['of']):,}" if parts else "" for count in (min(len(parts), FEW_PARTS), len(parts))
     )

@@ -1,4 +1,4 @@
-"""What was looked at last in this tab, for the palette to offer before anything is typed."""
+"""The pages that were viewed last in this tab, for the palette to offer before anything is typed."""
 
 import reflex as rx
 
@@ -16,7 +16,7 @@ class RecentState(rx.State):
     _visits: list[Visit] = []
 
     def _note(self, who: SessionState, item: Item) -> None:
-        """Put a visit first; what stands beside it would be old by the time it is shown."""
+        """Put a visit first, without its details: they would be old by the time they are shown."""
         seen = item.copy()
         seen["id"], seen["aside"] = f"recent-{item['id']}", ""
         visit = (who.user_id, who.org_id, seen)
@@ -24,12 +24,12 @@ class RecentState(rx.State):
         self._visits = [visit, *others][:KEPT]
 
     def _of(self, who: SessionState) -> list[Item]:
-        """What this person looked at in this organisation."""
+        """What this person viewed in this organisation."""
         mine = (who.user_id, who.org_id)
         return [item for *whose, item in self._visits if tuple(whose) == mine][:SHOWN]
 
 
 async def note_visit(page: AppState, item: Item) -> None:
-    """Remember that the person of this tab looks at something."""
+    """Remember that the person of this tab viewed something."""
     recent: RecentState = await page.get_state(RecentState)
     recent._note(await page._who(), item)

@@ -24,13 +24,13 @@ class PaletteState(AppState, rx.State):
 
     @rx.event
     async def show(self) -> None:
-        """Open it, with what was looked at last and the actions."""
+        """Open it, with recent pages and the actions."""
         self.is_open, self._opened_by = True, self.router.session.session_id
         await self._find("")
 
     @rx.event
     def leave(self) -> None:
-        """Close it when the page that opened it is gone: states outlive a reload, and each load has a socket of its own."""
+        """Close it when the page that opened it was left: states outlive a reload, and each load has a socket of its own."""
         if self._opened_by != self.router.session.session_id:
             self.is_open = False
 
@@ -76,7 +76,7 @@ class PaletteState(AppState, rx.State):
         return [] if text.startswith(view.ACTIONS_ONLY) else await self._search(text)
 
     async def _search(self, text: str) -> list[Group]:
-        """Ask the lists at once; what is not answered is said, and the actions stay."""
+        """Query the lists at once; name those without an answer, and keep the actions."""
         some = {"p_org": await self._org_id(), "p_search": text, "p_limit": view.FEW}
         try:
             *answers, groups = await asyncio.gather(

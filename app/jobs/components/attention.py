@@ -32,7 +32,7 @@ def check_note() -> rx.Component:
     note = rx.el.div(
         icon("search-check", ""),
         rx.el.p(
-            "It compares what the state knows of with what exists, and changes nothing. ",
+            "It compares the state with what exists, and changes nothing. ",
             rx.el.span(
                 "It cannot see what ",
                 rx.link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num"),
@@ -46,15 +46,15 @@ def check_note() -> rx.Component:
 
 
 def out_of_contact() -> rx.Component:
-    """What is known about a job whose runner is not heard from, before anybody calls it lost."""
+    """What is known about a job whose runner is silent, before it counts as lost."""
     changing = rx.fragment(
         "The ",
         View["title"].to(str).lower(),
-        " goes on at ",
+        " may still be running on ",
         View["runner"],
-        " as far as we know; its state is kept there.",
+        "; its state is kept there.",
     )
-    handed_on = rx.fragment("If ", View["runner"], " does not come back, another runner takes the job.")
+    handed_on = rx.fragment("If ", View["runner"], " does not return, another runner takes the job.")
     is_changing = (View["phase"] == "apply") | (View["phase"] == "destroy")
     note = rx.el.div(
         icon("unplug", ""),
@@ -90,7 +90,7 @@ def _ways() -> list[rx.Component]:
     release = _way(
         "lock-open",
         "Only release the lock",
-        "For when you have put the state right by hand. Asks for the lock's id as proof.",
+        "Use it after you fixed the state by hand. Asks for the lock's id as proof.",
         _surface("Release the lock", JobActionState.ask("release_lock")),
     )
     return [
@@ -122,13 +122,13 @@ def _killed_ways() -> list[rx.Component]:
         _way(
             "search-check",
             "Check first",
-            "Compares what exists with the state. Changes nothing, and cannot see what the state never learned of.",
+            "Compares what exists with the state. Changes nothing, and cannot see resources that the state never recorded.",
             check,
         ),
         _way(
             "rotate-cw",
             "Run it again",
-            rx.fragment("What the killed attempt created but did not record would be created a second time."),
+            rx.fragment("Resources that the killed attempt created but did not record would be created a second time."),
             _surface("Run again", JobActionState.retry),
         ),
     ]
@@ -163,7 +163,7 @@ def _story() -> rx.Component:
 
 
 def attention() -> rx.Component:
-    """What happened, why nothing was done by itself, then the ways out; the safe one first."""
+    """What happened, why nothing was decided automatically, then the ways out; the safe one first."""
     what = View["title"].to(str).lower()
     title = rx.cond(
         View["is_kill"],
@@ -177,7 +177,7 @@ def attention() -> rx.Component:
     killed = rx.el.p(
         "It was killed",
         _reason(),
-        ". What it was creating may exist without being in the state. Look before the next apply.",
+        ". Resources that it was creating may exist without being in the state. Check before the next apply.",
         class_name="mut ry-story",
     )
     return rx.cond(
@@ -202,12 +202,12 @@ def _attention_panel(title: Any, story: rx.Component, ways: list[rx.Component]) 
 
 
 def late_report() -> rx.Component:
-    """A runner that came back after its lease was gone."""
+    """A runner that returned after its lease had expired."""
     note = rx.el.div(
         icon("info", ""),
         rx.el.p(
             View["runner"],
-            " came back",
+            " returned",
             rx.cond(JobState.late_at != "", rx.fragment(" at ", clock_seconds(JobState.late_at)), ""),
             " and reported ",
             rx.cond(JobState.late_status != "", JobState.late_status, "a result"),

@@ -32,13 +32,13 @@ QUESTIONS = (
     (
         "KILL",
         "Kill {}?",
-        "The engine ends at once and may not save its state: what it was creating may exist without being known.",
+        "The engine ends at once and may not save its state: resources that it was creating may exist without being known.",
         "Kill",
     ),
     (
         "retry",
         "Run {} again?",
-        "What the lost attempt has created but not recorded would be created a second time. Check first, if you have not.",
+        "Resources that the lost attempt created but did not record would be created a second time. Check first, if you have not.",
         "Run again",
     ),
     (

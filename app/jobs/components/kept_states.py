@@ -1,4 +1,4 @@
-"""States that were not stored: read them, store one on purpose, or let it go."""
+"""States that were not stored: read them, store one on purpose, or discard it."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ def _kept(kept: rx.Var[KeptState]) -> rx.Component:
 
 def kept_states() -> rx.Component:
     """The states of this job that were written and not stored."""
-    text = "Its runner wrote them, and they could no longer be stored. What they know of may exist. Admins decide."
+    text = "Its runner wrote them, and they could no longer be stored. Resources in them may exist. Admins decide."
     panel = rx.el.section(
         rx.el.div(
             rx.el.div(rx.el.h2("State that was not stored"), rx.el.p(text, class_name="sm mut"), class_name="grow"),

@@ -80,7 +80,7 @@ def discards() -> Any:
 
 
 def _sentence() -> Any:
-    blind = "It has no plan yet: it plans and applies without review. Whoever approves it approves any plan."
+    blind = "It has no plan yet: it plans and applies without review. Anyone who approves it approves any plan."
     outdated = "The state has moved on since this plan. It can no longer be applied."
     known = rx.cond(JobState.plan.is_known, JobState.plan_words, blind)
     return rx.cond(Planned.is_outdated, outdated, known)
@@ -143,7 +143,7 @@ def decision_bar() -> rx.Component:
 
 
 def can_decide() -> Any:
-    """Whether the person who looks can confirm or discard the plan."""
+    """Whether the viewer can confirm or discard the plan."""
     return (View["status"] == "AWAITING_APPROVAL") & SessionState.can_operate & ~JobState.has_decided
 
 

@@ -96,7 +96,7 @@ def _goes() -> rx.Component:
     many = RunState.resources.to_string() + " resources are destroyed"
     number = rx.cond(RunState.resources == 1, "1 resource is destroyed", many)
     none = "The state has no resources: there is nothing to destroy."
-    words = rx.cond(RunState.resources > 0, number + ", as far as the state knows.", none)
+    words = rx.cond(RunState.resources > 0, number + ", according to the state.", none)
     return rx.cond(
         RunState.type == "DESTROY",
         rx.el.p(icon("flame"), rx.el.span(words), class_name="ry-row c6", custom_attrs={"data-testid": "goes"}),
@@ -144,7 +144,7 @@ def _choices() -> rx.Component:
 
 
 def _options() -> rx.Component:
-    """What a job may be asked for besides its type; folded until somebody wants it."""
+    """A job's options besides its type; folded until somebody opens them."""
     is_planned = (RunState.type != "OUTPUT") & (RunState.type != "DRIFT")
     fold = rx.button(
         rx.cond(RunState.has_options, icon("chevron-down"), icon("chevron-right")),

@@ -1,4 +1,4 @@
-"""Search in a log without reading it: the database says which chunks have the words in them."""
+"""Search in a log without reading it: the database lists the chunks that contain the words."""
 
 _COLOURS = r"(\u001B\[[0-9;:]*m)*"
 

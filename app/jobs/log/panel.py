@@ -25,7 +25,7 @@ class LogElement(rx.Component):
 
 
 class TimelineElement(rx.Component):
-    """`<ry-timeline data=…>`: states and steps on one axis; open bars grow by themselves."""
+    """`<ry-timeline data=…>`: states and steps on one axis; the browser lets open bars grow."""
 
     tag = "RyTimeline"
     data: rx.Var[str]

@@ -100,7 +100,7 @@ async def _read(
 
 
 async def find(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
-    """Say which chunks of a span have these words in them; the browser then reads only those."""
+    """List the chunks of a span that contain these words; the browser then reads only those."""
     first, last, words = number(request, "from"), number(request, "to"), request.query_params.get("q", "")
     if not 1 <= first <= last or last - first >= FIND_CHUNKS or not 1 <= len(words) <= MAX_WORDS:
         raise BadQuery

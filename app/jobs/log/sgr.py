@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from app.jobs.log.style import PLAIN, Style
 
-# A line longer than this is cut on screen, and says so; a terminal program that never ends its line must not stall the page.
+# A line longer than this is cut on screen, with a note; a terminal program that never ends its line must not stall the page.
 MAX_LINE = 4_000
 MAX_SEGMENTS = 256
 
@@ -131,7 +131,7 @@ class Parser:
 
     def _apply(self, match: re.Match[str], built: _Builder) -> None:
         if match["home"]:
-            # A terminal would overwrite the line from its start: progress bars do. What was written last is what counts.
+            # A terminal would overwrite the line from its start: progress bars do. Only the last text counts.
             built.is_rewritten = True
         elif match["final"] == "m" and not match["middle"]:
             self.style = self.style.after(match["params"])

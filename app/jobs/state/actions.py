@@ -32,7 +32,7 @@ class JobActionState(AppState, rx.State):
     async def _do(
         self, name: str, args: dict[str, Any], title: str, text: str = "", *, is_grave: bool = False
     ) -> list[Any]:
-        """Call the database, say what came of it, and read the page again."""
+        """Call the database, show the result, and read the page again."""
         page = await self._job()
         if not page.is_found:
             return []
@@ -140,7 +140,7 @@ class JobActionState(AppState, rx.State):
 
     @rx.event
     async def say(self, form: dict[str, Any]) -> list[Any]:
-        """Say something about the job to everybody who looks at it."""
+        """Comment on the job for all its viewers."""
         page, body = await self._job(), str(form.get("body") or "").strip()
         if not page.is_found or not body:
             return []

@@ -22,7 +22,7 @@ def build_given(row: Row) -> GivenView:
     path = row.get("path")
     source = "given with the request" if path is None else f"{path or 'the organisation'}, version {row['version']}"
     marks = (("enforced", row.get("is_enforced")), ("sealed", row.get("is_sealed")))
-    # A value of a request is never current; that is no news.
+    # A value of a request is never current; so that needs no mark.
     later = ["changed since"] if path is not None and not row.get("is_current") else []
     return {
         "name": str(row["name"]),
@@ -38,7 +38,7 @@ class JobVariablesState(AppState, rx.State):
 
     @rx.event
     async def show(self, job: int) -> None:
-        """Read the names for a job; a page that fails says so itself."""
+        """Read the names for a job; a page that fails shows its own error."""
         self.rows = []
         try:
             found = await self._rpc("list_job_variables", {"p_job": job})

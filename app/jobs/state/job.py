@@ -96,7 +96,7 @@ class JobState(PlanPart, LogPart, LivePage, rx.State):
         self._show_lease(store)
 
     async def _read(self, store: OrgStore, held: Held) -> None:
-        """Read the answer, and the job's row as it was last heard of."""
+        """Read the answer, and the newest known row of the job."""
         answer, before = held.answer or self._answer, self._job
         job = store.newest("provision_jobs", answer["job"])
         if answer is self._answer and job == before:
@@ -112,7 +112,7 @@ class JobState(PlanPart, LogPart, LivePage, rx.State):
         self._show_job(answer)
 
     def _is_old(self, store: OrgStore, held: Held, changed: Changed) -> bool:
-        """Say whether the answer may be old although the job's row is the same."""
+        """Return whether the answer may be old although the job's row is the same."""
         if self._job.get("status") in (*words.RUNNING, "QUEUED"):
             return time.monotonic() - held.ended_at > RENEW_SECONDS
         if self._job.get("type") != "PLAN" or self._job.get("status") != "SUCCEEDED":

@@ -71,13 +71,13 @@ class JobsState(LivePage, rx.State):
         await self._ask(self._query())
 
     async def _name_runner(self) -> None:
-        """Say by its name which runner's jobs these are."""
+        """Look up the name of the runner whose jobs these are."""
         if self.runner == "any":
             self._assign("runner_name", "")
             return
         query = Query(columns="name", filters=(Filter("id", "eq", self.runner),), limit=1)
         rows = (await self._select("workers", query)).rows
-        self._assign("runner_name", str(rows[0]["name"]) if rows else "a runner that is gone")
+        self._assign("runner_name", str(rows[0]["name"]) if rows else "a removed runner")
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         held = store.live_queries.held(self._query())
@@ -170,7 +170,7 @@ class JobsState(LivePage, rx.State):
 
     @rx.event
     async def show_fresh(self) -> None:
-        """Let the new rows in."""
+        """Add the new rows."""
         self.is_held = False
         await self._again()
 

@@ -9,7 +9,7 @@ from app.jobs.state.job import JobState
 from app.project.errors import AppError
 
 QUESTIONS = {
-    "store": "It becomes the module's state, as its newest version. What was written after it stays in the history.",
+    "store": "It becomes the module's state, as its newest version. Later versions stay in the history.",
     "discard": "It is deleted for good. Resources that only it knew of are not destroyed, and no state tracks them.",
 }
 

@@ -176,7 +176,7 @@ class RunState(AppState, rx.State):
 
     @rx.event
     async def show_options(self) -> rx.event.EventSpec | None:
-        """Unfold what a job may be asked for besides its type, or fold it again."""
+        """Unfold or fold a job's options besides its type."""
         self.has_options = not self.has_options
         try:
             await self._read_runners()
@@ -208,7 +208,7 @@ class RunState(AppState, rx.State):
 
     @rx.event
     async def confirm(self, form: dict[str, Any]) -> Any:
-        """Queue what was asked for and show it."""
+        """Queue the requested job and show it."""
         if not self.is_open or not self.module_id:
             return None
         if self.type == "DESTROY" and self.typed != self.name:
@@ -231,7 +231,7 @@ class RunState(AppState, rx.State):
 
     @rx.event
     async def plan_to_apply(self, module_id: str, is_destroy: bool) -> Any:
-        """Plan anew what is to be applied; its apply waits to be confirmed."""
+        """Plan again what is to be applied; its apply waits to be confirmed."""
         return await self._queue("PLAN", module_id, to_apply(is_destroy))
 
     @rx.event
@@ -262,5 +262,5 @@ def to_apply(is_destroy: bool) -> dict[str, bool]:
 
 
 def lines(text: object) -> list[str]:
-    """Read one entry per line; empty lines say nothing."""
+    """Read one entry per line; empty lines are skipped."""
     return [line.strip() for line in str(text or "").splitlines() if line.strip()][:MAX_LINES]

@@ -104,7 +104,7 @@ def build_view(
     at_work = instance or {}
     built = {**_what(job, names), **_times(job, events), **_whose(job), **_offers(job), **_others(job, numbers or {})}
     if any(event.get("event") == "marked_failed" or event.get("reason") == "mark_failed" for event in events):
-        # It tells what to decide, and that is done.
+        # It lists what to decide, and the decision was made.
         built["problem_hint"] = ""
     built["is_open"] = at_work.get("isolation") in NOT_ISOLATED
     more = {"engine": engine(job, at_work.get("engines") or {}), "source": source(job), "git": git_facts(job)}
@@ -204,7 +204,7 @@ def _offers(job: Row) -> dict[str, bool]:
     is_plan = job["type"] == "PLAN" and bool(job.get("module_id")) and not is_only_shown
     return {
         "can_cancel": status in words.ACTIVE,
-        # After a cancel was asked for, only a harder kind makes sense; before a runner has it, there is only one kind.
+        # After a request to cancel, only a harder kind makes sense; before a runner has it, there is only one kind.
         "can_choose_cancel": status in words.RUNNING,
         # What it had is past its retention period.
         "can_retry": status in ("FAILED", "CANCELLED") and not job.get("slimmed_at"),
@@ -221,7 +221,7 @@ def _code(job: Row) -> str:
 
 
 def was_killed_while_changing(job: Row) -> bool:
-    """Say whether nobody knows how far a job got because its engine was killed: as grave as a lost runner."""
+    """Return whether nobody knows how far a job got because its engine was killed: as grave as a lost runner."""
     is_changing = str(job.get("phase")) in ("APPLY", "DESTROY")
     return is_changing and job.get("cancel_kind") == "KILL" and job.get("status") in ("CANCELLED", "FAILED")
 
@@ -256,7 +256,7 @@ def lost_at(events: Iterable[Row]) -> str:
 
 
 def priority(value: int) -> str:
-    """Say a priority as people do; a lower number runs sooner."""
+    """Format a priority as people do; a lower number runs sooner."""
     return next((word for limit, word in PRIORITIES if value <= limit), "Low")
 
 
@@ -270,7 +270,7 @@ def engine(job: Row, engines: Row) -> str:
 
 
 def source(job: Row) -> str:
-    """Say where the module's files come from, as short as possible."""
+    """Describe where the module's files come from, as short as possible."""
     module = _module(job)
     where, kind = module.get("source") or {}, str(module.get("source_kind") or "")
     if kind == "git":
@@ -349,14 +349,14 @@ def _detail(event: Row) -> Row:
 
 
 def log_note(job: Row) -> str:
-    """Say what a reader must know about the end of the log; nothing when it ends as logs do."""
+    """Explain an unusual end of the log; empty when it ends as logs do."""
     if job.get("status") != "NEEDS_ATTENTION":
         return ""
-    return "The log ends where the runner was lost. What it wrote after that is on its disk, and is sent if it returns."
+    return "The log ends where the runner was lost. Later lines are on its disk, and are sent if it returns."
 
 
 def log_steps(job: Row, events: Sequence[Row] = ()) -> str:
-    """Tell the log view which steps there are, as JSON."""
+    """List the steps for the log view, as JSON."""
     bars = [bar for bar in timeline.build(job, events).bars if bar.is_step]
     found = []
     for step, bar in zip(timeline.steps_of(job), bars, strict=False):
@@ -368,7 +368,7 @@ def log_steps(job: Row, events: Sequence[Row] = ()) -> str:
 
 
 def is_silent(last_seen_at: str, now: float) -> bool:
-    """Say whether a runner at work missed two heartbeats: out of contact, and not yet called lost."""
+    """Return whether a runner at work missed two heartbeats: out of contact, and not yet called lost."""
     seen = timeline.to_ms(last_seen_at)
     return bool(seen) and now - seen / 1000 > SILENT_SECONDS
 

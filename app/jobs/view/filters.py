@@ -1,4 +1,4 @@
-"""Which jobs the list shows: what the address says, and what the database is asked."""
+"""Which jobs the list shows: the filter in the address, and the query to the database."""
 
 import json
 import re
@@ -49,11 +49,11 @@ class JobFilter:
 
     @property
     def is_open(self) -> bool:
-        """Say whether nothing was chosen."""
+        """Return whether nothing was chosen."""
         return self == JobFilter()
 
     def arguments(self) -> dict[str, Any]:
-        """Say it to list_jobs."""
+        """Build the arguments of list_jobs."""
         filters: dict[str, Any] = {}
         if self.statuses != VIEWS["all"]:
             filters["status"] = sorted(self.statuses)
@@ -63,17 +63,17 @@ class JobFilter:
             filters["worker_id"] = self.runner
         if self.changed != "any":
             filters["changed_in"] = self.changed
-        # Of a thousand that are queued, those that run are looked for.
+        # People look for the running ones among a thousand queued jobs.
         return {"search": self.search, "filters": filters, "sort": "active" if self.view == "active" else "newest"}
 
     def query(self) -> str:
-        """Say it in the address, so that it can be kept and sent."""
+        """Build the address, so that it can be kept and sent."""
         opened = JobFilter()
         chosen = {name: getattr(self, name) for name in CHOICES if getattr(self, name) != getattr(opened, name)}
         return f"?{urlencode(chosen)}" if chosen else ""
 
     def export(self) -> str:
-        """Say it to the file that has all of them."""
+        """Build the address of the file that has all of them."""
         asked = self.arguments()
         return "?" + urlencode({"search": asked["search"], "filters": json.dumps(asked["filters"])})
 

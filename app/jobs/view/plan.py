@@ -68,7 +68,7 @@ class Plan:
 
     @property
     def has_changes(self) -> bool:
-        """Say whether the plan changes any resource."""
+        """Return whether the plan changes any resource."""
         return bool(self.creates or self.updates or self.replaces or self.deletes)
 
 
@@ -138,7 +138,7 @@ def _attribute(row: Row) -> Attribute:
 
 
 def sentence(plan: Plan) -> str:
-    """Say a plan in a sentence, for anyone who decides about it."""
+    """Describe a plan in a sentence, for anyone who decides about it."""
     if not plan.has_changes:
         return "No resource changes, only outputs." if plan.outputs else "Nothing changes."
     counts = (

@@ -23,7 +23,7 @@ class Runner:
 
 @dataclass(frozen=True)
 class Why:
-    """The whole answer; `is_known` is false until it was asked for."""
+    """The whole answer; `is_known` is false before the first answer."""
 
     job_id: str = ""
     is_known: bool = False
@@ -51,12 +51,12 @@ def build(answer: Row, checked_at: str = "") -> Why:
 
 
 def _is_moving(rows: Sequence[Row]) -> bool:
-    """A place in line means something only where some runner will get to it by itself."""
+    """A place in line means something only where some runner will reach the job without help."""
     return any(row.get("reason_code") in ("ok", "busy", "nearer") for row in rows)
 
 
 def in_line(position: object) -> str:
-    """Say a place in the queue as an ordinal; nothing when there is none."""
+    """Format a place in the queue as an ordinal; nothing when there is none."""
     if not isinstance(position, int) or position < 1:
         return ""
     if position == 1:

@@ -74,7 +74,7 @@ def with_plan(job: Row, plan_job: Row) -> Row:
 
 
 def planned(job: Row, plan_job: Row, serial: int) -> Planned:
-    """Say what a job's plan was made from, and whether it can still be applied."""
+    """Describe the source of a job's plan, and whether it can still be applied."""
     if not plan_job:
         return Planned()
     made_against = int(plan_job.get("planned_serial") or 0)

@@ -35,7 +35,7 @@ class JobRow(TypedDict):
 def build_row(job: Row) -> JobRow:
     """Read a job's row; a listed one names the runner that a lifecycle job acts on."""
     summary = job.get("plan_summary") if job.get("status") == "SUCCEEDED" else None
-    # What waits to be confirmed has not run: its plan says what it changes.
+    # A job that waits to be confirmed has not run: its plan shows what it changes.
     if job.get("status") == "AWAITING_APPROVAL":
         summary = (job.get("plan") or {}).get("plan_summary")
     plan = words.changes(summary)
@@ -66,14 +66,14 @@ def build_row(job: Row) -> JobRow:
 
 
 def _has_plan_phase(job: Row) -> bool:
-    """Say whether a row stands for a plan and the apply that followed it; only lists name the plan."""
+    """Return whether a row represents a plan and the apply that followed it; only lists name the plan."""
     if "plan" in job:
         return bool(job["plan"])
     return bool(job.get("plan_job_id")) and not job.get("retry_of")
 
 
 def target(job: Row) -> str:
-    """Say what a job acts on: a module's path, a runner's name, an identity, or a repository."""
+    """Name what a job acts on: a module's path, a runner's name, an identity, or a repository."""
     if job.get("type") == "RESOLVE":
         git = (job.get("payload") or {}).get("git") or {}
         return str(git.get("repository") or job.get("target_name") or "a repository")
@@ -85,7 +85,7 @@ def target(job: Row) -> str:
 
 
 def span(job: Row) -> tuple[str, str]:
-    """Say from when and until when the time beside a job runs: its wait, then its run, then both ends of its run."""
+    """Return the start and end of the time beside a job: its wait, then its run, then both ends of its run."""
     created, started = str(job.get("created_at") or ""), str(job.get("started_at") or job.get("claimed_at") or "")
     status = job.get("status")
     if status == "AWAITING_APPROVAL":

@@ -12,7 +12,7 @@ NO_RUN = "NOT_STARTED"
 
 
 class Stage(TypedDict):
-    """One stage: `status` is a job's, or says that it has not started; without `until` its time goes on."""
+    """One stage: `status` is a job's, or that it has not started; without `until` its time still counts."""
 
     name: str
     status: str

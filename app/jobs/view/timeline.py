@@ -1,6 +1,6 @@
 """A job's life on one axis: the states it went through, and under the running one its steps.
 
-Times leave here as milliseconds, and an open bar as one without an end, so that the browser can let it grow by itself.
+Times leave here as milliseconds, and an open bar as one without an end, so that the browser can let it grow.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +32,7 @@ _STAMPS = (
 
 @dataclass(frozen=True)
 class Bar:
-    """One row of the timeline. `from_ms` is 0 for a step that has not begun, `to_ms` 0 for what still goes on."""
+    """One row of the timeline. `from_ms` is 0 for a step that has not begun, `to_ms` 0 for one that still runs."""
 
     key: str
     label: str
@@ -44,7 +44,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Timeline:
-    """The bars and the ends of their axis; `end_ms` is 0 while the job goes on."""
+    """The bars and the ends of their axis; `end_ms` is 0 while the job runs."""
 
     start_ms: int = 0
     end_ms: int = 0
@@ -122,7 +122,7 @@ def _hooks(job: Row) -> set[str]:
 
 
 def steps_of(job: Row) -> list[Row]:
-    """List the steps that a runner reported; whatever else stands there is passed over."""
+    """List the steps that a runner reported; anything else is skipped."""
     steps = job.get("steps")
     return [step for step in steps if isinstance(step, Mapping)] if isinstance(steps, list) else []
 
@@ -173,7 +173,7 @@ def _states(moves: Sequence[tuple[str, int]], end: int) -> list[Bar]:
 def _steps(job: Row, states: Sequence[Bar], end: int) -> Iterable[Bar]:
     running = _home(states)
     closed = running.to_ms if running else end
-    # A runner that was lost and came back has its attempt since it began, not since its return.
+    # A runner that was lost and returned has had its attempt since the beginning, not since its return.
     taken = to_ms(job.get("started_at")) or (running.from_ms if running else 0)
     for at, step in enumerate(steps_of(job)):
         started, finished = to_ms(step.get("started_at")), to_ms(step.get("finished_at"))

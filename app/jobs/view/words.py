@@ -1,4 +1,4 @@
-"""The words of jobs: types, steps, sizes and the reason that stands beside a status."""
+"""The words of jobs: types, steps, sizes and the reason beside a status."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -31,7 +31,7 @@ _REASON_LENGTH = 80
 
 
 def size(count: int) -> str:
-    """Say how many bytes, in the unit a person would use."""
+    """Format a number of bytes in the unit a person would use."""
     if count < 1_000:
         return f"{count} B"
     if count < 1_000_000:
@@ -40,7 +40,7 @@ def size(count: int) -> str:
 
 
 def attempt(job: Row) -> str:
-    """Say which try of how many this is; nothing before the first."""
+    """Format which try of how many this is; nothing before the first."""
     number = int(job.get("attempt") or 0)
     return f"{number} of {int(job.get('max_attempts') or 1)}" if number else ""
 
@@ -58,7 +58,7 @@ def changes(summary: Row | None) -> tuple[int, int, int] | None:
 
 
 def reason(job: Row) -> str:
-    """Say why a job has its status; empty when the badge says it all."""
+    """Explain a job's status; empty when the badge is enough."""
     speaks = {
         "NEEDS_ATTENTION": _of_error,
         "AWAITING_APPROVAL": _of_approval,
@@ -121,7 +121,7 @@ def progress(job: Row) -> tuple[int, int]:
 
 
 def is_done(resource: Row) -> bool:
-    """Say whether a resource of a plan has been changed already."""
+    """Return whether a resource of a plan has been changed already."""
     return str(resource.get("status") or "").lower() in ("done", "complete", "completed", "succeeded")
 
 

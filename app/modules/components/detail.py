@@ -171,7 +171,7 @@ def _drift_note() -> rx.Component:
             ": ",
             Module["drift"],
             " differ from the state. ",
-            rx.el.span("Nothing was changed. A plan shows what an apply would put right."),
+            rx.el.span("Nothing was changed. A plan shows what an apply would correct."),
         ),
         rx.cond(ModuleContentsState.drift_job != "", show, rx.fragment()),
         class_name="ry-note",

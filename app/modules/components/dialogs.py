@@ -48,7 +48,7 @@ def _lock() -> rx.Component:
     acts = dialog_acts(cancel(close), act_button("Lock module", type="submit"))
     return alert(
         "Lock this module?",
-        "Plans go on. Nothing is applied, destroyed or confirmed until somebody unlocks it.",
+        "Plans still run. Nothing is applied, destroyed or confirmed until somebody unlocks it.",
         rx.form(field, acts, on_submit=State.lock_it),
         is_open=State.is_locking,
         on_escape=close,
@@ -59,8 +59,8 @@ def _roll_back() -> rx.Component:
     return question(
         is_open=State.roll_back_to > 0,
         title=rx.fragment("Roll back to serial ", State.roll_back_to, "?"),
-        text="That version becomes the newest state. No infrastructure changes: what was created since stays, and the "
-        "state no longer knows of it.",
+        text="That version becomes the newest state. No infrastructure changes: resources created since "
+        "then stay, and the state no longer contains them.",
         act="Roll back",
         on_act=State.roll_back,
         on_keep=State.ask_roll_back(0),
@@ -101,8 +101,8 @@ def module_dialogs() -> list[rx.Component]:
         _question(
             "remove_module",
             rx.fragment("Remove ", State.name, "?"),
-            "Its jobs and logs stay, its assignments go. What it has created in the cloud is not destroyed: "
-            "destroy it first, if it should go too.",
+            "Its jobs and logs stay, its assignments are removed. Its resources in the cloud are not destroyed: "
+            "destroy it first, to remove them too.",
             "Remove module",
             to_confirm,
         ),
@@ -116,7 +116,7 @@ def module_dialogs() -> list[rx.Component]:
         _question(
             "unlock",
             "Unlock the state?",
-            "Do this only when nothing writes the state any more. Type the id of the lock as proof that you looked at it.",
+            "Do this only when nothing writes the state any more. Type the id of the lock as proof that you read it.",
             "Unlock",
             rx.fragment("Lock ", rx.el.span(State.name, class_name="ry-mono")),
         ),

@@ -30,7 +30,7 @@ class ModuleActionState(AppState, rx.State):
 
     @rx.event
     async def ask(self, kind: str) -> None:
-        """Open the confirmation of an action on what is being looked at."""
+        """Open the confirmation of an action on the open module or group."""
         if kind not in KINDS:
             return
         page = await self._page()
@@ -51,7 +51,7 @@ class ModuleActionState(AppState, rx.State):
 
     @rx.event
     async def confirm(self) -> Any:
-        """Do what was asked."""
+        """Run the confirmed action."""
         doers = {"remove_module": self._remove_module, "remove_group": self._remove_group, "unlock": self._unlock}
         doer = doers.get(self.kind)
         if doer is None or self.typed != self.name:
@@ -67,9 +67,7 @@ class ModuleActionState(AppState, rx.State):
 
     async def _remove_module(self, page: ModulesState) -> rx.event.EventSpec:
         await self._rpc("delete_module", {"p_module": page.module["id"], "p_confirm_name": self.typed})
-        return rx.toast.success(
-            f"{self.name} is removed", description="What it has created in the cloud is still there."
-        )
+        return rx.toast.success(f"{self.name} is removed", description="Its resources in the cloud still exist.")
 
     async def _remove_group(self, page: ModulesState) -> rx.event.EventSpec:
         await self._rpc("delete_group", {"p_group": page.group["id"]})

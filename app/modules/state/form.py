@@ -58,7 +58,7 @@ class ModuleFormState(AppState, rx.State):
 
     @rx.event
     async def new_module(self) -> rx.event.EventSpec | None:
-        """Open an empty form in the group that is being looked at."""
+        """Open an empty form in the open group."""
         return await self._new_module()
 
     async def _new_module(self) -> rx.event.EventSpec | None:
@@ -80,7 +80,7 @@ class ModuleFormState(AppState, rx.State):
 
     @rx.event
     async def edit_module(self) -> rx.event.EventSpec | None:
-        """Open the form of the module that is being looked at."""
+        """Open the form of the open module."""
         return await self._edit_module()
 
     async def _edit_module(self) -> rx.event.EventSpec | None:
@@ -106,7 +106,7 @@ class ModuleFormState(AppState, rx.State):
 
     @rx.event
     async def edit_group(self) -> None:
-        """Open the form of the group that is being looked at."""
+        """Open the form of the open group."""
         page = await self._page()
         row = next((row for row in page._groups if row["path"] == page.group["path"]), None)
         if row is None:

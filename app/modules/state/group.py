@@ -13,7 +13,7 @@ MOST_OFFERED = 20
 
 
 class GroupState(AppState, rx.State):
-    """What stands below a group's head."""
+    """The part below a group's head."""
 
     path: str = ""
     runners: list[views.GroupRunner] = []
@@ -52,7 +52,7 @@ class GroupState(AppState, rx.State):
 
     @rx.event
     async def assign(self, form: dict[str, Any]) -> rx.event.EventSpec:
-        """Let the runner of this name serve the group."""
+        """Assign the runner of this name to the group."""
         name = str(form.get("runner", "")).strip()
         try:
             rows = await self._own_runners(Filter("name", "eq", name))
@@ -65,7 +65,7 @@ class GroupState(AppState, rx.State):
 
     @rx.event
     async def unassign(self, worker: str) -> rx.event.EventSpec:
-        """Let a runner no longer serve the group by an assignment of its own."""
+        """Remove a runner's own assignment to the group."""
         try:
             await self._rpc("unassign_worker", {"p_worker": worker, "p_path": self.path})
         except AppError as error:

@@ -13,7 +13,7 @@ from app.project.errors import AppError
 ACTIONS = {"move": "Move", "remove": "Remove", "import": "Import"}
 EFFECTS = {
     "move": "Gives a resource another address, here or in another module's state.",
-    "remove": "The state no longer knows of them. What they are in the world stays, and nobody manages it.",
+    "remove": "The state no longer contains them. The real resources stay, and nothing manages them.",
     "import": "Adds a resource that exists and that the code describes under this address.",
 }
 

@@ -257,7 +257,7 @@ def _time(value: object) -> datetime | None:
 
 
 def spoken(seconds: float) -> str:
-    """Say a duration as people do."""
+    """Format a duration as people do."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

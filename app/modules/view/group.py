@@ -33,7 +33,7 @@ class GroupModule(TypedDict):
 
 
 def runner(row: Row, path: str) -> GroupRunner:
-    """Say why a runner stands where it does in the order in which runners are tried."""
+    """Explain a runner's place in the order in which runners are tried."""
     assigned = row.get("path")
     if row.get("is_shared"):
         why = "Shared: tried when no own runner can"
@@ -57,7 +57,7 @@ def modules(path: str, rows: Iterable[Row]) -> list[GroupModule]:
 
 
 def summary(rows: Sequence[Row], total: int) -> str:
-    """Say what is wrong below a group; nothing where not all of its modules are known."""
+    """Describe what is wrong below a group; nothing where not all of its modules are known."""
     if total > len(rows):
         return ""
     ends = [str((row.get("last_job") or {}).get("status") or "") for row in rows]

@@ -10,7 +10,7 @@ Row = Mapping[str, Any]
 
 
 class Pair(TypedDict):
-    """A label and what stands beside it."""
+    """A label and its value."""
 
     label: str
     value: str
@@ -76,7 +76,7 @@ def _approvals(number: int) -> str:
 
 
 def source_words(module: Row) -> str:
-    """Say in two words where the files come from."""
+    """Describe in two words where the files come from."""
     source, kind = module.get("source") or {}, str(module.get("source_kind") or "")
     if kind == "git":
         return f"git, {source.get('ref') or 'main'}"
@@ -138,12 +138,12 @@ def _fits(module: Row, workers: Sequence[Row], assignments: Iterable[Row]) -> li
 
 
 def is_below(path: str, above: str) -> bool:
-    """Say whether a path is at or below another; everything is below the empty one."""
+    """Return whether a path is at or below another; everything is below the empty one."""
     return above in ("", path) or path.startswith(f"{above}/")
 
 
 def drift_words(module: Row) -> tuple[str, str]:
-    """Say what is known of a module's drift, and when somebody last looked for it."""
+    """Describe what is known of a module's drift, and when somebody last looked for it."""
     checked = str(module.get("drift_checked_at") or "")
     if module.get("drift_since"):
         return f"In {count(int(module.get('drift_resources') or 0), 'resource')}", checked

@@ -72,7 +72,7 @@ def build(
 
 
 def result(status: str, job_type: str) -> str:
-    """Say what a module's dot stands for: how its last apply, destroy or drift check ended, or how far it is."""
+    """Explain a module's dot: how its last apply, destroy or drift check ended, or how far it is."""
     if not status:
         return "Never applied"
     word = TYPE_WORDS.get(job_type, "Apply")
@@ -82,7 +82,7 @@ def result(status: str, job_type: str) -> str:
 
 
 def _rest(path: str, count: int) -> Node:
-    """Say how many more there are than are listed; a search finds them."""
+    """Describe how many more exist than are listed; a search finds them."""
     key = f"{path}/\uffff" if path else "\uffff"
     name = f"{count:,} more: search for them"
     return Node(f"rest:{path}", name, key, key.count("/"), False)

@@ -88,7 +88,7 @@ def _text(words: dict[str, str]) -> rx.Component:
 
 
 def bulk_question() -> rx.Component:
-    """Ask once for all of them; afterwards say which refused, and why."""
+    """Ask once for all of them; afterwards list those that refused, and why."""
     confirm = rx.button(
         _text({"drain": "Drain", "disable": "Disable", "update": "Update", "label": "Add label"}),
         on_click=BulkState.confirm,

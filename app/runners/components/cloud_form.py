@@ -155,7 +155,7 @@ def _following() -> rx.Component:
         ("FAILED", State.job_error + " A second try picks up what the first one created."),
         ("CANCELLED", "Cancelled. A second try picks up what the first one created."),
         ("SUCCEEDED", rx.cond(is_removal, "Everything it created was removed.", State.worker_name + " is online.")),
-        "About 2 minutes in all. You can close this: the job goes on.",
+        "About 2 minutes in all. You can close this: the job continues.",
     )
     surface: dict[str, Any] = {"variant": "surface", "color_scheme": "gray", "size": "1"}
     choices = rx.fragment(
@@ -184,7 +184,7 @@ def cloud_tab() -> rx.Component:
     none = empty(
         "cloud",
         "No cloud identity yet",
-        "A cloud identity says where runners may be deployed: an AWS role and its regions.",
+        "A cloud identity is where runners can be deployed: an AWS role and its regions.",
         rx.link(
             rx.button("Add a cloud identity", variant="surface", color_scheme="gray"),
             href="/dashboard/settings/cloud-identities",
@@ -198,7 +198,7 @@ def cloud_tab() -> rx.Component:
 
 
 def cloud_footer() -> rx.Component:
-    """Cancel and Deploy; Close once there is something that goes on without the sheet."""
+    """Cancel and Deploy; Close once something continues without the sheet."""
     is_begun = State.job_id > 0
     return rx.el.div(
         rx.el.span(class_name="grow"),

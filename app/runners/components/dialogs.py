@@ -17,7 +17,7 @@ UPDATE_WAYS = ("systemd", "Compose", "Kubernetes")
 
 
 def token_warning() -> rx.Component:
-    """Say that it is shown once, and what to do when it is lost."""
+    """Explain that it is shown once, and what to do when it is lost."""
     return rx.el.p(
         rx.el.span(icon("triangle-alert"), class_name="t-amb", style={"display": "flex"}),
         rx.el.span(

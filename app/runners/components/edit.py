@@ -27,7 +27,7 @@ def _account() -> rx.Component:
         name="account_id",
         default_value=State.chosen["account_id"],
     )
-    hint = rx.fragment("Lets it sign in without a token. ", doc_link("How", "authentication"))
+    hint = rx.fragment("It can then sign in without a token. ", doc_link("How", "authentication"))
     # What was deployed from here has a token of its own, which its job renews.
     shown = field("account_id", "Service account", control, State.errors, hint)
     return rx.cond(State.chosen["is_cloud"], rx.fragment(), shown)
@@ -89,4 +89,4 @@ def _fields() -> list[rx.Component]:
 
 def edit_dialog() -> rx.Component:
     """The form in its dialog; admins reach it from the row's menu and from the runner's page."""
-    return form_dialog(State, "runner", "Running jobs go on as they are.", _fields())
+    return form_dialog(State, "runner", "Running jobs are not affected.", _fields())

@@ -60,7 +60,7 @@ def abort_question() -> rx.Component:
     return question(
         is_open=RolloutState.aborting != "",
         title="Abort the rollout?",
-        text="Queued updates are cancelled. What is updated stays, and updates that have begun end first.",
+        text="Queued updates are cancelled. Updated runners stay so, and updates that have begun finish first.",
         act="Abort",
         on_act=RolloutState.abort,
         on_keep=RolloutState.keep,

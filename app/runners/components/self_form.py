@@ -92,7 +92,7 @@ def _host_fields() -> rx.Component:
                 account,
                 State.errors,
                 rx.fragment(
-                    "Lets it sign in without a token. ",
+                    "It can then sign in without a token. ",
                     rx.link("Create an account", href="/dashboard/settings/service-accounts", class_name="ry-link"),
                 ),
             ),
@@ -245,7 +245,7 @@ def heartbeat_box() -> rx.Component:
     waiting = _box(
         icon("loader-circle", "", class_name="ry-spin mut"),
         "Waiting for the first heartbeat",
-        "Usually under 10 s after the start. You may close this, the row turns green by itself.",
+        "Usually under 10 s after the start. You can close this: the row turns green when the runner connects.",
         counter,
     )
     boxes = rx.match(State.progress, ("online", _online_box()), ("late", _late_box(counter)), waiting)

@@ -41,7 +41,7 @@ def _asking() -> rx.Component:
 
 
 def add_runner_sheet() -> rx.Component:
-    """The sheet; it never closes by itself."""
+    """The sheet; it never closes automatically."""
     place: dict[str, Any] = {"left": "auto", "right": "8px", "top": "8px", "bottom": "8px"}
     return rx.fragment(
         rx.drawer.root(

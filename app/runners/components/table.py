@@ -93,7 +93,7 @@ def _condition(item: rx.Var[Condition]) -> rx.Component:
 
 
 def _why(row: Any, pulse: Any) -> rx.Component:
-    """Why it is in its state; how long it has been silent counts up by itself."""
+    """Why it has its status; the browser counts up how long it has been silent."""
     silence = rx.el.span(row["why"], " for ", since(pulse["at"]))
     said = rx.cond(row["is_silent"] & (pulse["at"] != ""), silence, rx.el.span(row["why"]))
     return rx.cond(row["why"] != "", rx.el.span(said, class_name="ry-why ry-el", title=row["why"]), rx.fragment())
@@ -243,7 +243,7 @@ def _pager() -> rx.Component:
 
 
 def runners_table() -> rx.Component:
-    """The table, or what stands for it while it loads, is empty or failed."""
+    """The table, or its placeholder while it loads, is empty or failed."""
     heads = [_pick_page(), *[_head(label, side) for label, side in HEADS]]
     is_waiting = RunnersState.is_loading & (RunnersState.rows.length() == 0)
     rows = rx.cond(is_waiting, skeleton_rows([("", "c-x"), *HEADS]), rx.foreach(RunnersState.rows, _runner))

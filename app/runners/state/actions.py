@@ -64,7 +64,7 @@ class RunnerActionState(AppState, rx.State):
         if self.kind == "update_by_hand":
             return "It runs on a machine of yours, so it is updated there. On the first signal it drains: nothing is interrupted."
         if self.kind == "rotate":
-            return "A new token is created and shown once. The old one goes on working until it ends."
+            return "A new token is created and shown once. The old one works until it expires."
         return "A job starts it in its region again. It appears online in about two minutes."
 
     async def _reach(self) -> str:
@@ -132,7 +132,7 @@ class RunnerActionState(AppState, rx.State):
 
     @rx.event
     def leave(self) -> rx.event.EventSpec | None:
-        """Close what was asked on another page or before a reload; what was opened here, before the page was loaded, stays."""
+        """Close a question from another page or from before a reload; one that was opened here, before the page was loaded, stays."""
         if self.kind and self._asked_on != self._here():
             self._close()
         if not self.rotated_id:
@@ -181,13 +181,13 @@ class RunnerActionState(AppState, rx.State):
 
     @rx.event
     def set_overlap(self, value: str) -> None:
-        """Choose how long the old token goes on working."""
+        """Choose how long the old token still works."""
         if value in OVERLAPS:
             self.overlap = value
 
     @rx.event
     async def confirm(self) -> Any:
-        """Do what was asked."""
+        """Run the confirmed action."""
         doers = {
             "drain": self._drain,
             "disable": self._disable,
@@ -240,7 +240,7 @@ class RunnerActionState(AppState, rx.State):
             },
         )
         self.rotated_id = self.worker_id
-        # Tokens and events are no live rows: anyone who looks at this runner is shown them again.
+        # Tokens and events are not live rows: every viewer of this runner is shown them again.
         (await self._store()).notify("workers", self.worker_id)
         return [rx.call_script(f"window.runyard.secret('{self.worker_id}', '{token.text}')")]
 
@@ -266,12 +266,12 @@ class RunnerActionState(AppState, rx.State):
 
     @rx.event
     async def enable(self, worker_id: str) -> rx.event.EventSpec:
-        """Let a disabled runner take jobs again; nothing to confirm."""
+        """Enable a disabled runner; nothing to confirm."""
         return await self._do_now("set_worker_disabled", {"p_worker": worker_id, "p_disabled": False}, "Enabled")
 
     @rx.event
     async def resume(self, worker_id: str) -> rx.event.EventSpec:
-        """Let a draining runner take jobs again; nothing to confirm."""
+        """Resume a draining runner; nothing to confirm."""
         return await self._do_now("resume_worker", {"p_worker": worker_id}, "Takes new jobs again")
 
     async def _do_now(self, name: str, args: dict[str, Any], said: str) -> rx.event.EventSpec:

@@ -238,7 +238,7 @@ class AddRunnerState(DeployForm, rx.State):
         return rx.call_script(f"window.runyard.forget('{gone}'); window.runyard.focusBack()")
 
     async def _watch(self) -> None:
-        """Look for the first heartbeat, and at the job that deploys. Every change is looked at: the last may be the one."""
+        """Check for the first heartbeat, and the job that deploys. Every change is checked: the last may be the one."""
         if not self.is_open:
             return
         if self.test_job_id and (test := await self._job(self.test_job_id)) is not None:
@@ -271,7 +271,7 @@ class AddRunnerState(DeployForm, rx.State):
             job = await self._rpc("enqueue_job", args)
         except AppError as error:
             return say_error(error)
-        # The sheet is left for good: it would come back with the page otherwise, without its token.
+        # The sheet is left for good: it would reopen with the page otherwise, without its token.
         return [self._shut(), rx.redirect(f"/dashboard/jobs/{int(job['number'])}")]
 
     async def _test_module(self, group: str) -> str:

@@ -111,7 +111,7 @@ class BulkState(AppState, rx.State):
 
     @rx.event
     async def confirm(self) -> Any:
-        """Change the runners, some at a time, and say which refused."""
+        """Change the runners, some at a time, and list those that refused."""
         if self.kind not in KINDS or (self.kind == "label" and not self.label):
             return
         self.is_busy = True
@@ -158,7 +158,7 @@ class BulkState(AppState, rx.State):
 
 
 def say_selection(selected: list[tuple[str, int]]) -> str:
-    """Say what is selected in numbers: '10 online, 1 draining, 1 offline · 10 jobs running'."""
+    """Describe the selection in numbers: '10 online, 1 draining, 1 offline · 10 jobs running'."""
     by_status = Counter(status for status, _ in selected)
     parts = [f"{by_status[status]:,} {status.lower()}" for status in STATUS_ORDER if by_status[status]]
     used = sum(used for _, used in selected)

@@ -13,7 +13,7 @@ ALL_MODULES = "(all modules)"
 
 
 class RunnerForm(AppState, mixin=True):
-    """What every new runner is asked for: its name, and what it may work on."""
+    """The fields of every new runner: its name, and what it may work on."""
 
     paths: list[str] = [ALL_MODULES]
     path: str = ALL_MODULES
@@ -26,7 +26,7 @@ class RunnerForm(AppState, mixin=True):
     def set_name(self, text: str) -> None:
         """Take the name, and say at once what is wrong with it."""
         name = text.strip()[:63]
-        # The same name comes twice, when typing pauses and when the field is left: what was said about it stays.
+        # The same name comes twice, when typing pauses and when the field is left: its error stays.
         if name != self.name:
             self.name, self.name_problem = name, new_name_problem(name)
 
@@ -77,7 +77,7 @@ class DeployForm(RunnerForm, mixin=True):
 
     @rx.event
     async def test_identity(self) -> rx.event.EventSpec | None:
-        """Let a runner try the chosen identity; the sheet says how it goes."""
+        """Test the chosen identity on a runner; the sheet shows the result."""
         if not self.identity_id or self.check == "TESTING":
             return None
         try:
@@ -133,7 +133,7 @@ class DeployForm(RunnerForm, mixin=True):
 
     @rx.event
     def set_count(self, text: str) -> None:
-        """Say how many tasks."""
+        """Set the number of tasks."""
         self.count = text.strip()
 
     @rx.event

@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 
 
 class FirstStepsState(AppState, rx.State):
-    """Which steps are done; looked at again while one is left and the page is open."""
+    """Which steps are done; checked again while one is left and the page is open."""
 
     hidden_for: str = rx.LocalStorage("", name="runyard-first-steps-hidden")
     steps: list[Step] = []
@@ -68,7 +68,7 @@ class FirstStepsState(AppState, rx.State):
         except SignedOut:
             return None
         except AppError as error:
-            # The page itself says what is wrong; steps that are shown are checked again.
+            # The page itself shows what is wrong; visible steps are checked again.
             log.info("first_steps_not_read", reason=error.message)
         else:
             self._assign("is_shown", self.done < len(self.steps))

@@ -23,13 +23,13 @@ class RolloutState(AppState, rx.State):
     @rx.event
     async def pause(self, rollout_id: str) -> rx.event.EventSpec:
         """Begin no further wave."""
-        return await self._do("pause_rollout", rollout_id, "The rollout is paused", "Updates that have begun go on.")
+        return await self._do("pause_rollout", rollout_id, "The rollout is paused", "Updates that have begun continue.")
 
     @rx.event
     async def resume(self, rollout_id: str) -> rx.event.EventSpec:
         """Go on; what failed stays as it is."""
         return await self._do(
-            "resume_rollout", rollout_id, "The rollout goes on", "Runners that failed stay as they are."
+            "resume_rollout", rollout_id, "The rollout continues", "Runners that failed stay as they are."
         )
 
     @rx.event

@@ -142,7 +142,7 @@ class RunnerState(LivePage, rx.State):
             (await self.get_state(RunnerScalingState))._show(worker, around.answer["decisions"])
 
     def _is_about_me(self, store: OrgStore, changed: Changed) -> bool:
-        """Say whether a change is this runner's or one of its processes', or may be: a fleet has thousands of others."""
+        """Return whether a change is this runner's or one of its processes', or may be: a fleet has thousands of others."""
         rows = (store.row("worker_instances", key) for key in changed.ids("worker_instances"))
         is_process = any(row is not None and str(row["worker_id"]) == self._id() for row in rows)
         return changed.touches({AGAIN}) or is_process or self._id() in changed.ids("workers")
@@ -210,7 +210,7 @@ class RunnerState(LivePage, rx.State):
 
     @rx.event
     async def assign(self) -> rx.event.EventSpec | None:
-        """Let the runner serve the chosen path."""
+        """Assign the runner to the chosen path."""
         if not self.chosen_path:
             return None
         said = await self._change("assign_worker", {"p_path": self.chosen_path}, f"Serves {self.chosen_path} now")
@@ -238,7 +238,7 @@ class RunnerState(LivePage, rx.State):
 
     @rx.event
     async def revoke_token(self) -> rx.event.EventSpec | None:
-        """End the token that was asked about, and the sessions that it opened, at once."""
+        """End the token in question, and the sessions that it opened, at once."""
         token_id, self.revoking_id = self.revoking_id, ""
         if not token_id:
             return None

@@ -147,7 +147,7 @@ class RunnersState(LivePage, rx.State):
         self._assign("instances", opened)
 
     def _kept(self, rows: list[RunnerRow], changed: Changed) -> list[RunnerRow]:
-        """Let new rows wait while somebody is at the table; what is there changes its colour and not its place."""
+        """Let new rows wait while somebody is at the table; rows on the page change their colour and not their place."""
         if changed.is_everything or "runners" not in self.get_value("held_tables"):
             self._assign("fresh_count", 0)
             return rows
@@ -199,7 +199,7 @@ class RunnersState(LivePage, rx.State):
 
     @rx.event
     async def filter_by(self, value: str | list[str]) -> rx.event.EventSpec | None:
-        """Show the runners of one status; the address says so too."""
+        """Show the runners of one status, also in the address."""
         if not isinstance(value, str) or value not in STATUSES:
             return None
         return await self._choose(RunnerFilter(**{**vars(self._chosen), "status": value}))
@@ -249,7 +249,7 @@ class RunnersState(LivePage, rx.State):
 
     @rx.event
     async def show_fresh(self) -> None:
-        """Let the rows in that wait."""
+        """Add the waiting rows."""
         await self._again()
 
     @rx.event

@@ -76,7 +76,7 @@ def newest_test(identity_id: str, jobs: Iterable[Row]) -> Row | None:
 
 
 def check_words(row: Row, test: Row | None = None) -> tuple[str, str]:
-    """Say whether an identity works: TESTING, WORKS, BROKEN or UNKNOWN, and in which words."""
+    """Describe whether an identity works: TESTING, WORKS, BROKEN or UNKNOWN, with a text."""
     if test is not None and test["status"] in ("CLAIMED", "PROCESSING"):
         return "TESTING", "Testing"
     if test is not None and test["status"] == "QUEUED":

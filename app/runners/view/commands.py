@@ -61,7 +61,7 @@ class Secret:
 
 
 def _secret(launch: Launch) -> Secret | None:
-    """What is kept in a file; an issuer's token is none, it is read anew at each sign-in."""
+    """The secret that is kept in a file; an issuer's token is not, as it is read again at each sign-in."""
     if launch.proof == "token":
         return Secret("token", "WORKER_TOKEN", piped=f"printf %s {launch.token} | ")
     if launch.proof == "secret":
@@ -70,7 +70,7 @@ def _secret(launch: Launch) -> Secret | None:
 
 
 def _variables(launch: Launch, url: str, identity: str) -> dict[str, str]:
-    """What the runner is told openly; `identity` is where it finds an issuer's token."""
+    """The runner's open settings; `identity` is where it finds an issuer's token."""
     account = {"WORKER_CLIENT_ID": launch.client_id} if launch.client_id else {}
     proof = {} if _secret(launch) else {IDENTITY: identity}
     return {"SUPABASE_URL": url, "WORKER_ID": launch.worker_id, **account, **proof}

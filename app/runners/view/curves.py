@@ -26,7 +26,7 @@ def smooth(
     bottom: int = 6,
     ceiling: float = 0.0,
 ) -> Curve:
-    """Draw a line through what is known, each value at its place; the highest (or `ceiling`) lies at `top`."""
+    """Draw a line through what is known, each value at its place; the highest (or `ceiling`) is at `top`."""
     known = [(at, value) for at, value in enumerate(values) if value is not None]
     if not known:
         return NO_CURVE
@@ -47,6 +47,6 @@ def smooth(
 
 
 def bars(values: Sequence[float], height: int = 48, top: int = 8) -> list[float]:
-    """Say how high each bar is, of `height`; something is always to be seen."""
+    """Return how high each bar is, of `height`; something is always to be seen."""
     high = max(values, default=0.0) or 1.0
     return [round(max(1.5, (height - top) * value / high), 1) for value in values]

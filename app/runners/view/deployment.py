@@ -94,7 +94,7 @@ def build_identity(row: Row) -> CloudIdentity:
 
 
 def read_test(job: Row) -> tuple[str, str]:
-    """Say what the job that tries an identity has found so far."""
+    """Describe what the job that tests an identity has found so far."""
     if job["status"] == "SUCCEEDED":
         return check_words({"verified_at": job.get("finished_at") or "now"})
     if job["status"] in ("FAILED", "CANCELLED"):
@@ -103,7 +103,7 @@ def read_test(job: Row) -> tuple[str, str]:
 
 
 def arrival(worker: Row) -> str:
-    """Say what came online: version, engines, slots."""
+    """Describe what came online: version, engines, slots."""
     mine = worker.get("processes") or []
     engines = sorted(
         {f"{name} {versions(found)}" for row in mine for name, found in (row.get("engines") or {}).items()}
@@ -114,6 +114,6 @@ def arrival(worker: Row) -> str:
 
 
 def named_options(task_role: str, image: str, version: str, count: str) -> dict[str, str]:
-    """What was filled in beyond the size; the database says what is wrong with it."""
+    """The options beyond the size; the database validates them."""
     given = {"task_role_arn": task_role, "image": image, "version": version, "desired_count": count}
     return {name: text for name, text in given.items() if text}

@@ -143,14 +143,14 @@ def _lines(row: Row) -> list[Row]:
 
 
 def _trouble(row: Row) -> str:
-    """Say what keeps an instance from working: that it is degraded, or its last error."""
+    """Describe why an instance cannot work: it is degraded, or its last error."""
     degraded = _facts(row).get("degraded")
     reason = degraded.get("reason") if isinstance(degraded, Mapping) else None
     return str(reason or row.get("last_error") or "")
 
 
 def sentence(worker: Row, connected: int) -> str:
-    """Say in one sentence how this runner works."""
+    """Describe in one sentence how this runner works."""
     if worker.get("is_shared"):
         return (
             "Serves every organisation where no nearer runner does. Only the installation's configuration changes it."
@@ -163,7 +163,7 @@ def sentence(worker: Row, connected: int) -> str:
 
 
 def cloud_rights(worker: Row) -> tuple[str, str]:
-    """Say as which role a cloud-hosted runner's jobs act in AWS, and what that lets them do; empty where nothing is deployed."""
+    """Name the role of a cloud-hosted runner's jobs in AWS, and what it permits; empty where nothing is deployed."""
     cloud = worker.get("cloud") or {}
     given = str((cloud.get("task") or {}).get("task_role_arn") or "")
     if given:
@@ -209,7 +209,7 @@ def _token(row: Row, *, is_in_use: bool) -> TokenRow:
 
 
 def say_revocation(token: TokenRow, connected: int, jobs: int) -> str:
-    """Say what stops when a token is revoked: the processes it connected, and their jobs."""
+    """Describe what stops when a token is revoked: the processes it connected, and their jobs."""
     if token["word"] == "new, not used yet" or not connected:
         return "Nothing is connected with it now. A runner that starts with it later is refused."
     stops = f"{count(connected, 'instance')} {'is' if connected == 1 else 'are'} connected with this token and "

@@ -22,5 +22,5 @@ RUNNER_EVENTS: dict[str, tuple[str, str]] = {
 
 
 def say_reason(reason: str) -> str:
-    """Say why a runner is away without saying twice that it is."""
+    """Explain why a runner is away without repeating that it is."""
     return reason.removeprefix("Stopped: ")

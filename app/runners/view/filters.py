@@ -1,4 +1,4 @@
-"""Which runners the table shows: what the address says, what the database is asked, and what the chips offer."""
+"""Which runners the table shows: the filter in the address, the query to the database, and the choices of the chips."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -38,7 +38,7 @@ class RunnerFilter:
 
     @property
     def is_open(self) -> bool:
-        """Say whether nothing was chosen."""
+        """Return whether nothing was chosen."""
         return replace(self, sort="name") == RunnerFilter()
 
     def values(self, facet: str) -> tuple[str, ...]:
@@ -63,14 +63,14 @@ class RunnerFilter:
         return replace(self, **changed)
 
     def arguments(self) -> dict[str, Any]:
-        """Say it to list_runners."""
+        """Build the arguments of list_runners."""
         filters: dict[str, list[str]] = {facet: list(self.values(facet)) for facet in FACETS if self.values(facet)}
         if self.status != "ALL":
             filters["status"] = [self.status]
         return {"search": self.search, "filters": filters, "sort": self.sort}
 
     def query(self) -> str:
-        """Say it in the address, so that it can be kept and sent."""
+        """Build the address, so that it can be kept and sent."""
         pairs = [("status", self.status)] if self.status != "ALL" else []
         pairs += [("q", self.search)] if self.search else []
         pairs += [("sort", self.sort)] if self.sort != "name" else []
@@ -94,7 +94,7 @@ def read(parameters: Mapping[str, Any]) -> RunnerFilter:
 
 
 def say_values(facet: str, values: tuple[str, ...]) -> str:
-    """Say what a chip is set to: 'gpu=true', or 'eu-west-1 and 2 more'."""
+    """Describe a chip's setting: 'gpu=true', or 'eu-west-1 and 2 more'."""
     if not values:
         return ""
     first = HEALTH_WORDS.get(values[0], values[0]) if facet == "health" else values[0]

@@ -17,7 +17,7 @@ class Step(TypedDict):
 
 
 def steps(runner: Row, module: Row, plan: Row, mate: Row) -> list[Step]:
-    """Say of each step what was done, or what to do; only the next one is the next one."""
+    """Describe what was done in each step, or what to do; only the next one is the next one."""
     steps = (
         (
             runner, "Register a runner", f"{runner.get('name')} came online.",

@@ -66,7 +66,7 @@ def read_runner(worker: Row) -> RunnerForm:
 
 
 def build_accounts(rows: Sequence[Row]) -> list[AccountChoice]:
-    """List the accounts to choose from; a disabled one says so, because nothing could sign in with it."""
+    """List the accounts to choose from; a disabled one is marked, because nothing could sign in with it."""
     return [
         {
             "id": str(row["id"]),
@@ -89,7 +89,7 @@ NAME_RULE = "Letters, digits, dots, dashes and underscores."
 
 
 def new_name_problem(name: str) -> str:
-    """Say what is wrong with the name of a new runner; a space in it would only have to be quoted everywhere."""
+    """Describe what is wrong with the name of a new runner; a space in it would only have to be quoted everywhere."""
     if not name or _NEW_NAME.fullmatch(name):
         return ""
     bent = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")
@@ -108,7 +108,7 @@ def account_of(value: str) -> str | None:
 
 
 def check_host(form: Mapping[str, str]) -> Checked:
-    """Check what a new runner is told about its host: labels and capacity."""
+    """Check a new runner's settings for its host: labels and capacity."""
     checked = Checked()
     checked.spec = {
         "labels": checked.take("labels", form, fields.labels, []),
@@ -118,7 +118,7 @@ def check_host(form: Mapping[str, str]) -> Checked:
 
 
 def check_runner(raw: object, held: RunnerForm) -> Checked:
-    """Check the form; the spec names only what differs from what is stored, so the audit log tells what was changed."""
+    """Check the form; the spec names only what differs from what is stored, so the audit log shows what was changed."""
     form = texts(raw)
     checked = check_host(form)
     spec = {

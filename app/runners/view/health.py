@@ -20,7 +20,7 @@ class Advice(TypedDict):
 
 
 def build_advice(worker: Row, latest: str) -> list[Advice]:
-    """Say each condition of a listed runner, the worst first."""
+    """Describe each condition of a listed runner, the worst first."""
     version, reason = str(worker.get("version") or "an unknown version"), str(worker.get("health_reason") or "")
     known: dict[str, Advice] = {
         "never_contacted": {
@@ -36,7 +36,7 @@ def build_advice(worker: Row, latest: str) -> list[Advice]:
             "icon": "unplug",
             "tone": "red",
             "title": "Its heartbeats have stopped.",
-            "text": "An apply that it runs goes on as far as we know, and its state stays on its disk until it is back. "
+            "text": "An apply may still be running there; its state stays on its disk until it is back. "
             "Plans go to other runners. Check its machine, or restart it.",
             "doc": "troubleshooting",
         },
@@ -45,7 +45,7 @@ def build_advice(worker: Row, latest: str) -> list[Advice]:
             "icon": "circle-alert",
             "tone": "amber",
             "title": reason or "It reports that it cannot run jobs.",
-            "text": "It gives new jobs back to the queue at no cost, and running ones go on. It takes jobs again "
+            "text": "It gives new jobs back to the queue at no cost, and running ones continue. It takes jobs again "
             "once this is fixed.",
             "doc": "troubleshooting",
         },

@@ -21,7 +21,7 @@ class ActiveJob(TypedDict):
 
 
 def target_of(job: Row) -> str:
-    """Say what a job acts on: a module's path, or the runner it deploys, updates or removes, an identity, or a repository."""
+    """Name what a job acts on: a module's path, or the runner it deploys, updates or removes, an identity, or a repository."""
     if job.get("type") == "RESOLVE":
         return str(job.get("target_name") or "a repository")
     if job.get("module_path"):
@@ -30,7 +30,7 @@ def target_of(job: Row) -> str:
 
 
 def runner_of(job: Row) -> str:
-    """Say who runs a job: runner / instance."""
+    """Name the runner of a job: runner / instance."""
     parts = [str(job[key]) for key in ("worker_name", "instance_name") if job.get(key)]
     if len(parts) == 2 and parts[0] == parts[1]:
         parts.pop()
@@ -38,7 +38,7 @@ def runner_of(job: Row) -> str:
 
 
 def since_of(job: Row) -> str:
-    """Say since when a job is in the state it is in."""
+    """Return since when a job has its status."""
     key = {"QUEUED": "queued_at", "CLAIMED": "claimed_at"}.get(str(job["status"]), "started_at")
     return str(job.get(key) or job.get("claimed_at") or job.get("created_at") or "")
 
@@ -58,5 +58,5 @@ def active_row(job: Row) -> ActiveJob:
 
 
 def say_counts(counts: Mapping[str, int]) -> str:
-    """Say how many are in each state: '4 queued, 1 claimed, 18 processing'."""
+    """Count the jobs of each status: '4 queued, 1 claimed, 18 processing'."""
     return ", ".join(f"{counts[status]:,} {status.lower()}" for status in ACTIVE if counts.get(status))

@@ -1,4 +1,4 @@
-"""What a runner must be told to start, and how each place names the image and the project."""
+"""The settings that a runner needs to start, and how each place names the image and the project."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -15,7 +15,7 @@ AUDIENCE = "runyard"
 
 @dataclass(frozen=True)
 class Launch:
-    """What a runner must be told; `image` is the installation's own repository, if it has one.
+    """The settings that a runner needs; `image` is the installation's own repository, if it has one.
 
     `proof` is "token", or how its service account signs in: "secret" or "identity".
     """
@@ -49,7 +49,7 @@ def image_here(launch: Launch) -> tuple[str, str]:
 
 
 def in_container(url: str) -> tuple[str, bool]:
-    """Say how a container reaches the project, and whether it must be told which machine it is on."""
+    """Describe how a container reaches the project, and whether it needs the name of its machine."""
     parts = urlsplit(url)
     if parts.hostname not in LOOPBACK:
         return url, False

@@ -16,12 +16,12 @@ class Reach:
 
 
 def covers(path: str, module_path: str) -> bool:
-    """Say whether an assignment at `path` covers a module; '' covers all of them."""
+    """Return whether an assignment at `path` covers a module; '' covers all of them."""
     return path in ("", module_path) or module_path.startswith(path + "/")
 
 
 def serves(worker: Row, paths: Iterable[str], module: Row) -> bool:
-    """Say whether a runner may take the jobs of a module, whatever state it is in."""
+    """Return whether a runner may take the jobs of a module, whatever state it is in."""
     if not set(module.get("labels") or []) <= set(worker.get("labels") or []):
         return False
     pinned = module.get("pinned_worker_id")
@@ -33,7 +33,7 @@ def serves(worker: Row, paths: Iterable[str], module: Row) -> bool:
 
 
 def is_willing(worker: Row) -> bool:
-    """Say whether a runner would take new jobs when it is there."""
+    """Return whether a runner would take new jobs while it is online."""
     return not (worker.get("is_disabled") or worker.get("is_draining") or worker.get("removed_at"))
 
 
@@ -51,7 +51,7 @@ def reach_of(worker_id: str, workers: Iterable[Row], assignments: Iterable[Row],
 
 
 def say_reach(reach: Reach) -> str:
-    """Say who takes over: '4 modules have another runner, 2 have none and will wait.'"""
+    """Describe who takes over: '4 modules have another runner, 2 have none and will wait.'"""
     if reach.shared + reach.alone == 0:
         return "No module depends on it."
     if reach.alone == 0:

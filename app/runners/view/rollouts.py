@@ -31,7 +31,7 @@ NO_ROLLOUT: Rollout = {"id": "", "version": "", "is_paused": False, "words": "",
 
 
 def build_rollout(progress: Row | None) -> Rollout:
-    """Say how far the rollout is that rollout_progress answered; none is under way without an answer."""
+    """Describe the progress of the rollout in an answer of rollout_progress; without an answer none is under way."""
     if not progress:
         return NO_ROLLOUT
     waves: list[Row] = list(progress.get("waves") or [])

@@ -87,11 +87,11 @@ def read_counts(counts: Mapping[str, int]) -> Counts:
 
 
 def is_starting(worker: Row) -> bool:
-    """Say whether a cloud-hosted runner was woken and has not said hello yet."""
+    """Return whether a cloud-hosted runner was woken and has not connected yet."""
     return worker["status"] == "OFFLINE" and worker.get("status_reason") == "Starting"
 
 
-# How the database begins to say that a runner could not sign in, no matter who started it.
+# How the database's reason begins when a runner could not sign in, no matter who started it.
 NO_CREDENTIAL = "No usable"
 
 
@@ -109,14 +109,14 @@ CONDITIONS = {
 
 
 def current(worker: Row) -> Row:
-    """A listed runner as its heartbeats say it is: its row follows only when somebody has swept."""
+    """A listed runner by its heartbeats: its row follows only after a sweep."""
     if worker.get("live_status") != "OFFLINE" or worker["status"] == "OFFLINE":
         return worker
     return {**worker, "status": "OFFLINE", "status_reason": SILENT}
 
 
 def is_silent(worker: Row) -> bool:
-    """Say whether a runner is gone without a word."""
+    """Return whether a runner went silent without a reason."""
     return worker["status"] == "OFFLINE" and str(worker.get("status_reason") or "").startswith(SILENT)
 
 
@@ -127,7 +127,7 @@ def clock_words(worker: Row) -> str:
 
 
 def conditions(worker: Row) -> list[Condition]:
-    """Say what is wrong with a runner, and what that means for jobs; the status says the rest."""
+    """Describe what is wrong with a runner, and what that means for jobs; the status shows the rest."""
     texts = {
         "degraded": str(worker.get("health_reason") or "").rstrip("."),
         "clock_off": clock_words(worker),
@@ -143,7 +143,7 @@ def conditions(worker: Row) -> list[Condition]:
 
 
 def why(worker: Row, job_count: int = 0, note: str = "") -> str:
-    """Say why a runner has its status; online it is what keeps it from its engines, if anything does."""
+    """Explain a runner's status; of an online one, why it lacks its engines, if it does."""
     status = worker["status"]
     if status == "DRAINING" or worker.get("is_draining"):
         left = f"{count(job_count, 'job')} left" if job_count else "no running jobs"
@@ -155,7 +155,7 @@ def why(worker: Row, job_count: int = 0, note: str = "") -> str:
     if worker.get("is_scaled_to_zero"):
         return "Starts on the next job"
     if is_starting(worker):
-        return "It has been woken, its first heartbeat is awaited"
+        return "Woken, waiting for its first heartbeat"
     reason = str(worker.get("status_reason") or "")
     if worker.get("never_contacted") and not reason.startswith(NO_CREDENTIAL):
         return "Registered, never connected"
@@ -170,7 +170,7 @@ def likely_action(worker: Row, is_outdated: bool) -> str:
         return "enable"
     if worker.get("is_draining"):
         return "resume"
-    # One that sleeps or starts comes by itself.
+    # One that sleeps or starts comes online without help.
     is_absent = worker["status"] == "OFFLINE" and not (worker.get("is_scaled_to_zero") or is_starting(worker))
     if worker["type"] == "cloud-hosted" and is_absent:
         return "deploy"
@@ -211,7 +211,7 @@ def build_row(listed: Row) -> RunnerRow:
 
 
 def engines_of(instance: Row) -> str:
-    """Say which engines an instance found: terraform 1.5.7, tofu 1.12.6 and 1.9.1."""
+    """List the engines that an instance found: terraform 1.5.7, tofu 1.12.6 and 1.9.1."""
     engines = instance.get("engines") or {}
     return ", ".join(f"{name} {versions(found)}" for name, found in sorted(engines.items()) if found)
 
@@ -222,26 +222,26 @@ def versions(found: str | list[str]) -> str:
 
 
 def say_note(instance: Row) -> str:
-    """Say what an instance tells of its engines, by their full names: OpenTofu is being prepared, 40 %."""
+    """Describe what an instance reports of its engines, by their full names: OpenTofu is being prepared, 40 %."""
     note = str(instance.get("engine_note") or "")
     engine, found, rest = note.partition(" ")
     return f"{ENGINES.get(engine, engine.capitalize())}{found}{rest}"
 
 
 def engine_note(instances: Sequence[Row]) -> str:
-    """Say what keeps a runner's connected instances from an engine; empty when nothing does."""
+    """Explain why a runner's connected instances lack an engine; empty when they do not."""
     note = next((note for note in map(say_note, instances) if note), "")
     is_idle = note and not any(instance.get("engines") for instance in instances)
     return f"{note}; its jobs wait for that" if is_idle and PREPARING in note else note
 
 
 def preparing(instances: Sequence[Row]) -> str:
-    """Say which engine is being prepared and how far it is; empty when none is."""
+    """Name the engine that is being prepared, with its progress; empty when none is."""
     return next((note for note in map(say_note, instances) if PREPARING in note), "")
 
 
 def instance_why(instance: Row) -> str:
-    """Say what an instance is up to: its engines, or what keeps it from them."""
+    """Describe an instance: its engines, or why it lacks them."""
     if instance.get("status") == "OFFLINE":
         return str(instance.get("last_error") or "")
     return say_note(instance) or engines_of(instance) or "No engine found yet"
@@ -266,7 +266,7 @@ def build_instances(instances: Iterable[Row]) -> list[InstanceRow]:
 
 
 def is_connected(instance: Row) -> bool:
-    """Say whether an instance is there now."""
+    """Return whether an instance is connected now."""
     return instance.get("status") != "OFFLINE"
 
 

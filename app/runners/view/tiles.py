@@ -95,19 +95,19 @@ def throughput_tile(rows: Sequence[Row]) -> Tile:
     counts = [value or 0.0 for value in _series(rows, "jobs")]
     figure, unit = _throughput(counts)
     tile: Tile = {**_blank(), "figure": f"{figure:.0f}", "unit": unit, "bars": bars(counts)}
-    # Hours before the first job were no quiet ones: nobody was here yet.
+    # Hours before the first job do not count as quiet: there were no users yet.
     before = list(itertools.dropwhile(lambda value: not value, counts[:-2]))
     if unit != PER_HOUR or not before:
         return tile
     mean = sum(before) / len(before)
     change = 100 * (figure - mean) / mean
-    # Against a day that was nearly empty a percentage says nothing.
+    # Against a day that was nearly empty a percentage means nothing.
     move = f"{abs(change):.0f} % vs 24 h" if 1 <= abs(change) <= MAX_PERCENT else ""
     return {**tile, "move": move, "is_up": change > 0, "is_good": change >= 0}
 
 
 def _throughput(counts: Sequence[float]) -> tuple[float, str]:
-    """Say the last full hour's jobs; when it had none, this hour's so far, or the day's."""
+    """Describe the last full hour's jobs; when it had none, this hour's so far, or the day's."""
     *full, present = counts or [0.0]
     if full and full[-1]:
         return full[-1], PER_HOUR

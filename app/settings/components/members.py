@@ -169,7 +169,7 @@ def members() -> rx.Component:
     gone = question(
         is_open=State.removing != "",
         title=rx.fragment("Remove ", State.removing_email, "?"),
-        text="They lose access to this organisation at once. What they did stays in the history.",
+        text="They lose access to this organisation at once. Their actions stay in the history.",
         act="Remove",
         on_act=State.remove,
         on_keep=State.keep,

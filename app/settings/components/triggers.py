@@ -1,4 +1,4 @@
-"""The settings of what starts by itself: pushes, schedules, notifications, updates."""
+"""Settings of automatic work: pushes, schedules, notifications, updates."""
 
 import reflex as rx
 

@@ -171,7 +171,7 @@ def _new_codes() -> rx.Component:
     return secret_dialog(
         owner=State.codes.join("\n"),
         title="Your recovery codes",
-        text="Each signs you in once when your device is gone, and removes your devices. Keep them where the device "
+        text="Each signs you in once without your device, and removes your devices. Keep them where the device "
         "is not: they are not shown again.",
         lines=(shown, copy_button(State.codes.join("\n"), "Copy all codes")),
         on_close=State.close,

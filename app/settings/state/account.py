@@ -1,4 +1,4 @@
-"""My own account: password and address. What is typed is passed on and never kept."""
+"""My own account: password and address. Entered text is passed on and never kept."""
 
 from typing import Any, ClassVar
 
@@ -31,7 +31,7 @@ class AccountState(LivePage, rx.State):
         await (await self.get_state(PersonalTokensState))._load()
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
-        """Nothing of it changes by itself."""
+        """Nothing on it changes without the user."""
 
     @rx.event
     def ask(self, what: str) -> None:
@@ -58,7 +58,7 @@ class AccountState(LivePage, rx.State):
 
     @rx.event
     async def change_email(self, form: dict[str, Any]) -> Any:
-        """Have a new address confirmed."""
+        """Start a change of the email address."""
         session = await (await self._who())._must_session()
         back = f"{self.router.headers.origin}/login"
         call = runtime().authorized.change_email(

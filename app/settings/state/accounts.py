@@ -104,7 +104,7 @@ class AccountsState(ItemForm, rx.State):
         return self._reveal(row, secret)
 
     def _reveal(self, row: dict[str, Any], secret: NewSecret) -> rx.event.EventSpec:
-        """Give the secret to the browser by itself: a state's var would be sent again and again."""
+        """Send the secret to the browser in its own event: a state's var would be sent again and again."""
         self.shown_id, self.shown_client = str(row["id"]), str(row.get("client_id") or "")
         return rx.call_script(f"window.runyard.secret('{self.shown_id}', '{secret.text}')")
 
@@ -128,7 +128,7 @@ class AccountsState(ItemForm, rx.State):
 
     @rx.event
     async def confirm(self) -> Any:
-        """Do what was asked."""
+        """Run the confirmed action."""
         if self._find(self.asking_id) is None:
             return None
         try:
@@ -151,7 +151,7 @@ class AccountsState(ItemForm, rx.State):
 
     @rx.event
     async def switch(self, key: str, is_on: bool) -> rx.event.EventSpec | None:
-        """Let an account sign in, or not."""
+        """Enable or disable an account."""
         if self._find(key) is None:
             return None
         try:

@@ -79,7 +79,7 @@ class IdentitiesState(Items, rx.State):
 
     @rx.event
     async def test(self, key: str) -> rx.event.EventSpec | None:
-        """Let a runner try an identity; the table shows how it goes."""
+        """Test an identity on a runner; the table shows the result."""
         if self._find(key) is None:
             return None
         try:
@@ -102,11 +102,11 @@ class IdentitiesState(Items, rx.State):
             self.removing = ""
             return say_error(error)
         name, self.removing, self.removing_name = self.removing_name, "", ""
-        return rx.toast.success(f"{name} is removed", description="The role in your account is still there.")
+        return rx.toast.success(f"{name} is removed", description="The role in your account still exists.")
 
 
 def _concerns(store: OrgStore, changed: Changed) -> bool:
-    """Say whether a change is about identities: of the many jobs that change, only tests are."""
+    """Return whether a change is about identities: of the many jobs that change, only tests are."""
     if changed.touches({"cloud_identities", "workers", AGAIN}):
         return True
     jobs = (store.row("provision_jobs", key) for key in changed.ids("provision_jobs"))

@@ -99,7 +99,7 @@ class MembersState(LivePage, rx.State):
         except AppError as error:
             return [say_error(error)]
         self.invited_id, self.invited_email = str(row["id"]), str(row["email"])
-        # The link goes to the browser by itself and is never a state's var: anyone who has it can join.
+        # The link is sent to the browser in its own event and is never a state's var: anyone who has it can join.
         link = f"location.origin + '/invite#{self.invited_id}.{secret.text}'"
         return [rx.call_script(f"window.runyard.secret('{self.invited_id}', {link})")]
 

@@ -55,7 +55,7 @@ class PersonalTokensState(AppState, rx.State):
 
     @rx.event
     async def create(self, form: dict[str, Any]) -> Any:
-        """Make a token, and give it to the browser by itself: a state's var would be sent again and again."""
+        """Create a token, and send it to the browser in its own event: a state's var would be sent again and again."""
         name, days = str(form.get("name") or "").strip(), str(form.get("days") or "90")
         if not name or days not in DAYS:
             self.error = "A token needs a name."
@@ -86,7 +86,7 @@ class PersonalTokensState(AppState, rx.State):
 
     @rx.event
     async def revoke(self) -> Any:
-        """Revoke the token that was asked about."""
+        """Revoke the token in question."""
         gone, self.asking_id = self.asking_id, ""
         if not gone:
             return None

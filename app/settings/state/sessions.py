@@ -49,7 +49,7 @@ class SessionsState(AppState, rx.State):
 
     @rx.event
     async def end(self) -> Any:
-        """End the session that was asked about."""
+        """End the session in question."""
         if not self.asking_key:
             return None
         session = await (await self._who())._must_session()
@@ -70,6 +70,6 @@ class SessionsState(AppState, rx.State):
         except AppError as error:
             return say_error(error)
         finally:
-            # What ended here is gone, also when the project did not answer.
+            # The session ended here, even if the project did not answer.
             await self._read(session)
         return rx.toast.success(title)

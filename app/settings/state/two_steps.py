@@ -122,7 +122,7 @@ class TwoStepsState(AppState, rx.State):
 
     @rx.event
     async def remove(self, form: dict[str, Any]) -> Any:
-        """Remove the device that was asked about."""
+        """Remove the device in question."""
         if not self.removing_id:
             return None
         client, session, factor = runtime().authorized.client, await self._mine(), self.removing_id

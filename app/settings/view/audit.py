@@ -90,7 +90,7 @@ def build(row: Row) -> AuditRow:
 
 
 def words(action: str) -> str:
-    """Say an action as a person would: "module.updated" is "Updated a module"."""
+    """Name an action as a person would: "module.updated" is "Updated a module"."""
     if action in ACTIONS:
         return ACTIONS[action]
     kind, _, verb = action.partition(".")
@@ -108,13 +108,13 @@ def link(row: Row) -> str:
 
 
 def detail_words(detail: Row) -> str:
-    """Say what else an event knows, in one line."""
+    """Format the other details of an event in one line."""
     parts = [_field_words(key.replace("_", " "), value) for key, value in detail.items() if _is_plain(value)]
     return ", ".join(parts)[:LONGEST]
 
 
 def _field_words(field: str, value: object) -> str:
-    """Say one field: "capacity 2"; "assigned to all modules", or not."""
+    """Format one field: "capacity 2"; "assigned to all modules", or not."""
     if not isinstance(value, bool):
         return f"{field} {_value(value)}"
     said = field.removeprefix("is ")
@@ -157,7 +157,7 @@ class AuditFilter:
         return cls(action if _WORD.fullmatch(action) else "", _ACTOR.sub("", actor)[:100].strip())
 
     def conditions(self) -> list[tuple[str, str, str]]:
-        """Say it to PostgREST, as (column, operator, value)."""
+        """Build PostgREST's filters, as (column, operator, value)."""
         found = []
         if "." in self.action:
             found.append(("action", "eq", self.action))

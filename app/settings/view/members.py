@@ -55,7 +55,7 @@ def _member(row: Row, sign_in: Row, me: str, my_role: str) -> MemberRow:
         "is_invited": False,
         "is_expired": False,
         "since": str(row.get("created_at") or ""),
-        # Only an owner decides about owners; the database says so too.
+        # Only an owner decides about owners; the database enforces it too.
         "can_change": my_role == "owner" or (my_role == "admin" and role != "owner"),
         "two_step": _two_step(sign_in),
         "signed_in_at": str(sign_in.get("last_sign_in_at") or ""),
@@ -86,7 +86,7 @@ def _invited(row: Row, my_role: str, now: datetime) -> MemberRow:
 
 
 def check_email(text: str) -> str:
-    """Say what is wrong with an address; nothing when it will do."""
+    """Describe what is wrong with an address; empty when it is valid."""
     if not _EMAIL.fullmatch(text.strip()) or len(text) > 254:
         return "An address like name@example.org."
     return ""

@@ -40,7 +40,7 @@ class SessionView(TypedDict):
 
 
 def device_of(user_agent: str) -> str:
-    """Say which browser on which system: 'Firefox on Linux'."""
+    """Name the browser and its system: 'Firefox on Linux'."""
     browser, system = _first(BROWSERS, user_agent) or UNKNOWN, _first(SYSTEMS, user_agent)
     return f"{browser} on {system}" if system else browser
 

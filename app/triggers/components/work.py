@@ -57,7 +57,7 @@ def _ask_destroy() -> rx.Component:
 
 
 def work_buttons() -> rx.Component:
-    """Plan, apply, check or destroy all modules below; they wait while a set runs, and say so."""
+    """Plan, apply, check or destroy all modules below; they are disabled while a set runs, and show why."""
 
     def button(name: str, words: str, event: Any, color: str = "gray") -> rx.Component:
         return rx.button(

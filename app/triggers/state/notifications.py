@@ -78,7 +78,7 @@ class NotificationsState(Items, rx.State):
 
     @rx.event
     def browser_turned(self, answer: str) -> rx.event.EventSpec | None:
-        """Say what became of turning them on or off."""
+        """Show the result of turning them on or off."""
         if answer not in BROWSER_WORDS:
             return None
         self.is_browser_on = answer == "on"
@@ -119,7 +119,7 @@ class NotificationsState(Items, rx.State):
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
-        """Have the address sealed, and let the database take the rule."""
+        """Seal the address, and store the rule."""
         checked = check_form(form, self.channel, self.events, is_new=self.is_new)
         self.errors = checked.errors
         if checked.errors or not self.is_open:
@@ -149,13 +149,13 @@ class NotificationsState(Items, rx.State):
 
     @rx.event
     async def switch(self, key: str, is_on: bool) -> rx.event.EventSpec | None:
-        """Let a rule send, or not."""
+        """Enable or disable a rule."""
         args = {"p_rule": key, "p_spec": {"is_on": is_on}}
         return await self._act("update_notification_rule", args, "It sends" if is_on else "It sends nothing")
 
     @rx.event
     async def test(self, key: str) -> rx.event.EventSpec | None:
-        """Send a test; the log says what became of it."""
+        """Send a test; the log shows the result."""
         return await self._act("test_notification_rule", {"p_rule": key}, "Test queued")
 
     @rx.event

@@ -111,7 +111,7 @@ class SchedulesState(Items, rx.State):
 
     @rx.event
     async def switch(self, key: str, is_on: bool) -> rx.event.EventSpec | None:
-        """Let a schedule run, or not."""
+        """Enable or disable a schedule."""
         return await self._act("update_schedule", {"p_schedule": key, "p_spec": {"is_on": is_on}}, "")
 
     @rx.event

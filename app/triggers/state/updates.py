@@ -1,4 +1,4 @@
-"""When outdated runners update by themselves."""
+"""When outdated runners update automatically."""
 
 from typing import Any, ClassVar
 

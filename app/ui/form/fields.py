@@ -1,4 +1,4 @@
-"""The rules that single fields of a module's form follow; each answers with the value or says what is wrong."""
+"""The rules that single fields of a module's form follow; each returns the value or the error."""
 
 import json
 import re

@@ -133,7 +133,7 @@ def _files(checked: Checked, form: Form, prefix: str) -> list[dict[str, Any]]:
         path = checked.take(path_key, form, fields.relative_path, "")
         content = checked.take(content_key, form, fields.text_of, "")
         if path in rows:
-            checked.errors[path_key] = f"{path} is there twice."
+            checked.errors[path_key] = f"{path} is listed twice."
         rows[path] = {"path": path, "content": content}
     if len(numbers) > fields.MAX_FILES:
         checked.errors[prefix] = f"At most {fields.MAX_FILES} files."

@@ -26,7 +26,7 @@ OPEN = "in.(AWAITING_APPROVAL,QUEUED,CLAIMED,PROCESSING)"
 
 
 def run() -> None:
-    """Enqueue for ever; a refusal is waited out, since the stack heals by itself."""
+    """Enqueue for ever; wait after a refusal, since the stack recovers on its own."""
     for path, kind in itertools.chain(ONCE, itertools.cycle(ROUND)):
         try:
             enqueue(path, kind)
@@ -37,7 +37,7 @@ def run() -> None:
 
 
 def enqueue(path: str, kind: str) -> None:
-    """Add one job unless the queue is busy or the job is there already."""
+    """Add one job unless the queue is busy or the job exists already."""
     connection, key = Connection(os.environ["SUPABASE_URL"]), os.environ["SUPABASE_PUBLISHABLE_KEY"]
     session = auth.sign_in(connection, key, os.environ["DEMO_EMAIL"], os.environ["DEMO_PASSWORD"])
     person = Api(connection, key, session.access_token)
@@ -56,7 +56,7 @@ def find(person: Api, path: str) -> dict[str, Any] | None:
 
 
 def is_busy(person: Api, module: dict[str, Any], path: str, kind: str) -> bool:
-    """Tell whether enough waits already, or a job that is shown once has been asked for."""
+    """Return whether enough jobs wait already, or a job that is shown once has been requested."""
     if (path, kind) in ONCE:
         return bool(person.rows("provision_jobs", select="id", module_id=f"eq.{module['id']}", limit="1"))
     waiting = person.rows(

@@ -41,7 +41,7 @@ class Demo:
 
 NO_RUNNERS = (
     "its runners are left out: on this machine their jobs could read this installation's secrets. Install bubblewrap, "
-    "or use Linux 6.12 or newer; `runyard-worker doctor` says what is missing."
+    "or use Linux 6.12 or newer; `runyard-worker doctor` shows what is missing."
 )
 
 
@@ -77,7 +77,7 @@ def _prepare(settings: Settings, secrets: Secrets) -> tuple[Credentials | None, 
     older = _runner(person, organisation, tokens, OLDER, {"assignments": ["data"]})
     _runner(person, organisation, tokens, WAITING, {"assignments": ["ml/training"], "labels": ["gpu=true"]})
     # Modules run as the user who started all this: only where they cannot read that user's secrets, and anybody's
-    # only where they are shut in altogether.
+    # only where they are isolated altogether.
     found = isolation_here(settings, own)
     shared = _shared_runner(operator, tokens) if found.is_whole else None
     connection.close()

@@ -1,4 +1,4 @@
-"""Breaks one thing at a time, undoes it whatever happens, and waits until everything has recovered by itself."""
+"""Breaks one thing at a time, undoes it whatever happens, and waits until everything has recovered automatically."""
 
 import asyncio
 import contextlib
@@ -126,7 +126,7 @@ class Breaker:
         if status == "NEEDS_ATTENTION":
             await asyncio.to_thread(work.decide, run.job)
             run.say(
-                f"Decided for you what a person would: job {run.number} is marked as failed, and its lock is let go."
+                f"Decided for you what a person would: job {run.number} is marked as failed, and its lock is released."
             )
             await self._begin_job(run, work, name, LINES_BEFORE)
             status = await self._end(run, work, name, LINES_BEFORE)
@@ -145,7 +145,7 @@ class Breaker:
             run.say(f"{OWN} runs it, and its log moves.")
 
     async def _end(self, run: Run, work: Work, name: str, lines: int) -> str:
-        """Wait until the job has ended, tell what the database does meanwhile, and count its lines."""
+        """Wait until the job has ended, report what the database does meanwhile, and count its lines."""
 
         def ended() -> str:
             run.hear(work.events(run.job))
@@ -171,7 +171,7 @@ class Breaker:
 
     async def _cut(self, run: Run) -> None:
         seconds = self._parts.outage_seconds
-        run.say(f"Cut {OWN} off from everything for {seconds:.0f} s; its engine goes on.")
+        run.say(f"Cut {OWN} off from everything for {seconds:.0f} s; its engine continues.")
         self._parts.line.cut()
         await _last(run, seconds)
         self._parts.line.mend()
@@ -179,7 +179,7 @@ class Breaker:
 
     async def _freeze(self, run: Run) -> None:
         seconds = self._parts.outage_seconds
-        run.say(f"Froze {OWN} (SIGSTOP, process {self._parts.runner.pid}) for {seconds:.0f} s; its engine goes on.")
+        run.say(f"Froze {OWN} (SIGSTOP, process {self._parts.runner.pid}) for {seconds:.0f} s; its engine continues.")
         self._parts.runner.signal(signal.SIGSTOP)
         await _last(run, seconds)
         self._parts.runner.signal(signal.SIGCONT)
@@ -187,13 +187,13 @@ class Breaker:
 
     async def _restart(self, run: Run) -> None:
         database, before, began = self._parts.database, self._parts.database.ends, time.monotonic()
-        run.say("Restarted PostgreSQL: every connection of everybody is gone.")
+        run.say("Restarted PostgreSQL: every connection is closed.")
         await database.restart()
         await _until(lambda: database.ends > before and database.status == PartStatus.HEALTHY)
         run.say(f"It answers again after {time.monotonic() - began:.1f} s.")
 
     def _mend(self) -> None:
-        """Undo: nothing stays cut or frozen. What is killed or restarted starts by itself."""
+        """Undo: nothing stays cut or frozen. The launcher restarts what was killed or stopped."""
         self._parts.line.mend()
         self._parts.runner.signal(signal.SIGCONT)
 

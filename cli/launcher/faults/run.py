@@ -6,10 +6,10 @@ from typing import Any
 
 # What the database did about it, in its own events.
 SAID = {
-    "lost": "The database noticed that the runner was gone, and put the job back into its queue.",
+    "lost": "The database noticed that the runner was lost, and put the job back into its queue.",
     "returned": "The runner gave the job back, and it waits for its next attempt.",
-    "attention": "The database keeps the job for a person: a change that has begun is never run again by itself.",
-    "resumed": "The runner is back, and goes on with the same attempt.",
+    "attention": "The database keeps the job for a person: a change that has begun is never run again automatically.",
+    "resumed": "The runner is back, and continues the same attempt.",
     "late_report": "What the runner still said about the attempt that it had lost was written down, and changed nothing.",
 }
 
@@ -44,7 +44,7 @@ class Run:
         self.job, self.number, self._heard = job, number, 0
 
     def last(self, seconds: float) -> None:
-        """Say how long it is going to be broken."""
+        """Announce how long it is going to be broken."""
         self.lasts_seconds, self.lasts_until = seconds, time.time() + seconds
 
     def as_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The socket that the dashboard asks by: one line of JSON in, one out. It lies in the folder that only this user opens."""
+"""The socket for the dashboard's requests: one line of JSON in, one out. It is in the folder that only this user opens."""
 
 import asyncio
 import json
@@ -46,7 +46,7 @@ class Switch:
             writer.write(json.dumps(answer).encode() + b"\n")
             await writer.drain()
         except (OSError, TimeoutError, ValueError):
-            pass  # the one who asked is gone, or said more than fits
+            pass  # the caller disconnected, or sent more than fits
         finally:
             writer.close()
 

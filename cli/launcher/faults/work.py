@@ -64,7 +64,7 @@ class Work:
         return {attempt: {int(found[1]) for found in LINE.finditer(body)} for attempt, body in bodies.items()}
 
     def decide(self, number: int) -> None:
-        """What a person does about an apply whose runner is gone: call it failed, and let go of its lock."""
+        """What a person does about an apply whose runner was lost: mark it as failed, and release its lock."""
         held = self._person.call("state_info", module=self.job(number)["module_id"])["lock"]
         self._person.call("resolve_attention", job=number, action="mark_failed", proof=held["id"] if held else None)
 
@@ -82,7 +82,7 @@ class Work:
         if not found:
             raise Refused(
                 f"The demo's runner {OWN} was removed.",
-                f"`{command('reset')}` and `{command('up')}` make everything anew.",
+                f"`{command('reset')}` and `{command('up')}` recreate everything.",
             )
         return str(found[0]["id"])
 

@@ -184,7 +184,7 @@ select * from auth.mfa_factors where user_id = any(%(ids)s) order by created_at
 select id from auth.users where id = %(id)s for update
 
 -- name: factor_by_id
--- Locked: a code is looked at by one request at a time.
+-- Locked: one request at a time checks a code.
 select * from auth.mfa_factors where id = %(id)s and user_id = %(user_id)s for update
 
 -- name: insert_factor
@@ -223,7 +223,7 @@ from auth.mfa_challenges where id = %(id)s and factor_id = %(factor_id)s for upd
 update auth.mfa_challenges set verified_at = now() where id = %(id)s
 
 -- name: use_step
--- A row comes back only for a newer step than any before.
+-- Returns a row only for a newer step than any before.
 insert into auth.runyard_totp_steps as s (factor_id, step) values (%(factor_id)s, %(step)s)
 on conflict (factor_id) do update set step = excluded.step where s.step < excluded.step
 returning step

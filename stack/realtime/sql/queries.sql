@@ -42,7 +42,7 @@ from pg_roles r
 where r.rolname = %(role)s
 
 -- name: visible_rows
--- Always a row at least: the snapshot tells whether the answer can be relied on.
+-- Always a row at least: the snapshot shows whether the answer is reliable.
 select snapshot, viewer, key
 from (select pg_current_snapshot()::text as snapshot) now
 left join lateral _realtime.visible_rows(%(plan_name)s, %(query)s, %(keys)s, %(roles)s, %(claims)s) on true

@@ -67,7 +67,7 @@ export interface Target {
   ip?: string;
 }
 
-/** A proxy resolves names and connects by itself. Hosted functions are in no network but Supabase's. */
+/** A proxy resolves names and opens the connections. Hosted functions are in no network but Supabase's. */
 function isResolvedElsewhere(): boolean {
   return isHosted() || (read("HTTPS_PROXY") ?? read("https_proxy")) !== undefined;
 }

@@ -1,5 +1,5 @@
 /**
- * Who may try a secret how often. Counted per caller, never per name alone: anyone who knows a runner's id or a
+ * Limits on attempts to guess a secret. Counted per caller, never per name alone: anyone who knows a runner's id or a
  * client id can use up their own attempts, not its owner's.
  */
 

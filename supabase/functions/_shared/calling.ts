@@ -4,7 +4,7 @@ import { need, publishableKey } from "./env.ts";
 
 export type Said = Record<string, unknown> | undefined;
 
-/** Calls a database function with the caller's token; silence and what is not JSON say nothing. */
+/** Calls a database function with the caller's token; silence and anything but JSON count as no answer. */
 export async function callAs(
   token: string,
   name: string,

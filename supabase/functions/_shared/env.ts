@@ -1,4 +1,4 @@
-/** What a function is told by its environment: hosted Supabase's names, and ours. */
+/** A function's settings from its environment: hosted Supabase's names, and ours. */
 
 /** Reads a variable; one that the sandbox does not grant counts as not set. */
 export function read(name: string): string | undefined {
@@ -59,7 +59,7 @@ export function publicUrl(): string {
   return read("RUNYARD_PUBLIC_URL") ?? need("SUPABASE_URL");
 }
 
-/** Where people open the dashboard, if the project was told. */
+/** Where people open the dashboard, if the project's settings name it. */
 export function dashboardUrl(): string | undefined {
   return read("RUNYARD_DASHBOARD_URL")?.replace(/\/+$/, "");
 }

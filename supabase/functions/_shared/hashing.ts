@@ -121,7 +121,7 @@ function work(): void {
   for (const lane of lanes) lane.work(turns);
 }
 
-/** Lets an organisation rest for as long as its turn took: half of one processor is the most that a flood costs. */
+/** Pauses an organisation for as long as its turn took: half of one processor is the most that a flood costs. */
 function release(owner: string, milliseconds: number): void {
   setTimeout(() => {
     turns.end(owner);

@@ -16,7 +16,7 @@ const AWAY = {
   hint: "Try again in a moment.",
 };
 
-/** Looks a person up; there is none only if Auth itself says so, in its own words. */
+/** Looks a person up; only an answer in Auth's own words means that there is none. */
 async function userAt(id: string): Promise<User | null> {
   const { data, error } = await admin().getUserById(id);
   if (error && error.code !== "user_not_found") {
@@ -33,9 +33,9 @@ async function userAt(id: string): Promise<User | null> {
  */
 export async function sessionOf(userId: string, seenAt: string): Promise<unknown> {
   const user = await userAt(userId);
-  if (!user?.email) refuse("That account is gone.", "Sign in with another one.");
+  if (!user?.email) refuse("That account no longer exists.", "Sign in with another one.");
   if (!user.email_confirmed_at) {
-    refuse("That account's e-mail address is not confirmed.", "Confirm it, then sign in again.");
+    refuse("That account's email address is not confirmed.", "Confirm it, then sign in again.");
   }
   const link = await admin().generateLink({ type: "recovery", email: user.email });
   if (link.error) throw new Error(`generate_link: ${link.error.message}`);

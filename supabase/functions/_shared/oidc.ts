@@ -61,7 +61,7 @@ export async function verifyIdentity(token: string, trust: Trust): Promise<jose.
   return payload;
 }
 
-/** Verifies an identity token against the trusts of its issuer; the last one's reason is told when none fits. */
+/** Verifies an identity token against the trusts of its issuer; the last one's reason is returned when none fits. */
 export async function verifyAny(token: string, trusts: Trust[]): Promise<unknown> {
   const isAws = token.startsWith(AWS_PREFIX);
   const issuer = isAws ? AWS_ISSUER : jose.decodeJwt(token).iss;
@@ -70,7 +70,7 @@ export async function verifyAny(token: string, trusts: Trust[]): Promise<unknown
     try {
       return await (isAws ? verifyAws(token, trust) : verifyIdentity(token, trust));
     } catch (error) {
-      // One that could not be asked might have said yes.
+      // One that could not be reached might have accepted it.
       if (!(reason instanceof ProviderAway)) reason = error;
     }
   }

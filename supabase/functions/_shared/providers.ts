@@ -5,7 +5,7 @@ import { type Outgoing, sendTo } from "./outgoing.ts";
 
 const TIMEOUT_MILLISECONDS = 5000;
 
-/** The provider itself does not answer: nobody can say whether an identity is right. */
+/** The provider itself does not answer: an identity cannot be checked. */
 export class ProviderAway extends Error {}
 
 /** Asks a provider; its redirects and refusals are answers, silence and failures of its own are not. */

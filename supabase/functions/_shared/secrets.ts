@@ -1,4 +1,4 @@
-/** Comparing secrets in a time that says nothing about them. */
+/** Comparing secrets in a time that reveals nothing about them. */
 
 import { compare } from "./hashing.ts";
 

@@ -26,7 +26,7 @@ let key: Promise<Key> | undefined;
 async function importKey(): Promise<Key> {
   const jwk = JSON.parse(need("WORKER_SIGNING_JWK")) as jose.JWK;
   const alg = jwk.alg ?? (jwk.kty === "EC" ? "ES256" : "HS256");
-  // A key may say what it is for; we use one text for both halves.
+  // A key may name its use; we use one text for both halves.
   const { key_ops: _ops, use: _use, d, ...open } = jwk;
   const isSymmetric = jwk.kty === "oct";
   const sign = await jose.importJWK({ ...open, ...(d ? { d } : {}) }, alg) as jose.CryptoKey;
@@ -76,7 +76,7 @@ export interface WorkerClaims {
   sid: string;
   org: string | null;
   inst: string;
-  /** Set in an executor's token: it is good for this job and attempt alone. */
+  /** Set in an executor's token: it is valid for this job and attempt alone. */
   job?: number;
   att?: number;
 }

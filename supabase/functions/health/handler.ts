@@ -5,7 +5,7 @@ import { dashboardUrl, read } from "../_shared/env.ts";
 import { addressOf, Answer, json } from "../_shared/http.ts";
 
 const PER_ADDRESS = 60;
-// A driver sweeps every 10 s; one slow sweep is no outage.
+// A driver sweeps every 10 s; one slow sweep is not an outage.
 const LATE_SECONDS = 120;
 
 /** Anybody may ask, as a monitor does; nothing but the age of the last sweep is shown. */

@@ -61,7 +61,7 @@ export function write(figures: Figures): string {
       waits.count,
     ]]),
     family("runyard_runners", "Runners by status.", byStatus(figures.runners, RUNNERS)),
-    family("runyard_slots", "Slots of the runners that are there.", [["", figures.slots]]),
+    family("runyard_slots", "Slots of the runners that are online.", [["", figures.slots]]),
     family("runyard_slots_used", "Slots that run a job.", [["", figures.slots_used]]),
     family(
       "runyard_sweep_lag_seconds",

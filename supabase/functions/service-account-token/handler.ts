@@ -46,7 +46,7 @@ const PROVIDER_AWAY = {
   code: "RY503",
   error: "temporarily_unavailable",
   message:
-    "The identity provider does not answer, so nobody can say whether the identity is right.",
+    "The identity provider does not answer, so the identity cannot be checked.",
   hint: "Try again in half a minute.",
 };
 
@@ -116,7 +116,7 @@ const CLIENT_ID = /^rysa_/;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /**
- * Finds the account by its client id, or by its path as `group/name`. A path is looked for in the
+ * Finds the account by its client id, or by its path as `group/name`. A path is looked up in the
  * organisation of `<id or short name>:<path>`, else in that of the runner that asks; `<organisation>:`
  * before a client id pins the organisation.
  */
@@ -194,7 +194,7 @@ function prove(http: Request, body: TokenRequest): Promise<Account | null> {
   }
 }
 
-/** Signs a token to act with; an account that has proved who it is, is told why it may not. */
+/** Signs a token to act with; an account that has proved its identity receives the reason of a refusal. */
 async function acting(account: Account, address: string): Promise<Record<string, unknown>> {
   try {
     const { id, org_id, version } = account;

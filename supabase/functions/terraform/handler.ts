@@ -1,6 +1,6 @@
 /**
  * What `terraform_remote_state` with the backend "remote" asks, and nothing more: a job reads the outputs of modules that
- * grant them to its own. The caller's own token goes on to the database, which decides; this function only translates.
+ * grant them to its own. The caller's own token is passed to the database, which decides; this function only translates.
  */
 
 import * as jose from "jose";
@@ -27,7 +27,7 @@ function refuse(status: number, detail: string): never {
   throw new Answer(status, { errors: [{ status: String(status), title: detail, detail }] });
 }
 
-/** Workspaces have no slashes in their names: group.module stands for group/module. */
+/** Workspaces have no slashes in their names: group.module means group/module. */
 async function outputsOf(request: Request, org: string, workspace: string): Promise<Outputs> {
   const token = bearerOf(request);
   if (token === undefined) refuse(401, "A job's token is needed: TF_TOKEN_<host>.");

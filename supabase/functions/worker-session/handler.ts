@@ -107,7 +107,7 @@ async function check(request: Request, body: CheckRequest): Promise<Response> {
   return json(200, { is_valid: true, url: publicUrl(), publishable_key: publishableKey() });
 }
 
-/** Refuses before anything is opened or taken over; who asks has proved to be the runner, so it is told why. */
+/** Refuses before anything is opened or taken over; the caller has proved to be the runner, so it receives the reason. */
 async function checkOrganization(expected: string, workerId: string): Promise<void> {
   if (await organizationOf(workerId) === expected.toLowerCase()) return;
   throw new Answer(400, {

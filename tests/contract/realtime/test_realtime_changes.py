@@ -127,7 +127,7 @@ async def test_filters_compare_as_postgres_does(
         assert [number for number in got if number != 99] == passing
 
 
-async def test_a_row_that_leaves_the_filter_is_not_told(
+async def test_a_row_that_leaves_the_filter_is_not_sent(
     realtime: RealtimeServer, sql: psycopg.Connection, table: str
 ) -> None:
     sql.execute(f"insert into {table} (id, name) values (1, 'in')")
@@ -165,7 +165,7 @@ async def test_full_identity_gives_the_old_row(realtime: RealtimeServer, sql: ps
         assert change["old_record"] == {"id": 1, "name": "a", "owner": None, "amount": None, "at": None, "tags": None}
 
 
-async def test_a_changed_key_is_told_with_the_old_one(
+async def test_a_changed_key_is_reported_with_the_old_one(
     realtime: RealtimeServer, sql: psycopg.Connection, table: str
 ) -> None:
     sql.execute(f"insert into {table} (id) values (1)")
@@ -248,7 +248,7 @@ async def test_selected_columns_come_with_the_key(
         assert [column["name"] for column in change["columns"]] == ["id", "name"]
 
 
-async def test_a_table_without_primary_key_is_told_as_an_error(
+async def test_a_table_without_primary_key_is_an_error(
     realtime: RealtimeServer, sql: psycopg.Connection, table: str
 ) -> None:
     sql.execute(f"alter table {table} drop constraint {table}_pkey")
@@ -277,7 +277,7 @@ async def test_a_table_without_primary_key_is_told_as_an_error(
         ({"filter": "id=eq.1"}, "No subscription params provided"),
     ],
 )  # fmt: skip
-async def test_bindings_that_cannot_be_served_are_told_and_the_channel_stays(
+async def test_bindings_that_cannot_be_served_are_reported_and_the_channel_stays(
     realtime: RealtimeServer, table: str, wanted: dict[str, Any], words: str
 ) -> None:
     wanted = {
@@ -306,7 +306,7 @@ async def test_hidden_columns_stay_hidden(realtime: RealtimeServer, sql: psycopg
         assert "invalid column for filter amount" in (await wire.event("system")).payload["message"]
 
 
-async def test_a_right_taken_back_while_listening_is_gone_at_once(
+async def test_a_revoked_right_ends_listening_at_once(
     realtime: RealtimeServer, sql: psycopg.Connection, table: str
 ) -> None:
     async with AsyncExitStack() as stack:

@@ -113,7 +113,7 @@ async def test_a_second_join_answers_before_it_closes_the_first(realtime: Realti
         assert (await wire.join("elsewhere")).payload["status"] == "ok"
 
 
-async def test_a_client_that_asks_is_told_when_the_database_is_heard(realtime: RealtimeServer, key: str) -> None:
+async def test_a_client_learns_on_request_when_the_database_stream_is_live(realtime: RealtimeServer, key: str) -> None:
     async with open_wire(realtime.url, key) as wire:
         await wire.join("room", {"broadcast": {"replication_ready": True}})
         system = (await wire.event("system")).payload

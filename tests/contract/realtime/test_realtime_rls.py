@@ -55,7 +55,7 @@ async def test_everybody_gets_their_own_rows_and_no_others(
             assert await until(wire, "DELETE", 4) == [("DELETE", number) for number in (1, 2, 3, 4)]
 
 
-async def test_a_row_gone_before_it_was_looked_at_is_told_as_deleted_alone(
+async def test_a_row_deleted_before_it_was_read_is_sent_as_deleted_only(
     realtime: RealtimeServer, sql: psycopg.Connection, guarded_table: str
 ) -> None:
     async with AsyncExitStack() as stack:
@@ -66,7 +66,7 @@ async def test_a_row_gone_before_it_was_looked_at_is_told_as_deleted_alone(
         assert await until(alice, "DELETE", 1) == [("DELETE", 1)]
 
 
-async def test_a_row_that_changes_hands_is_told_to_its_new_owner_alone(
+async def test_a_row_that_changes_hands_is_sent_to_its_new_owner_only(
     realtime: RealtimeServer, sql: psycopg.Connection, guarded_table: str
 ) -> None:
     sql.execute(f"insert into {guarded_table} values (1, %s, 'x'), (2, %s, 'y')", [ALICE, ALICE])
@@ -173,7 +173,7 @@ async def test_a_role_that_a_migration_adds_is_served(
         assert await until(worker, "INSERT", 2) == [("INSERT", 2)]
 
 
-async def test_a_change_is_visible_to_whoever_asks_on_its_arrival(
+async def test_a_change_is_visible_to_readers_on_its_arrival(
     realtime: RealtimeServer, sql: psycopg.Connection, guarded_table: str
 ) -> None:
     async with AsyncExitStack() as stack:

@@ -167,7 +167,7 @@ def test_moto_answers_as_aws_does(aws: str, sts: Sts, stack: RunningStack, monke
     assert ask(stack, client_id, helper("--region", REGION, "--endpoint", sts.address)) == 200
 
 
-def test_a_machine_without_credentials_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_credentials_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")

@@ -93,7 +93,7 @@ def run_task(bench: Bench, task: dict[str, Any], folder: Path) -> Box:
 
 
 @pytest.mark.parametrize("launch_type", sampled(["fargate", "ec2"], 1))
-def test_a_job_runs_as_a_task_and_is_told_by_its_executor(
+def test_a_job_runs_as_a_task_and_its_executor_reports_it(
     bench: Bench, ecs: Any, on_ecs: dict[str, Any], tmp_path: Path, launch_type: str
 ) -> None:
     if launch_type == "ec2":

@@ -163,7 +163,7 @@ def test_without_a_role_it_is_told_so(edge: Edge, person: Person) -> None:
     assert wrong.status_code == 401, "a stranger learns nothing"
 
 
-def test_an_account_that_is_not_assigned_is_told_so(edge: Edge, person: Person) -> None:
+def test_an_unassigned_account_learns_why(edge: Edge, person: Person) -> None:
     secret = secrets.token_urlsafe(24)
     made, runner = account(person, secret), person.register()
     token = edge.post("service-account-token", by_secret(made["client_id"], secret)).json()["access_token"]
@@ -275,7 +275,7 @@ def test_a_provider_that_is_away_has_not_refused_anybody(
     assert (answer.status_code, answer.json()["code"]) == (answered, f"RY{answered}")
 
 
-def test_a_provider_that_is_gone_has_not_refused_anybody(edge: Edge, person: Person) -> None:
+def test_a_stopped_provider_has_not_refused_anybody(edge: Edge, person: Person) -> None:
     with running_issuer() as issuer:
         body = by_identity(trusting(person, issuer), issuer.token())
     assert edge.post("service-account-token", body).status_code == 503

@@ -107,7 +107,7 @@ def test_what_is_no_token_is_refused_by_its_form(edge: Edge, token: Any) -> None
     assert (said.status_code, said.json()["code"]) == (400, "RY422")
 
 
-def test_an_unknown_token_is_told_nothing(edge: Edge) -> None:
+def test_an_unknown_token_learns_nothing(edge: Edge) -> None:
     token = "ryp_" + (uuid.uuid4().hex * 2)[:43]
     said = edge.post("service-account-token", {"grant_type": GRANT, "token": token})
     assert said.status_code == 401

@@ -110,7 +110,7 @@ def test_a_revoked_token_opens_nothing_and_a_rotated_one_does(edge: Edge, person
     assert edge.post("worker-session", asking(runner, worker_token=token)).status_code == 401
 
 
-def test_a_second_process_is_told_of_the_first(edge: Edge, runner: Runner) -> None:
+def test_a_second_process_learns_of_the_first(edge: Edge, runner: Runner) -> None:
     open_session(edge, runner)
     second = edge.post("worker-session", asking(runner, boot_id=str(uuid.uuid4())))
     assert second.status_code == 409

@@ -54,13 +54,13 @@ def poll(user: Any) -> Any:
     return ask("device-login", replies, method="POST", body=json.dumps(body))
 
 
-def test_a_login_is_opened_for_whoever_confirmed() -> None:
+def test_a_login_is_opened_for_the_person_who_confirmed() -> None:
     found = poll([200, {"id": ID, "email": "a@example.com", "email_confirmed_at": "2026-01-01T00:00:00Z"}])
     assert (found["status"], found["said"]) == (200, {"access_token": "t"})
 
 
 @pytest.mark.parametrize("nobody", [NOBODY, NOBODY_BEFORE])
-def test_an_account_is_gone_when_auth_says_so(nobody: Any) -> None:
+def test_an_account_is_removed_only_by_an_answer_of_auth(nobody: Any) -> None:
     found = poll(nobody)
     assert (found["status"], found["said"]["code"], found["said"]["error"]) == (403, "RY403", "access_denied")
 

@@ -137,7 +137,7 @@ def test_a_version_that_cannot_work_here_leaves_the_old_one_in_its_place(
     job = bench.rpc("update_one_worker", p_worker=installed.worker[0], p_version=version)["id"]
     failed = bench.wait_job(job, seconds=240)
     assert (failed["status"], failed["error"]["code"]) == ("FAILED", "update_rolled_back"), failed["error"]
-    assert f"goes on with {OLD}" in failed["error"]["message"]
+    assert f"continues with {OLD}" in failed["error"]["message"]
     wait_until(lambda: installed.is_at(OLD), 180)
     assert installed.digest == before
     assert [path.name for path in installed.file.parent.iterdir()] == ["runyard-worker"]

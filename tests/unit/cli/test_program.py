@@ -32,7 +32,7 @@ finally:
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["jobs", "list"], ["run", "plan", "x"], ["runners", "list"], ["whoami"]]
 )
-def test_a_client_command_begins_without_what_is_heavy(arguments: list[str], tmp_path: Path) -> None:
+def test_a_client_command_starts_without_heavy_imports(arguments: list[str], tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", ADDED.format(arguments=arguments)],
         cwd=PROJECT, env={"RUNYARD_CONFIG_HOME": str(tmp_path), "PATH": "/usr/bin"}, capture_output=True, text=True, check=False,

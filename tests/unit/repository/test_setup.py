@@ -45,7 +45,7 @@ def base_path(tmp_path: Path) -> str:
     return str(folder)
 
 
-def test_a_machine_without_python_is_told_what_to_install(clone: Path, tmp_path: Path) -> None:
+def test_a_machine_without_python_shows_what_to_install(clone: Path, tmp_path: Path) -> None:
     result = set_up(clone, base_path(tmp_path))
     assert result.returncode == 3
     assert "needs Python 3.11 or later; this machine has no python3 at all" in result.stderr

@@ -84,7 +84,7 @@ async def test_nobody_at_home_is_said_in_supabases_shape() -> None:
     assert (done.status_code, done.json()["code"]) == (503, "SERVICE_UNAVAILABLE")
 
 
-async def test_a_server_that_hangs_up_is_said_so() -> None:
+async def test_a_server_that_hangs_up_is_reported() -> None:
     async def hang_up(head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
 

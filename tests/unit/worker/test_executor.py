@@ -49,7 +49,7 @@ def executor_of(network: Network, **more: str) -> tuple[Executor, JobControl]:
     ("is_kept", "is_returned", "code"),
     [(True, False, ExitCode.UNEXPECTED), (False, False, ExitCode.JOB_FAILED), (True, True, ExitCode.JOB_FAILED)],
 )
-async def test_an_end_that_waits_on_the_disk_does_not_count_as_told(
+async def test_an_end_that_waits_on_the_disk_does_not_count_as_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_kept: bool, is_returned: bool, code: ExitCode
 ) -> None:
     class Ended:

@@ -20,7 +20,7 @@ def facts(folder: Path, status: ProcessStatus, **variables: str) -> dict[str, An
     return HostFacts(settings, EngineFinder((), {"PATH": str(folder)}), status, "none")()
 
 
-def test_a_runner_without_an_engine_says_so(tmp_path: Path) -> None:
+def test_a_runner_without_an_engine_reports_it(tmp_path: Path) -> None:
     found = facts(tmp_path, ProcessStatus())
     assert found["engine_note"].startswith("no engine was found: run `runyard engines ensure tofu`")
     assert "dispatcher_engines" not in found

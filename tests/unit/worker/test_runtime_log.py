@@ -60,7 +60,7 @@ def test_libraries_speak_through_the_same_stream() -> None:
     ]
 
 
-def test_a_library_that_is_named_says_what_was_asked_for() -> None:
+def test_a_named_library_logs_at_its_level() -> None:
     stream = io.StringIO()
     levels = {"Default": LogLevelName.DEBUG, "httpx": LogLevelName.INFORMATION}
     configure_logging(levels, "json", str, stream)

@@ -43,7 +43,7 @@ async def test_a_job_that_never_held_it_changes_nothing(agent: EcsAgent) -> None
 @pytest.mark.parametrize(
     "answer", [(400, {"error": {"Code": "AccessDeniedException"}}), (200, {"failure": {"Reason": "TASK_NOT_VALID"}})]
 )
-async def test_a_refusal_is_borne_and_the_next_job_asks_again(
+async def test_a_refusal_is_ignored_and_the_next_job_asks_again(
     agent: EcsAgent, answer: tuple[int, dict[str, object]]
 ) -> None:
     agent.answer = answer

@@ -56,7 +56,7 @@ def prepare(program: str) -> None:
 
 
 def bubblewrap_words(order: dict[str, Any]) -> list[str]:
-    """Say the sandbox in bubblewrap's words."""
+    """Build bubblewrap's arguments for the sandbox."""
     words = [
         "--unshare-user",
         "--unshare-pid",

@@ -43,7 +43,7 @@ def watch(child: int, signals: set[int], interrupt: Any) -> int:
 def execute(argv: list[str], env: dict[str, str]) -> NoReturn:
     """Become the program, with the signals as every program expects them; an interrupt that has come already is due here.
 
-    Nothing can be imported any more, as `os.execvpe` would: Python itself may lie in a home that the child does not see.
+    Nothing can be imported any more, as `os.execvpe` would: Python itself may be in a home that the child does not see.
     """
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
@@ -71,7 +71,7 @@ def parent_and_inner(pid: str) -> tuple[int, int]:
 
 
 def leave_keyring() -> None:
-    """Begin a keyring of one's own: whoever inherits the runner's can read its keys, in a namespace and as another user too."""
+    """Begin a new keyring: a process that inherits the runner's can read its keys, in a namespace and as another user too."""
     try:
         system("syscall", _SYS_KEYCTL[os.uname().machine], _JOIN_SESSION, None)
     except OSError as error:
@@ -134,5 +134,5 @@ def libc(kept: list[Any] = []) -> Any:  # noqa: B006  (loaded once: it costs mor
 
 
 def say(text: str) -> None:
-    """Tell the job's log."""
+    """Write to the job's log."""
     os.write(2, f"[runyard] {text}\n".encode())

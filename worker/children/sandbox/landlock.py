@@ -161,7 +161,7 @@ def end_descendants() -> None:
 
 
 def has_child() -> bool:
-    """Reap the processes that have ended, and say whether anybody is left."""
+    """Reap the processes that have ended, and return whether any is left."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

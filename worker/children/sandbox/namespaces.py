@@ -76,7 +76,7 @@ def be_first(order: dict[str, Any], signals: set[int], writing: int) -> NoReturn
 
 
 def build_root(mounts: list[tuple[str, str, str]]) -> None:
-    """Put a new root together from parts of the old one, and let go of the rest."""
+    """Build a new root from parts of the old one, and detach the rest."""
     detach_mounts()
     mount("tmpfs", "/tmp", "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=755")
     for folder in ("/tmp/new", "/tmp/old"):
@@ -149,7 +149,7 @@ def show_device(source: str, target: str) -> None:
 
 
 def set_read_only(target: str, flags: int) -> None:
-    """Take away the right to write, from everything mounted below as well where `flags` say so."""
+    """Take away the right to write, from everything mounted below as well where `flags` require it."""
     read_only = (_MS_RDONLY | _MS_NOSUID).to_bytes(8, sys.byteorder) + bytes(24)
     attributes = ctypes().create_string_buffer(read_only, 32)
     system("syscall", _SYS_MOUNT_SETATTR, -100, target.encode(), flags, attributes, 32)

@@ -46,7 +46,7 @@ def test_a_job_s_event_leads_to_the_job_and_the_runner() -> None:
     assert (shown["runner"], shown["runner_href"]) == ("edge-1", f"/dashboard/runners/{RUNNER}")
 
 
-def test_an_event_that_nobody_knows_is_still_said() -> None:
+def test_an_unknown_event_is_still_shown() -> None:
     shown = build({"kind": "runner", "id": 1, "at": "t", "event": "new_thing", "worker_id": None})
     assert (shown["words"], shown["about"], shown["runner_href"]) == ("New thing", "", "")
 

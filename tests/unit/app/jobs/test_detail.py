@@ -197,7 +197,7 @@ def test_a_lost_job_ran_until_it_was_lost_and_not_until_somebody_decided() -> No
     assert (returned["until"], returned["lost_at"], returned["problem_hint"]) == ("f", "", "Look, then decide.")
 
 
-def test_decisions_and_returns_are_told_in_words() -> None:
+def test_decisions_and_returns_are_described_in_words() -> None:
     events = [
         {"id": 1, "event": "enqueued", "actor_label": "nora", "reason": "Plan 26 has changes"},
         {"id": 2, "event": "resumed", "actor_label": "system", "reason": "The runner is in contact again"},

@@ -62,7 +62,7 @@ def test_what_is_not_on_offer_changes_nothing(choice: str, value: str) -> None:
     assert JobFilter().with_choice(choice, value) == JobFilter()
 
 
-def test_a_filter_is_said_to_the_database_and_in_the_address() -> None:
+def test_a_filter_is_in_the_query_and_in_the_address() -> None:
     chosen = JobFilter("needs", type="APPLY", runner=WORKER, search="#12 a/b")
     assert chosen.arguments() == {
         "search": "#12 a/b",

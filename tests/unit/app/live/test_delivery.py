@@ -166,7 +166,7 @@ async def test_a_tab_gets_the_very_frame_that_reflex_sends_and_gets_it_once() ->
 
 
 @pytest.mark.anyio
-async def test_a_tab_that_is_gone_holds_up_nobody() -> None:
+async def test_a_closed_tab_delays_nobody() -> None:
     delivery = Delivery(app)
     async with open_tabs(1) as (tab,):
         token = rx.BaseStateToken(ident=tab.token, cls=RunnersState)

@@ -160,7 +160,7 @@ async def test_what_was_not_answered_is_asked_again_without_another_change(monke
     running.cancel()
 
 
-async def test_a_change_of_which_nobody_told_is_found() -> None:
+async def test_a_change_without_an_event_is_found() -> None:
     _store, _authorized, asker, _notified = setting(
         page(worker("a"), worker("b")), page(worker("a", 5), worker("b"), worker("c"))
     )

@@ -29,7 +29,7 @@ def test_an_older_event_never_overwrites_a_newer_row() -> None:
     assert heard == []
 
 
-def test_a_change_is_told_once_and_the_same_row_again_is_not_news() -> None:
+def test_a_change_notifies_once_and_the_same_row_again_does_not() -> None:
     store, heard = loaded(row("a", 5))
     store.put("workers", row("a", 6, status="OFFLINE"))
     store.put("workers", row("a", 6, status="OFFLINE"))
@@ -42,7 +42,7 @@ def test_columns_that_a_change_lacks_are_kept() -> None:
     assert store.row("workers", "a") == row("a", 6, status="OFFLINE", name="prod-eu")
 
 
-def test_a_snapshot_drops_what_is_gone() -> None:
+def test_a_snapshot_drops_removed_rows() -> None:
     store, heard = loaded()
     store.replace("rollouts", [row("a", 5), row("b", 5)])
     heard.clear()

@@ -74,6 +74,6 @@ def test_a_new_runner_is_checked_the_same_way() -> None:
     assert "build-host" in new_name_problem("build host")
 
 
-def test_a_disabled_account_says_so() -> None:
+def test_a_disabled_account_is_marked() -> None:
     rows = [{"id": "1", "name": "k8s", "is_disabled": True}, {"id": "2", "name": "ci", "is_disabled": False}]
     assert [item["name"] for item in build_accounts(rows)] == ["k8s (disabled)", "ci"]

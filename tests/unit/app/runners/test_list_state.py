@@ -262,7 +262,7 @@ def test_chips_offer_the_most_frequent_first_and_what_is_chosen() -> None:
     assert (say_values("region", ()), say_values("region", ("eu", "us", "ap"))) == ("", "eu and 2 more")
 
 
-def test_a_selection_is_said_in_numbers() -> None:
+def test_a_selection_is_described_in_numbers() -> None:
     assert say_selection([("ONLINE", 2), ("ONLINE", 0), ("OFFLINE", 0)]) == "2 online, 1 offline · 2 jobs running"
     assert say_selection([]) == ""
 

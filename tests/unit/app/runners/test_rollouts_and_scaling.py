@@ -31,7 +31,7 @@ def test_a_rollout_says_how_far_it_is() -> None:
     ]
 
 
-def test_a_wave_that_failed_says_so_and_the_pause_says_why() -> None:
+def test_a_failed_wave_is_shown_and_the_pause_has_its_reason() -> None:
     waves = [ROLLOUT["waves"][0], {"runners": 2, "done": 1, "failed": 1}]
     shown = build_rollout({**ROLLOUT, "status": "PAUSED", "reason": "Job 3 did not succeed.", "waves": waves})
     assert (shown["is_paused"], shown["reason"]) == (True, "Job 3 did not succeed.")

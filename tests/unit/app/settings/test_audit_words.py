@@ -25,7 +25,7 @@ def test_actions_read_as_a_person_would_say_them(action: str, said: str) -> None
     assert words(action) == said
 
 
-def test_a_change_is_told_from_what_to_what() -> None:
+def test_a_change_is_recorded_with_old_and_new_value() -> None:
     found = changes(
         {"approvals_required": {"from": 2, "to": 0}, "source": {"from": {"bytes": 9, "sha256": "a" * 64}, "to": "x"}}
     )

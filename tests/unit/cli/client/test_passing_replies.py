@@ -176,7 +176,7 @@ def test_a_job_is_followed_past_passing_replies() -> None:
 
 
 @pytest.mark.parametrize(("modules", "made"), [(["m"], JOB), (["m", "n"], [JOB, JOB])])
-def test_a_job_is_queued_once_however_often_it_is_asked_for(modules: list[str], made: Any) -> None:
+def test_a_repeated_request_queues_a_job_once(modules: list[str], made: Any) -> None:
     line = Line([BUSY, PROXY_FAILED, ok(made)])
     run._enqueue(here(line), "PLAN", [{"id": each, "path": each} for each in modules], {}, None)
     keys = {body["p_options"]["idempotency_key"] for _, body in line.asked}
@@ -191,7 +191,7 @@ PROGRESS = {"id": "s", "type": "PLAN", "path": "", "done": 1, "total": 1, "faile
 
 
 @pytest.mark.parametrize("given", [None, "nightly"])
-def test_a_set_is_started_once_however_often_it_is_asked_for(given: str | None) -> None:
+def test_a_repeated_request_starts_a_set_once(given: str | None) -> None:
     line = Line([BUSY, PROXY_FAILED, ok({"id": "s"}), ok({**PROGRESS, "status": "RUNNING"})])
     sets._start(here(line), "PLAN", "", False, given)
     keys = {body["p_options"]["idempotency_key"] for path, body in line.asked if path.endswith("/start_set")}

@@ -40,7 +40,7 @@ def test_a_secret_is_masked_wherever_the_state_repeats_it() -> None:
     assert shown == [{"password": MASKED, "copy": MASKED, "size": 3}, {"token": MASKED, "id": "x"}]
 
 
-def test_a_first_plan_with_changes_is_told() -> None:
+def test_a_first_plan_with_changes_notifies() -> None:
     state = {"backend": "s3", "serial": 88, "lineage": "l", "resources": 22}
     job = {
         "module_path": "a/b",

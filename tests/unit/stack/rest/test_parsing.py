@@ -86,7 +86,7 @@ def test_order_is_read_with_direction_and_nulls() -> None:
     ]
 
 
-def test_arguments_are_told_from_filters() -> None:
+def test_arguments_are_distinguished_from_filters() -> None:
     query = parse_query(b"p_name=eq&p_text=hello.world&id=gt.3&p_other=in", is_call=True)
     assert query.arguments == [("p_name", "eq"), ("p_text", "hello.world"), ("p_other", "in")]
     assert len(query.root.filters) == 1

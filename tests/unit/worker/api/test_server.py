@@ -95,7 +95,7 @@ async def test_an_expired_token_is_renewed_once_and_the_call_sent_again() -> Non
     assert network.tokens == ["Bearer first", "Bearer second"]
 
 
-async def test_a_fatal_answer_is_told_to_the_process_as_well() -> None:
+async def test_a_fatal_answer_reaches_the_process_as_well() -> None:
     network = Network(lambda *_: refusal("RY401", "This session has ended: revoked."))
     told: list[Fatal] = []
 
@@ -144,7 +144,7 @@ async def test_a_success_that_is_not_the_projects_means_nothing(
 
 
 @pytest.mark.parametrize("ask", [ASKED["claim"], ASKED["state_get"]], ids=["claim", "state_get"])
-async def test_an_object_without_what_was_asked_for_means_nothing(ask: Callable[[Server], Awaitable[Any]]) -> None:
+async def test_an_object_without_the_requested_keys_means_nothing(ask: Callable[[Server], Awaitable[Any]]) -> None:
     with pytest.raises(Retryable):
         await ask(Network(lambda *_: {"error": "sign in"}).server())
 

@@ -115,7 +115,7 @@ def approving(directory: Path, *, is_on: bool = True) -> Settings:
     )
 
 
-def test_an_executor_is_told_of_the_job_s_own_approved_hooks_only(tmp_path: Path) -> None:
+def test_an_executor_receives_only_the_job_s_own_approved_hooks(tmp_path: Path) -> None:
     for name in ("yes", "of another module"):
         (tmp_path / name).write_text(f"echo {name}\n")
     spec = read_spec(claimed(hooks={"before_plan": "echo yes\n", "after_plan": {"script": "echo no\n"}}))

@@ -245,7 +245,7 @@ asyncio.run(main())
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
 @pytest.mark.parametrize("way", [*SANDBOXES, IsolationWay.LANDLOCK])
-def test_an_ordinary_user_is_shut_in_as_well(place: Place, way: str) -> None:
+def test_an_ordinary_user_s_jobs_are_isolated_as_well(place: Place, way: str) -> None:
     place.isolation(way)
     for folder in (place.base, *place.base.rglob("*")):
         os.chown(folder, 65534, 65534)

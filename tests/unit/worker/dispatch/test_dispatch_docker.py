@@ -211,7 +211,7 @@ async def test_a_docker_that_has_no_socket_yet_is_lacking_and_is_found_later(
     await dispatcher.close()
 
 
-async def test_a_container_that_is_over_its_memory_says_so(
+async def test_a_container_over_its_memory_limit_is_reported(
     docker: DockerApi, address: str, order: Order, make_settings: MakeSettings
 ) -> None:
     docker.out_of_memory.add(order.name)

@@ -146,7 +146,7 @@ async def test_a_node_that_never_says_that_a_pod_has_left_is_not_waited_for(
     wait_until(ready.exists)
     await execution.stop()
     assert await execution.wait() == LOST
-    assert "its node n1 does not say" in execution.why
+    assert "its node n1 does not report" in execution.why
     cluster.boxes[order.name].signal("SIGKILL")
     await dispatcher.close()
 
@@ -243,7 +243,7 @@ async def test_a_job_that_somebody_deleted_counts_as_lost(
     cluster.boxes[order.name].signal("SIGKILL")
     await execution.remove()
     assert await execution.wait() == LOST
-    assert execution.why == "the Kubernetes job is gone"
+    assert execution.why == "the Kubernetes job was deleted"
     await dispatcher.close()
 
 

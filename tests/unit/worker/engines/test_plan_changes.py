@@ -47,7 +47,7 @@ def test_what_is_not_known_yet_is_said_to_be_so() -> None:
         {"before_sensitive": True, "after_sensitive": True},
     ],
 )
-def test_a_secret_is_told_to_change_and_not_told(marks: dict[str, Any]) -> None:
+def test_a_changed_secret_is_reported_without_its_value(marks: dict[str, Any]) -> None:
     found = changed({"p": {"inner": "old-secret"}}, {"p": {"inner": "new-secret"}}, **marks)
     assert "secret" not in json.dumps(found).replace("is_sensitive", "")
     kept = changed(

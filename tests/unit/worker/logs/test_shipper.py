@@ -69,7 +69,7 @@ async def test_everything_arrives_once_and_in_order_over_a_bad_network(tmp_path:
     assert store.text == "".join(f"line {number}\n" for number in range(200))
 
 
-async def test_a_refusal_ends_shipping_and_is_told(tmp_path: Path) -> None:
+async def test_a_refusal_ends_shipping_and_is_reported(tmp_path: Path) -> None:
     told: list[str] = []
     network = Network(lambda *_: refusal("RY410", "not yours"))
     shipper = Shipper(network.server(), REF, filled(tmp_path), BatchRules(), HandClock(), on_fenced=told.append)

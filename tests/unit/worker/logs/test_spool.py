@@ -173,7 +173,7 @@ print("survived")
 """
 
 
-def test_a_full_disk_is_said_and_the_log_goes_on_in_memory(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_the_log_continues_in_memory(tmp_path: Path) -> None:
     def limit_file_size() -> None:
         import signal
 

@@ -70,9 +70,7 @@ async def waits(_: Workspace) -> None:
 
 
 @pytest.mark.parametrize("part", [Reporter, Shipper])
-async def test_a_part_that_ends_by_a_defect_stops_the_job_in_order_and_its_end_is_told(
-    scene: Scene, part: type
-) -> None:
+async def test_a_defect_of_a_part_stops_the_job_and_its_end_is_reported(scene: Scene, part: type) -> None:
     scene.monkeypatch.setattr(part, "run", breaks)
     network = Network(lambda *_: ENDED)
     outcome = await scene.run(network, JobPhase.PLAN, waits)

@@ -43,7 +43,7 @@ def context_of(network: Network, home: Path) -> JobContext:
     return JobContext(load_settings(environ=environ), network.server(), EngineFinder((), {}), {}, take_seal(home))
 
 
-async def test_an_end_that_something_on_the_way_refused_is_told_by_the_next_start(tmp_path: Path) -> None:
+async def test_an_end_that_a_proxy_refused_is_reported_by_the_next_start(tmp_path: Path) -> None:
     leave(tmp_path, 2, Outcome(JobStatus.SUCCEEDED))
     answers = iter([(404, {"message": "no route"}), {"status": "SUCCEEDED"}])
     network = Network(lambda name, body: next(answers) if name == "worker_finish" else answer(name, body))
@@ -53,7 +53,7 @@ async def test_an_end_that_something_on_the_way_refused_is_told_by_the_next_star
     assert [body["p_job"] for body in network.named("worker_finish")] == [2, 2]
 
 
-async def test_a_job_that_cannot_be_given_back_keeps_no_other_from_being_told(tmp_path: Path) -> None:
+async def test_a_job_that_cannot_be_given_back_does_not_block_other_reports(tmp_path: Path) -> None:
     network, table = Network(answer), JobTable(HandClock())
     context = context_of(network, tmp_path)
     leave(tmp_path, 1, given_back(RunnerUnfit("full", code="disk")))

@@ -329,7 +329,7 @@ def test_an_unknown_key_below_logging_is_named() -> None:
         ("NODE_SELECTOR", "pool", "'pool' is not name=value"),
         ("PULL_POLICY", "sometimes", "Always"),
         ("ENVIRONMENT", "WORKER_TOKEN=x", "what the runner itself tells"),
-        ("PASS_ENVIRONMENT", "*", "is no name such as PGPASSWORD"),
+        ("PASS_ENVIRONMENT", "*", "is not a name such as PGPASSWORD"),
         ("PASS_ENVIRONMENT", "RUNYARD_*", "the runner's own"),
         ("REGISTRY_USERNAME", "me", "REGISTRY_PASSWORD"),
     ],

@@ -155,6 +155,6 @@ async def test_cancelled_while_it_waits_for_a_job_it_takes_jobs_again(place: Pla
 
 async def test_told_to_stop_it_stops_instead_of_restarting(place: Place) -> None:
     place.process_status.is_leaving = True
-    with pytest.raises(JobInterrupted, match="told to stop"):
+    with pytest.raises(JobInterrupted, match="stop signal"):
         await place.run()
     assert (place.files(), place.process_status.handover) == (["runyard-worker"], None)

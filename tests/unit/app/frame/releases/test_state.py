@@ -53,7 +53,7 @@ def test_the_dialog_closes_when_nothing_is_left_to_read() -> None:
     assert not dialog.is_open
 
 
-def test_a_closed_dialog_is_told_nothing() -> None:
+def test_a_closed_dialog_receives_nothing() -> None:
     store = filled("1.9.0")
     dialog = ReleaseNotesState(_reflex_internal_init=True)
     dialog._watch(store)

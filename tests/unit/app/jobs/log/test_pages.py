@@ -40,7 +40,7 @@ def test_plain_lines_are_plain_strings() -> None:
     assert page(ROWS[:1])[0]["lines"] == ["one", "two"]
 
 
-def test_a_cut_line_says_so() -> None:
+def test_a_cut_line_is_marked() -> None:
     [chunk] = page([{"seq": 1, "body": "x" * (MAX_LINE + 61_000)}])
     assert chunk["lines"][0][-2:] == [" … 61,000 characters more. The download has them.", "a-cut"]
 

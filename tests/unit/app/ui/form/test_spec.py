@@ -95,7 +95,7 @@ def test_what_is_wrong_is_said_at_its_field(key: str, value: str) -> None:
 
 def test_a_file_twice_is_refused() -> None:
     form = {**GIT, "extra_path:2": "backend.override.tf", "extra_content:2": "again"}
-    assert check(form, is_new=True).errors == {"extra_path:2": "backend.override.tf is there twice."}
+    assert check(form, is_new=True).errors == {"extra_path:2": "backend.override.tf is listed twice."}
 
 
 def test_inline_needs_a_file() -> None:

@@ -10,8 +10,8 @@ from tests.unit.worker.dispatch.serving import Call, serve
 from tests.unit.worker.session.test_session import GRANT, HandClock, Network, session
 from worker.errors import Retryable
 from worker.logs.known_secrets import KnownSecrets
-from worker.session.vaults import read_secret
 from worker.settings import load_settings
+from worker.vaults import read_secret
 
 BASE = {"WORKER_ID": "8a3b1c52-0000-4000-8000-000000000000", "SUPABASE_URL": "https://x.example"}
 
@@ -117,8 +117,8 @@ def test_where_a_secret_is_from_is_read_off_the_settings(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("source", ["x", "ftp://x.example/y", ""])
-async def test_a_place_that_is_none_is_said(source: str) -> None:
-    with pytest.raises(Retryable, match="is no place for a secret"):
+async def test_a_wrong_place_is_reported(source: str) -> None:
+    with pytest.raises(Retryable, match="is not a place for a secret"):
         await read_secret(source, {"VAULT_TOKEN": "x"})
 
 

@@ -517,7 +517,7 @@ begin
   if private.is_proved() then
     return;
   elsif private.jwt() ? 'personal_token' then
-    perform private.fail('RY403', 'This personal token was revoked or has expired.', 'Make a new one under Account.');
+    perform private.fail('RY403', 'This personal token was revoked or has expired.', 'Create a new one under Account.');
   elsif not private.has_auth_session(private.jwt()) then
     perform private.fail('RY401', 'This session was ended.', 'Sign in again.');
   else
@@ -799,7 +799,7 @@ end;
 $$;
 
 -- ## the installation
--- What concerns the whole installation: one row. Whoever holds the service key changes it; no organisation can.
+-- Settings of the whole installation: one row. Only the service key can change it; no organisation can.
 create type public.organization_makers as enum ('EVERYBODY', 'OWNERS');
 comment on type public.organization_makers is
   'Who may create organisations: everybody who has an account · owners of one (and the first of all).';
@@ -831,7 +831,7 @@ create function private.set_organization_makers(p_who public.organization_makers
 language plpgsql security definer set search_path = '' as $$
 begin
   if p_who is null then
-    perform private.fail('RY422', 'It is not said who may make organisations.', 'Say EVERYBODY or OWNERS.');
+    perform private.fail('RY422', 'It is not set who may create organisations.', 'Pass EVERYBODY or OWNERS.');
   end if;
   update private.installation set organization_makers = p_who where is_only;
   perform private.audit(null, 'installation.organization_makers', 'installation', null, null,
@@ -856,8 +856,8 @@ begin
   end if;
   perform private.need_person();
   if not (private.organization_makers() ->> 'may_create')::pg_catalog.bool then
-    perform private.fail('RY403', 'Only people who own an organisation make new ones on this installation.',
-      'Ask an owner to make it and to invite you.');
+    perform private.fail('RY403', 'Only people who own an organisation create new ones on this installation.',
+      'Ask an owner to create it and to invite you.');
   end if;
   if (select count(*) from public.memberships where user_id = private.caller_id() and role = 'owner') >= 20 then
     perform private.fail('RY429', 'You own 20 organisations, which is the limit.',
@@ -1212,7 +1212,7 @@ comment on column private.personal_tokens.last_used_at is 'When it was last exch
 -- Whether a text is a bcrypt hash of cost 8 to 12.
 create function private.is_bcrypt_hash(p_hash text) returns boolean
 language sql immutable set search_path = '' as $$
-  -- Whoever sends a hash chooses what each comparison costs: 8 to 12 is neither a joke nor a way to stop everybody's
+  -- The sender of a hash chooses the cost of each comparison: 8 to 12 is neither too weak nor a way to stop everybody's
   -- sign-in.
   select p_hash ~ '^\$2[aby]\$(08|09|10|11|12)\$[./A-Za-z0-9]{53}$'
 $$;
@@ -1497,7 +1497,7 @@ begin
 exception
   when check_violation or not_null_violation then
     perform private.fail('RY422', 'The secret must come as a bcrypt hash of cost 8 to 12.',
-      'Make the secret where you show it; send only its hash.');
+      'Generate the secret where you show it; send only its hash.');
 end;
 $$;
 
@@ -1675,7 +1675,7 @@ begin
   update public.service_accounts set last_used_at = now()
   where id = p_account and removed_at is null and not is_disabled and role is not null returning * into v_account;
   if v_account.id is null then
-    perform private.fail('RY403', 'This service account holds no role in the organisation.',
+    perform private.fail('RY403', 'This service account has no role in the organisation.',
       'An admin gives it one under Settings → Service accounts, or with `runyard accounts update --role`.');
   end if;
   return jsonb_build_object('role', v_account.role, 'version', v_account.credential_version);
@@ -1721,7 +1721,7 @@ begin
   return jsonb_build_object('expires_in', 600);
 exception
   when unique_violation then
-    perform private.fail('RY409', 'That code is in use.', 'Draw another one.');
+    perform private.fail('RY409', 'That code is in use.', 'Generate another one.');
   when check_violation or not_null_violation then
     perform private.fail('RY422', 'A field of the login is missing or not valid.',
       'Send the SHA-256 of the device''s secret, a code of eight letters from B to Z, and the program''s name.');
@@ -1736,7 +1736,7 @@ create function private.refuse_personal_token() returns void
 language plpgsql stable set search_path = '' as $$
 begin
   if private.jwt() ? 'personal_token' then
-    perform private.fail('RY403', 'A personal token makes no other login and no other token.',
+    perform private.fail('RY403', 'A personal token creates no other login and no other token.',
       'Sign in yourself: on the dashboard, or with: runyard login.');
   end if;
 end;
@@ -1849,7 +1849,7 @@ begin
   perform private.need_person();
   perform private.refuse_personal_token();
   if p_days is null or p_days not between 1 and 365 then
-    perform private.fail('RY422', 'A personal token lives for 1 to 365 days.', 'Choose how long you need it.');
+    perform private.fail('RY422', 'A personal token is valid for 1 to 365 days.', 'Choose how long you need it.');
   end if;
   delete from private.personal_tokens
   where user_id = private.caller_id() and expires_at < now() - interval '90 days';
@@ -3228,7 +3228,7 @@ begin
   v_worker := private.lock_worker(p_worker, 'runner.manage');
   if v_worker.type = 'cloud-hosted' then
     perform private.fail('RY409', format('"%s" runs in your cloud, and would keep running there.', v_worker.name),
-      'Call remove_cloud_worker instead: it takes down what was deployed, and the runner goes with it.');
+      'Call remove_cloud_worker instead: it removes the deployment and the runner.');
   end if;
   perform private.retire_worker(p_worker, 'removed by ' || private.caller_label(v_worker.org_id));
   perform private.audit(v_worker.org_id, 'worker.removed', 'worker', p_worker::pg_catalog.text, v_worker.name);
@@ -3351,7 +3351,7 @@ exception
   when check_violation or not_null_violation then
     perform private.fail('RY422',
       'The token must come as a bcrypt hash of cost 8 to 12 with a hint of four characters.',
-        'Make the token where you show it; send only its hash.');
+        'Generate the token where you show it; send only its hash.');
 end;
 $$;
 
@@ -6657,7 +6657,7 @@ begin
     where coalesce(l ->> 'job', '') !~ '^[0-9]{1,18}$' or coalesce(l ->> 'attempt', '') !~ '^[0-9]{1,9}$'
       or coalesce(l ->> 'is_dead', 'true') not in ('true', 'false')
   ) then
-    perform private.fail('RY422', 'What runs is a list of at most 1,000 jobs with their attempts.',
+    perform private.fail('RY422', 'Running jobs are a list of at most 1,000 jobs with their attempts.',
       'Send [{"job": 1, "attempt": 1}], or [] for nothing.');
   end if;
 end;
@@ -6862,7 +6862,7 @@ declare
   v_compared pg_catalog.jsonb := '{"cancel": [], "lost": []}';
 begin
   if p_status is null or p_status not in ('ONLINE', 'DRAINING') then
-    perform private.fail('RY422', 'A runner says ONLINE or DRAINING.');
+    perform private.fail('RY422', 'A runner reports ONLINE or DRAINING.');
   end if;
   select i.capacity, i.status, i.version, h.tick_at, (
       select count(*) from private.live_jobs as q where q.instance_id = i.id and q.stage = 'RUNNING')
@@ -7336,8 +7336,8 @@ $$;
 
 -- ## next in state
 
--- Next in state: of the jobs that act on one state, one at a time is ready or runs; the others wait behind it. Whoever
--- changes a state's queue holds the state's lock, and lets the most urgent of those that wait be next.
+-- Next in state: of the jobs that act on one state, one at a time is ready or runs; the others wait behind it. A call
+-- that changes a state's queue holds the state's lock, and makes the most urgent waiting job the next one.
 -- Puts a job at the end of its lane and wakes the runners of that lane.
 create function private.make_ready(p_job bigint) returns void
 language plpgsql set search_path = '' as $$
@@ -9776,7 +9776,7 @@ begin
   end if;
   if exists (select from private.live_jobs as q where q.job_id = v_lock.job_id and q.stage = 'RUNNING') then
     perform private.fail('RY409', format('Job %s is running and holds the lock.', private.job_number(v_lock.job_id)),
-      'Cancel it first; its lock goes with it.');
+      'Cancel it first; that releases its lock.');
   end if;
   delete from private.state_locks where module_id = p_module;
   -- Released: the attempt that held it does not return to it any more.
@@ -10180,7 +10180,7 @@ begin
     perform private.fail('RY409', 'Nothing is running; the job needs a decision.',
       'Resolve it: look with a refresh-only plan, retry it, or mark it as failed.');
   else
-    perform private.fail('RY409', format('The job is %s already.', v_job.status), 'What is done cannot be cancelled.');
+    perform private.fail('RY409', format('The job is %s already.', v_job.status), 'Finished jobs cannot be cancelled.');
   end if;
   perform private.audit(v_job.org_id, 'job.cancelled', 'job', v_job.number::pg_catalog.text,
     v_job.type || ' ' || coalesce(v_job.module_path, ''), jsonb_build_object('kind', p_kind, 'reason', p_reason));
@@ -10320,7 +10320,7 @@ language plpgsql set search_path = '' as $$
 begin
   perform private.need_pinned_runner(p_job.pinned_worker_id);
   perform private.refuse_locked_modules(array[p_job.module_id], p_job.plan_job_id);
-  perform private.fail('RY409', format('Its module asks for %s approvals now; the job has %s.', m.approvals_required,
+  perform private.fail('RY409', format('Its module requires %s approvals now; the job has %s.', m.approvals_required,
     p_job.approvals_received), 'Mark it as failed and retry it: the new job waits for them.')
   from public.modules as m where m.id = p_job.module_id and m.approvals_required > p_job.approvals_required;
   perform private.requeue_job(p_live, 'retried', private.caller_kind(), private.caller_id(),
@@ -11764,9 +11764,9 @@ begin
       'Choose a region that the identity lists.');
   elsif v_identity.verification_error is not null then
     perform private.fail('RY409', format('The last test of "%s" failed: %s', v_identity.name,
-      v_identity.verification_error), 'Mend it, and test the connection again (Settings, Cloud identities).');
+      v_identity.verification_error), 'Fix it, and test the connection again (Settings, Cloud identities).');
   elsif v_identity.verified_at is null then
-    perform private.fail('RY409', format('"%s" has not been tested since it was made or changed.', v_identity.name),
+    perform private.fail('RY409', format('"%s" has not been tested since it was created or changed.', v_identity.name),
       'Test the connection first (Settings, Cloud identities).');
   end if;
 end;
@@ -11930,7 +11930,7 @@ begin
   if jsonb_typeof(p_patch -> 'cloud') <> 'object' or jsonb_path_exists(p_patch,
       '$.cloud.keyvalue() ? (!(@.key like_regex "_arn$" && @.value.type() == "string"))', silent => true)
     or pg_column_size(p_cloud || (p_patch -> 'cloud')) > 16384 then
-    perform private.fail('RY422', 'What was made in the cloud is an object of names and ARNs, of at most 16 KiB.',
+    perform private.fail('RY422', 'The cloud resources are an object of names and ARNs, of at most 16 KiB.',
       'Send {"cloud": {"service_arn": "arn:…"}}.');
   end if;
   if p_patch ->> 'desired_count' !~ '^(1000|[0-9]{1,3})$' or p_patch ->> 'is_scaled_to_zero' not in ('true', 'false')
@@ -12239,7 +12239,7 @@ begin
     array['surplus_since', 'started_at', 'boot_failures', 'broken_until']);
   -- The next to decide reads it, and that may be a runner that decides for all organisations.
   if not private.is_scaling_memory(p_decision -> 'memory') then
-    perform private.fail('RY422', 'What the planner remembers is not valid.',
+    perform private.fail('RY422', 'The planner''s memory is not valid.',
       'Times are like 2026-11-01T08:00:00+00:00 or null; boot_failures is 0 to 999.');
   end if;
 end;
@@ -12909,7 +12909,7 @@ declare
   v_set public.job_sets := private.my_set(p_set, 'job.run');
 begin
   if not private.is_set_open(p_set) then
-    perform private.fail('RY409', 'Nothing of this set waits or runs.', 'What is done cannot be cancelled.');
+    perform private.fail('RY409', 'Nothing of this set waits or runs.', 'Finished jobs cannot be cancelled.');
   end if;
   perform private.lock_set(p_set);
   -- Cancelled again, it takes with it what was retried since.

@@ -622,7 +622,7 @@ declare
   v_set public.job_sets := private.my_set(p_set, 'job.run');
 begin
   if not private.is_set_open(p_set) then
-    perform private.fail('RY409', 'Nothing of this set waits or runs.', 'What is done cannot be cancelled.');
+    perform private.fail('RY409', 'Nothing of this set waits or runs.', 'Finished jobs cannot be cancelled.');
   end if;
   perform private.lock_set(p_set);
   -- Cancelled again, it takes with it what was retried since.

@@ -213,7 +213,7 @@ def test_who_may_make_organisations_is_the_installations_to_say(world: World, or
     assert org.owner.call("create_organization", p_name="Second", p_slug="second-one")["slug"] == "second-one"
     world.service.call("set_organization_makers", p_who="EVERYBODY")
     assert guest.call("create_organization", p_name="Mine", p_slug="mine")["slug"] == "mine"
-    with refused("RY422", "It is not said who may make organisations."):
+    with refused("RY422", "It is not set who may create organisations."):
         world.service.call("set_organization_makers", p_who=None)
     seen = world.owner.rows(
         "select detail ->> 'who' from public.audit_events where action = 'installation.organization_makers'"

@@ -40,7 +40,9 @@ from app.settings import routes as audit_routes
 from app.sign_in import device_page, welcome_page
 from app.sign_in import page as sign_in
 from app.sign_in import routes as sign_in_routes
+from app.triggers import change_page
 from app.triggers import page as reviews
+from app.triggers import routes as git_routes
 
 # What the browser reads and sends without the websocket.
 API = (
@@ -51,6 +53,7 @@ API = (
     event_routes.build_routes,
     figure_routes.build_routes,
     audit_routes.build_routes,
+    git_routes.build_routes,
 )
 # A feature's rules come after those of the kit and the frame, so that they win.
 STYLES = (
@@ -75,6 +78,7 @@ FRAMED = (
     *job_page.routes(RunnerActionState.enable),
     *modules.ROUTES,
     *graph_page.ROUTES,
+    *change_page.ROUTES,
     *reviews.ROUTES,
     *move_in_page.ROUTES,
     *figures.ROUTES,

@@ -64,6 +64,9 @@ class HostFacts:
             **self._fixed,
             **{name: value for name, value in known.items() if value is not None},
             "engines": engines,
+            "engine_versions": {
+                name.value: [engine.version for engine in each] for name, each in sorted(self._finder.versions.items())
+            },
             "engine_note": self._finder.note() or (NO_ENGINE if is_lacking else None),
             "last_error": self._process_status.last_error,
             "degraded": self._process_status.degraded,

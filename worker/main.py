@@ -306,10 +306,10 @@ class Runner:
 
     async def _watch_engines(self, finder: EngineFinder) -> None:
         while True:
-            before = (dict(finder.found), finder.note())
+            before = (dict(finder.versions), finder.note())
             await self._clock.sleep(_ENGINE_CHECK_SECONDS)
             await finder.refresh()
-            if (finder.found, finder.note()) != before:
+            if (finder.versions, finder.note()) != before:
                 self._wake_ups.heartbeat.set()
                 self._wake_ups.claim.set()
 

@@ -86,12 +86,13 @@ def _source() -> rx.Component:
         class_name="ry-note",
         custom_attrs={"data-accent-color": "red", "data-testid": "not-read"},
     )
+    form = rx.el.div(kinds, rx.cond(State.is_upload, _from_archive(), _from_git()), class_name="ry-bar ry-pb")
     return _panel(
         "1",
         "Source",
         about,
         (State.roots.length() + State.brought.length()) > 0,
-        rx.el.div(kinds, rx.cond(State.is_upload, _from_archive(), _from_git()), class_name="ry-bar ry-pb"),
+        rx.cond(SessionState.can_operate, form, rx.el.p("An operator can read a source.", class_name="ry-pb mut")),
         rx.cond(State.failure != "", problem, rx.fragment()),
     )
 
@@ -108,7 +109,10 @@ def _root(root: rx.Var[RootRow]) -> rx.Component:
     note = rx.cond(root["note"] != "", rx.el.small(root["note"], class_name="mut"), rx.fragment())
     return rx.el.tr(
         cell(tick),
-        cell(rx.el.span(shown, class_name="ry-mono ry-breaks"), note, class_name="n-a"),
+        cell(
+            rx.el.div(rx.el.span(shown, class_name="ry-mono ry-breaks"), note, class_name="ry-row c6 ry-wraps"),
+            class_name="n-a",
+        ),
         cell(rx.el.span(root["path"], class_name="ry-mono ry-breaks"), class_name="n-c"),
         cell(root["backend"], class_name="n-b"),
         cell(root["engine"], class_name="n-d"),
@@ -156,7 +160,7 @@ def _brought(row: rx.Var[BroughtRow]) -> rx.Component:
             class_name="n-a",
         ),
         cell(row["state"], class_name="n-c"),
-        cell(verdict, why, class_name="n-b"),
+        cell(rx.el.div(verdict, why, class_name="ry-row c6 ry-wraps"), class_name="n-b"),
         cell(job, class_name="n-d"),
         role="row",
         key=row["id"].to(str),

@@ -111,6 +111,14 @@ class Client:
             raise Unreachable
         raise Refused(str(said.get("message", "")), str(said.get("hint", "")), str(said.get("code", "")))
 
+    async def issuer(self) -> str:
+        """The address by which clouds know the project's tokens."""
+        place = f"{self._settings.supabase_url}/functions/v1/job-identity/.well-known/openid-configuration"
+        try:
+            return str((await self._http.get(place)).raise_for_status().json()["issuer"])
+        except (httpx.HTTPError, OSError, ValueError, KeyError) as error:
+            raise Unreachable from error
+
     async def select(self, token: str, table: str, query: Query | None = None) -> Page:
         """Read rows of a table that the caller may see."""
         query = query or Query()

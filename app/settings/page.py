@@ -4,6 +4,7 @@ from app.frame.route import Route
 from app.settings.components.account import account
 from app.settings.components.accounts import accounts
 from app.settings.components.identities import identities
+from app.settings.components.job_identities import job_identities
 from app.settings.components.members import members
 from app.settings.components.records import audit, organisation, releases
 from app.settings.components.triggers import git, notifications, schedules, updates
@@ -12,6 +13,7 @@ from app.settings.state.account import AccountState
 from app.settings.state.accounts import AccountsState
 from app.settings.state.audit import AuditState
 from app.settings.state.identities import IdentitiesState
+from app.settings.state.job_identities import JobIdentitiesState
 from app.settings.state.members import MembersState
 from app.settings.state.organisation import OrganisationState
 from app.settings.state.releases import ReleasesState
@@ -28,6 +30,7 @@ ROUTES = (
     Route(HOME, "Settings", members, MembersState.load),
     Route(f"{HOME}/members", "Members", members, MembersState.load),
     Route(f"{HOME}/variables", "Variables", variables, VariablesState.load),
+    Route(f"{HOME}/job-identities", "Job identities", job_identities, JobIdentitiesState.load),
     Route(f"{HOME}/cloud-identities", "Cloud identities", identities, IdentitiesState.load),
     Route(f"{HOME}/service-accounts", "Service accounts", accounts, AccountsState.load),
     Route(f"{HOME}/git", "Git", git, GitState.load),

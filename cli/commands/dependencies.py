@@ -39,6 +39,19 @@ def list_dependencies(
     here.printer.rows(rows, columns, "No dependencies. `runyard dependencies add` makes one.")
 
 
+@command(app, "proposals", calls=("list_dependencies", "set_dependency"), page=f"{CARD} → Proposed")
+def proposals(
+    here: Here,
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A module or group; all modules without.")] = "",
+    accept: Annotated[bool, typer.Option("--accept", help="Add all of them as dependencies.")] = False,
+) -> None:
+    """List modules whose code reads another's outputs (terraform_remote_state) without depending on it."""
+    rows = here.api.call("list_dependencies", org=here.org.id, path=path.strip("/"))["proposals"]
+    for row in rows if accept else ():
+        here.api.call("set_dependency", consumer=row["consumer_id"], producer=row["producer_id"], options={})
+    here.printer.rows(rows, ("consumer", "producer"), "No proposals.")
+
+
 @command(app, "add", calls=("set_dependency",), page=f"{CARD} → Add")
 def add(
     here: Here,

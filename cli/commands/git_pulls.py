@@ -86,5 +86,24 @@ def unlink(here: Here, login: Login, host: Host = "github.com") -> None:
     here.printer.result(gone, lambda row: f"Unlinked {row['login']} at {row['host']}")
 
 
+@command(app, "apps", calls=("list_git_apps",))
+def apps(here: Here) -> None:
+    """List the GitHub Apps of the organisation; Settings → Git creates one."""
+    rows = here.api.call("list_git_apps", org=here.org.id)
+    here.printer.rows(rows, ("id", "slug", "html_url", "repositories", "created_by_label"), "No GitHub Apps.")
+
+
+@command(app, "remove-app", calls=("remove_git_app",))
+def remove_app(
+    here: Here,
+    which: Annotated[str, typer.Argument(metavar="APP", help="Its id.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Remove a GitHub App with its key; delete it at GitHub, too."""
+    here.confirm(f"Remove the GitHub App {which}?", yes)
+    gone = here.api.call("remove_git_app", app=which)
+    here.printer.result(gone, lambda row: f"Removed {row['slug']}; delete it at {row['html_url']}, too")
+
+
 def _module(here: Here, path: str | None) -> str | None:
     return None if path is None else str(here.org.module(path)["id"])

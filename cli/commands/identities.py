@@ -6,7 +6,10 @@ import typer
 
 from cli.client.issuer import USUAL_SUBJECT, aws_policy, check_served, project_documents, subject
 from cli.command import Here, command, new_app
+from cli.commands.run import follow
 from cli.errors import CommandError, NotFound, Usage
+from cli.jobs.follow import ENDS
+from cli.jobs.keyed import call_keyed
 
 app = new_app("Identities of jobs in a cloud, without a stored key.")
 Target = Annotated[str, typer.Argument(metavar="PATH", help='A module or group; "" is the whole organisation.')]
@@ -15,14 +18,14 @@ Phase = Annotated[str, typer.Option("--phase", help="plan or apply.")]
 COLUMNS = ("path", "name", "kind", "audience", "settings")
 
 
-@command(app, "list")
+@command(app, "list", page="Job identities")
 def list_identities(here: Here) -> None:
     """List the identities and the modules or groups that they are attached to."""
     rows = here.api.all_rows("job_identities", org_id=f"eq.{here.org.id}", order="path,name")
     here.printer.rows(rows, COLUMNS, "No identities.")
 
 
-@command(app, "attach", calls=("attach_identity",))
+@command(app, "attach", calls=("attach_identity",), page="Job identities → Attach identity")
 def attach(
     here: Here,
     path: Target,
@@ -48,7 +51,7 @@ def attach(
     here.printer.result(made, lambda row: f"{row['name']}  {row['path'] or 'all modules'}  audience {row['audience']}")
 
 
-@command(app, "detach", calls=("detach_identity",))
+@command(app, "detach", calls=("detach_identity",), page="Job identities → Detach")
 def detach(
     here: Here, path: Target, name: Name, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
 ) -> None:
@@ -59,7 +62,7 @@ def detach(
     here.printer.result(done, lambda gone: f"Detached {gone['name']} from {gone['path'] or 'all modules'}")
 
 
-@command(app, "policy")
+@command(app, "policy", page="Job identities → Edit and trust policy")
 def policy(here: Here, path: Target, phase: Phase = "apply") -> None:
     """Print the trust policy of the AWS role that is attached to a module or group."""
     path = path.strip("/")
@@ -85,14 +88,20 @@ def set_subject(
     here.printer.result(made, lambda row: f"Subject {row['template']}. Change the trust policies of your clouds, too.")
 
 
-@command(app, "test", calls=("preview_identities",))
+@command(app, "test", calls=("preview_identities", "enqueue_job"), page="Job identities → Test")
 def check(
     here: Here,
     module: Annotated[str, typer.Argument(metavar="MODULE", help="A module's path or id.")],
     phase: Phase = "plan",
+    exchange: Annotated[
+        bool,
+        typer.Option("--exchange", help="Let a runner exchange the tokens of the plan phase, and print the answers."),
+    ] = False,
 ) -> None:
     """Show the token that a module's next job would get, and check that clouds can read the issuer's keys."""
     found = here.org.module(module)["id"]
+    if exchange:
+        _exchange(here, found)
     shown = here.api.call("preview_identities", module=found, type=_phase(phase).upper())
     documents = project_documents(here.api)
     problems = check_served(documents)
@@ -101,6 +110,15 @@ def check(
     if problems or not shown["identities"]:
         why = problems[0] if problems else f"{module} has no identity."
         raise CommandError(why, "docs/identity.md describes what a cloud must be able to read.")
+
+
+def _exchange(here: Here, module: str) -> None:
+    options = {"test_identities": True}
+    job = call_keyed(here.api, "enqueue_job", options, None, org=here.org.id, type="OUTPUT", module=module)
+    (done,) = follow(here, [job])
+    answers = (done["result"] or {}).get("identities", {})
+    here.printer.result(answers, lambda found: "\n".join(f"{name}  {answer}" for name, answer in found.items()))
+    raise typer.Exit(int(ENDS[done["status"]]))
 
 
 def _describe(shown: dict[str, Any]) -> str:

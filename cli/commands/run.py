@@ -17,6 +17,8 @@ from cli.output import say
 from cli.variables.files import given_inputs
 
 app = new_app("Queue a plan, apply, destroy, drift check or output, and follow it.")
+# What one call of the database accepts.
+MOST_AT_ONCE = 1000
 
 Modules = Annotated[list[str] | None, typer.Argument(metavar="MODULE…", help="Paths or ids of modules.")]
 Group = Annotated[str | None, typer.Option("--group", help="Every module at and below this path.")]
@@ -279,7 +281,9 @@ def _enqueue(here: Here, kind: str, modules: list[Row], options: dict[str, Any],
     ids = [row["id"] for row in modules]
     if len(ids) == 1:
         return [call_keyed(here.api, "enqueue_job", options, key, module=ids[0], **common)]
-    made = call_keyed(here.api, "enqueue_jobs", options, key, modules=ids, **common)
+    # A key counts for each module by itself, so that several calls may share it.
+    calls = (ids[at : at + MOST_AT_ONCE] for at in range(0, len(ids), MOST_AT_ONCE))
+    made = [row for some in calls for row in call_keyed(here.api, "enqueue_jobs", options, key, modules=some, **common)]
     paths = {row["id"]: row["path"] for row in modules}
     return [{"type": kind, "module_path": paths.get(row.get("module_id")), **row} for row in made]
 

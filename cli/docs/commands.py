@@ -32,7 +32,7 @@ REASONS: dict[str, str] = {
     **dict.fromkeys(
         (
             "worker_append_logs", "worker_claim", "worker_close_session", "worker_finish", "worker_get_artifact", "worker_heartbeat",
-            "worker_identities", "worker_job", "worker_put_artifact", "worker_recover", "worker_report", "worker_return_job",
+            "worker_identities", "worker_job", "worker_repository", "worker_put_artifact", "worker_recover", "worker_report", "worker_return_job",
             "worker_state_get", "worker_state_keep", "worker_state_lock", "worker_state_put", "worker_state_unlock", "worker_target_status",
             "worker_outputs_get", "worker_bound_values", "worker_resolve", "worker_destination_state", "worker_move_states",
             "worker_target_token", "worker_target_update", "worker_variables",
@@ -42,7 +42,8 @@ REASONS: dict[str, str] = {
     **dict.fromkeys(
         ("open_worker_session", "rate_limit", "renew_worker_session", "service_account_for", "use_service_account", "use_personal_token",
             "check_worker_credential", "start_device_login", "take_device_login", "worker_token_hashes", "installation_metrics",
-            "git_connection_secret", "receive_git_delivery", "refuse_git_delivery"), EDGE
+            "git_connection_secret", "receive_git_delivery", "refuse_git_delivery", "pending_git_app", "complete_git_app",
+            "git_app_connection", "git_installation"), EDGE
     ),
     **dict.fromkeys(
         ("recovery_codes_left", "set_recovery_codes", "use_recovery_code"), "the account's page and the sign-in page call it for a person"
@@ -51,11 +52,12 @@ REASONS: dict[str, str] = {
     **dict.fromkeys(("worker_scaling_decided", "worker_scaling_inputs"), PLANNER),
     **dict.fromkeys(
         (
-            "job_page", "list_jobs", "list_modules", "list_runners", "module_repository", "path_runners", "rollout_progress",
+            "job_page", "module_page", "list_jobs", "list_modules", "list_runners", "module_repository", "path_runners", "rollout_progress",
             "runner_facets", "runner_page",
         ),
         PAGES,
     ),
+    "start_git_app": "a browser posts the app's manifest to GitHub, so the dashboard begins it: *Settings → Git*",
     "change_runners": "one change to many runners, which the Runners page makes; commands name one runner each",
     **dict.fromkeys(("finish_delivery", "lease_deliveries"), "the edge function that sends notifications calls it"),
 }  # fmt: skip

@@ -1,6 +1,7 @@
 """The cache of engines: outside the clone, by version and platform, safe against two at once."""
 
 import fcntl
+import hashlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -44,7 +45,13 @@ def install(engine: Engine, made: Path) -> Path:
     part = folder / f".{engine.name}.{os.getpid()}"
     shutil.copyfile(made, part)
     part.chmod(0o755)
-    return part.rename(folder / engine.name)
+    # Runners use the binary only while it is this one.
+    (folder / f"{engine.name}.sha256").unlink(missing_ok=True)
+    with part.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    placed = part.rename(folder / engine.name)
+    placed.with_name(f"{engine.name}.sha256").write_text(f"{digest}\n", encoding="ascii")
+    return placed
 
 
 @contextmanager

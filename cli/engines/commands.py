@@ -1,7 +1,9 @@
 """`runyard engines ensure tofu|all`, `path tofu`, `list`."""
 
+import re
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -26,21 +28,28 @@ def chosen(name: str) -> list[Engine]:
     """Return the engines that a word means."""
     if name == "all":
         return list(ENGINES.values())
-    if name not in ENGINES:
+    base, _, version = name.partition("@")
+    if base not in ENGINES:
         raise typer.BadParameter(f"choose from {', '.join(ENGINES)}, all")
-    return [ENGINES[name]]
+    if not version:
+        return [ENGINES[base]]
+    if not re.fullmatch(r"\d+\.\d+\.\d+[0-9A-Za-z.+-]*", version):
+        raise typer.BadParameter(f"{version} is not a whole version, such as 1.9.1")
+    return [replace(ENGINES[base], version=version)]
 
 
 @app.command("ensure")
 def ensure_command(
-    name: Annotated[str, typer.Argument(help="tofu, terraform, pulumi, pulumi-language-yaml or all")],
+    name: Annotated[
+        str, typer.Argument(help="tofu, terraform, pulumi, pulumi-language-yaml or all; tofu@1.9.1 for another version")
+    ],
     *,
     background: Annotated[bool, typer.Option("--background", help="Return at once.")] = False,
     pinned: Annotated[bool, typer.Option("--pinned", help="This version exactly, whatever PATH has.")] = False,
 ) -> None:
     """Provide an engine: PATH, cache, official release, build. Exit codes: 0 there, 1 failed."""
     for engine in chosen(name):
-        if found := cached(engine) if pinned else find(engine):
+        if found := cached(engine) if pinned or "@" in name else find(engine):
             typer.echo(f"{engine.name}: {found}")
         elif background:
             start_in_background(engine)
@@ -55,7 +64,7 @@ def start_in_background(engine: Engine) -> None:
         return
     folder = binary_folder(engine)
     folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "cli", "engines", "ensure", engine.name, "--pinned"]
+    command = [sys.executable, "-m", "cli", "engines", "ensure", f"{engine.name}@{engine.version}"]
     with (folder / "ensure.log").open("ab") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
     typer.echo(f"{engine.name}: being prepared by process {process.pid}, log in {log.name}")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cli.engines.build import built
 from cli.engines.cache import binary_folder, cache_folder, cached, find, install, locked
-from cli.engines.catalog import Engine, EngineError
+from cli.engines.catalog import ENGINES, Engine, EngineError
 from cli.engines.progress import Report, Reporter
 from cli.engines.release import fetch
 
@@ -39,6 +39,9 @@ def provide(engine: Engine, report: Reporter) -> Path:
         with tempfile.TemporaryDirectory(prefix="fetch-", dir=cache_folder()) as folder:
             return keep(engine, fetch(engine, Path(folder), report))
     except EngineError as unreachable:
+        if engine.version != ENGINES.get(engine.name, engine).version:
+            # Only the sources of the catalogue's version are pinned by checksums in this repository.
+            raise EngineError(f"{engine.title} {engine.version} is not to be had: {unreachable}") from unreachable
         report.say(3, f"Building {engine.title} {engine.version}: {unreachable}")
     with built(engine, report) as made:
         return keep(engine, made)

@@ -5250,6 +5250,39 @@ comment on column public.module_bindings.producer_id is 'The module that has the
 comment on column public.module_bindings.input is 'The consumer''s variable.';
 comment on column public.module_bindings.output is 'The producer''s output.';
 
+create table private.dependency_proposals (
+  consumer_id uuid not null references public.modules (id) on delete cascade,
+  producer_id uuid not null references public.modules (id) on delete cascade,
+  primary key (consumer_id, producer_id)
+);
+create index dependency_proposals_producer_id_idx on private.dependency_proposals (producer_id);
+alter table private.dependency_proposals enable row level security;
+comment on table private.dependency_proposals is
+  'Modules whose outputs the code of another one reads (terraform_remote_state), as its last plan has found.';
+comment on column private.dependency_proposals.consumer_id is 'The module whose code reads.';
+comment on column private.dependency_proposals.producer_id is 'The module whose outputs it reads.';
+
+-- Keeps which modules the code of a planned module reads outputs of.
+create function private.note_reads(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_reads pg_catalog.uuid[] := array(
+    select m.id from jsonb_array_elements(case jsonb_typeof(p_job.result -> 'reads') when 'array'
+      then p_job.result -> 'reads' else '[]' end) with ordinality as r (value, place)
+    join public.organizations as o on o.id = p_job.org_id and o.slug = r.value ->> 'organization'
+    join public.modules as m on m.org_id = o.id and m.deleted_at is null and m.id <> p_job.module_id
+      and m.path = replace(r.value ->> 'workspace', '.', '/') where r.place <= 200);
+begin
+  if p_job.status <> 'SUCCEEDED' and v_reads = '{}' then
+    return;
+  end if;
+  delete from private.dependency_proposals as d where d.consumer_id = p_job.module_id
+    and d.producer_id <> all (v_reads);
+  insert into private.dependency_proposals (consumer_id, producer_id)
+  select p_job.module_id, r from unnest(v_reads) as r on conflict do nothing;
+end;
+$$;
+
 -- ## digests
 create table private.output_digests (
   module_id uuid primary key references public.modules (id) on delete cascade,
@@ -5640,12 +5673,21 @@ begin
             select coalesce(jsonb_object_agg(b.input, b.output), '{}') from public.module_bindings as b
             where b.consumer_id = e.consumer_id and b.producer_id = e.producer_id)) order by c.path, p.path)
         from edge as e join public.modules as c on c.id = e.consumer_id
-        join public.modules as p on p.id = e.producer_id), '[]')));
+        join public.modules as p on p.id = e.producer_id), '[]'),
+      'proposals', coalesce((
+        select jsonb_agg(jsonb_build_object('consumer_id', r.consumer_id, 'producer_id', r.producer_id, 'consumer',
+          c.path, 'producer', p.path) order by c.path, p.path)
+        from private.dependency_proposals as r join public.modules as c on c.id = r.consumer_id
+        join public.modules as p on p.id = r.producer_id and p.deleted_at is null
+        where r.consumer_id in (select private.modules_below(p_org, p_path)) and not exists (
+          select from public.module_dependencies as d
+          where d.consumer_id = r.consumer_id and d.producer_id = r.producer_id)), '[]')));
 end;
 $$;
 comment on function private.list_dependencies is
   'The modules at or below a path ("" is all) and those that they depend on or that depend on them, each with its step '
-  'in the order and the bound inputs that changed since its last apply; and the dependencies between them. Members.';
+  'in the order and the bound inputs that changed since its last apply; the dependencies between them; and proposals: '
+  'modules whose code reads outputs of another one without depending on it. Members.';
 grant execute on function private.list_dependencies to authenticated;
 
 -- ## values
@@ -6503,7 +6545,8 @@ comment on column private.worker_ticks.draining is 'Heartbeats sent while draini
 
 create type private.offer as (engines jsonb, engine_note text, clouds jsonb, is_degraded boolean);
 comment on type private.offer is
-  'What an instance has for jobs: engines and versions, what it says about them, clouds it can act in, its health.';
+  'What an instance has for jobs: engines and their versions (one or a list), what it says about them, clouds it can '
+  'act in, its health.';
 
 create view private.instance_liveness as
 select
@@ -6517,11 +6560,14 @@ select
   row(
     -- With a dispatcher the image's engines count, not the host's.
     case when coalesce(i.facts ->> 'dispatcher', 'local') <> 'local' then i.facts -> 'dispatcher_engines'
-      else nullif(i.engines, case when i.engine_note is null then '{}' end::jsonb) end,
+      else nullif(i.engines, case when i.engine_note is null then '{}' end::jsonb)
+        || case jsonb_typeof(i.facts -> 'engine_versions') when 'object' then i.facts -> 'engine_versions'
+          else '{}' end end,
     case when coalesce(i.facts ->> 'dispatcher', 'local') = 'local' then i.engine_note end,
     i.facts -> 'clouds', coalesce(jsonb_typeof(i.facts -> 'degraded') = 'object', false)
   )::private.offer as offer,
   coalesce(h.last_seen_at > now() - private.lease(), false) as is_fresh,
+  i.connected_at,
   (select count(*) from private.live_jobs as j where j.instance_id = i.id and j.stage = 'RUNNING') as used
 from public.worker_instances as i left join private.heartbeats as h on h.instance_id = i.id;
 comment on view private.instance_liveness is
@@ -6530,6 +6576,7 @@ comment on view private.instance_liveness is
 comment on column private.instance_liveness.is_draining is 'Whether it reports that it is draining.';
 comment on column private.instance_liveness.offer is 'What it has for jobs.';
 comment on column private.instance_liveness.is_fresh is 'Whether its last heartbeat is less than 60 s old.';
+comment on column private.instance_liveness.connected_at is 'When its session began.';
 comment on column private.instance_liveness.used is 'Slots in use.';
 
 create view private.worker_prospects as
@@ -7077,7 +7124,7 @@ begin
   -- The server's table of locks has room for a few thousand. Every state's lock comes after the routing lock, so one
   -- routing lock for the caller alone covers all states of the organisation.
   if cardinality(p_states) > 100 then
-    perform private.lock_routing(p_org, true);
+    perform private.lock_routing(p_org, true), set_config('runyard.locked_org', p_org::pg_catalog.text, true);
     return;
   end if;
   perform private.lock_routing(p_org, false);
@@ -7091,8 +7138,11 @@ $$;
 create function private.lock_state(p_org uuid, p_state uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
-  perform private.lock_routing(p_org, false),
-    pg_advisory_xact_lock(private.lock_key('state', p_state::pg_catalog.text));
+  -- This transaction may have the lock of all states already: then 500 single ones would only fill the table of locks.
+  if current_setting('runyard.locked_org', true) is distinct from p_org::pg_catalog.text then
+    perform private.lock_routing(p_org, false),
+      pg_advisory_xact_lock(private.lock_key('state', p_state::pg_catalog.text));
+  end if;
 end;
 $$;
 
@@ -8654,15 +8704,15 @@ language plpgsql immutable set search_path = '' as $$
 begin
   if exists (
     select from jsonb_each(p_options) as o
-    where o.key in ('auto_apply', 'confirm', 'refresh_only', 'destroy', 'bring_state')
+    where o.key in ('auto_apply', 'confirm', 'refresh_only', 'destroy', 'bring_state', 'test_identities')
       and jsonb_typeof(o.value) not in ('boolean', 'null')
       or o.key in ('targets', 'replace') and (jsonb_typeof(o.value) not in ('array', 'null')
         or pg_column_size(o.value) > 65536
         or jsonb_path_exists(o.value, 'strict $[*] ? (@.type() != "string")', silent => true))
   ) then
     perform private.fail('RY422', 'An option of the job has the wrong type.',
-      'auto_apply, confirm, refresh_only, destroy and bring_state are true or false; targets and replace are lists of '
-      'addresses, of at most 64 KiB.');
+      'auto_apply, confirm, refresh_only, destroy, bring_state and test_identities are true or false; targets and '
+      'replace are lists of addresses, of at most 64 KiB.');
   end if;
 end;
 $$;
@@ -8674,7 +8724,7 @@ begin
   perform private.refuse_unknown_keys(p_options, array['plan_job_id', 'priority', 'labels', 'pinned_worker_id',
     'pinned_instance_name', 'max_attempts', 'idempotency_key', 'approvals_required', 'auto_apply', 'confirm',
     'refresh_only', 'destroy', 'targets', 'replace', 'reason', 'upload_id', 'variables', 'bring_state',
-    'state_change']);
+    'state_change', 'test_identities']);
   perform private.check_option_types(p_options);
   perform private.check_reason(p_options ->> 'reason');
   if coalesce((p_options ->> 'priority')::integer, 100) not between 0 and 1000
@@ -8880,6 +8930,10 @@ begin
   if p_options -> 'bring_state' = 'true' then
     perform private.check_bring_state(p_type, p_modules, p_options);
   end if;
+  -- An output job reads only; tokens of applies are for applies that somebody confirmed.
+  if p_options -> 'test_identities' = 'true' and p_type <> 'OUTPUT' then
+    perform private.fail('RY422', 'Identities are tested by an output job.', 'Enqueue an OUTPUT with test_identities.');
+  end if;
   if p_type = 'STATE' or p_options ? 'state_change' then
     perform private.check_state_job(p_type, p_modules, p_options);
     -- Reviewers read it first, on every page and in every list.
@@ -9059,8 +9113,11 @@ begin
       return case when starts_with(p_offer.engine_note, p_lane.engine || ' is being prepared') then 'engine_preparing'
         else 'engine_missing' end;
     end if;
-    if p_lane.engine_version is not null
-      and not private.meets_requirement(p_offer.engines ->> p_lane.engine::pg_catalog.text, p_lane.engine_version) then
+    -- One version, or a list of those that are there.
+    if p_lane.engine_version is not null and not exists (
+      select from jsonb_array_elements_text('[]'::pg_catalog.jsonb || (p_offer.engines -> p_lane.engine::pg_catalog.text))
+        as v where private.meets_requirement(v, p_lane.engine_version)
+    ) then
       return 'engine_version';
     end if;
   end if;
@@ -9448,6 +9505,10 @@ begin
   select * into v_job from public.provision_jobs where id = p_job;
   if v_job.type in ('PLAN', 'DRIFT') and v_job.status = 'SUCCEEDED' then
     perform private.note_drift(v_job);
+  end if;
+  if v_job.type in ('PLAN', 'APPLY') and v_job.plan_job_id is null
+    and v_job.payload #> '{options,git,pull_request}' is null then
+    perform private.note_reads(v_job);
   end if;
   if v_job.type = 'PLAN' and v_job.status = 'SUCCEEDED' then
     perform private.note_plan_digest(v_job);
@@ -12499,19 +12560,29 @@ begin
     left join public.modules as o on o.id = m.module_id
     where m.set_id = p_set and (j.status in ('FAILED', 'CANCELLED')
       or m.job_id is null and m.left_out is not null and m.because_of is null)
-  ), below (module_id, root, words, is_waiting) as (
-    select e.after_id, f.module_id, f.words, false from ended as f
+  ), below (module_id, root) as (
+    select e.after_id, f.module_id from ended as f
     join private.set_edges as e on e.set_id = p_set and e.before_id = f.module_id
     union
-    select w.consumer_id, w.producer_id, w.words, true from private.waits_for_apply(p_set) as w
-    union
-    select e.after_id, b.root, b.words, b.is_waiting from below as b
+    select e.after_id, b.root from below as b
     join private.set_edges as e on e.set_id = p_set and e.before_id = b.module_id
-  ), verdict as (
-    select m.module_id, b.root, b.words, coalesce(b.is_waiting, false) as is_waiting from private.set_members as m
-    left join (select distinct on (b.module_id) b.module_id as id, b.root, b.words, b.is_waiting from below as b
-      order by b.module_id, b.is_waiting, b.root) as b on b.id = m.module_id
+  ), wait as materialized (
+    select * from private.waits_for_apply(p_set)
+  ), later (module_id) as (
+    select w.consumer_id from wait as w
+    union
+    select e.after_id from later as l join private.set_edges as e on e.set_id = p_set and e.before_id = l.module_id
+  ), verdict as materialized (
+    select distinct on (m.module_id) m.module_id, v.root, v.words, coalesce(v.rank > 1, false) as is_waiting
+    from private.set_members as m
+    left join (
+      select b.module_id, 1 as rank, b.root, f.words from below as b join ended as f on f.module_id = b.root
+      union all select w.consumer_id, 2, w.producer_id, w.words from wait as w
+      union all select e.after_id, 3, o.id, format('Waits for %s, which waits for an apply.', o.path)
+      from later as l join private.set_edges as e on e.set_id = p_set and e.before_id = l.module_id
+      join public.modules as o on o.id = e.before_id) as v on v.module_id = m.module_id
     where m.set_id = p_set and m.job_id is null and (m.left_out is null or m.because_of is not null)
+    order by m.module_id, v.rank, v.root
   )
   update private.set_members as m set left_out = v.words, because_of = v.root, is_waiting_for_apply = v.is_waiting
   from verdict as v
@@ -12587,6 +12658,19 @@ begin
 end;
 $$;
 
+-- Whether a plan of a member is a preview: a plan of the set changes an input of it, or it is an output of a preview.
+create function private.is_preview(p_set uuid, p_module uuid) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return exists (select from private.open_bindings as o where o.set_id = p_set and o.consumer_id = p_module) or exists (
+    select from private.set_edges as e
+    join public.module_bindings as b on b.consumer_id = e.after_id and b.producer_id = e.before_id
+    join private.set_members as m on m.set_id = e.set_id and m.module_id = e.before_id
+    join public.provision_jobs as j on j.id = m.job_id and j.payload #> '{options,preview}' = 'true'
+    where e.set_id = p_set and e.after_id = p_module);
+end;
+$$;
+
 -- Enqueues a job for each of these members, all of sets that ask for the same. The caller holds their states' locks.
 create function private.add_set_jobs(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
 language plpgsql set search_path = '' as $$
@@ -12601,8 +12685,7 @@ begin
       array_agg(m.module_id order by m.module_id) as modules
     from unnest(p_sets, p_modules) as w (set_id, module_id)
     join private.set_members as m on m.set_id = w.set_id and m.module_id = w.module_id
-    cross join lateral (select p_like.type = 'PLAN' and exists (select from private.open_bindings as o
-      where o.set_id = m.set_id and o.consumer_id = m.module_id) as is_preview) as p
+    cross join lateral (select p_like.type = 'PLAN' and private.is_preview(m.set_id, m.module_id) as is_preview) as p
     group by m.plan_job_id, p.is_preview
   loop
     if v_part.plan_job_id is not null then
@@ -13207,6 +13290,22 @@ comment on function private.confirm_set is
   'one ordered set, each exactly as it was reviewed. Operators.';
 grant execute on function private.confirm_set to authenticated;
 
+-- Previews of a set that the apply of a module makes out of date: those of its outputs, and those of these previews.
+create function private.outdated_previews(p_set uuid, p_applied uuid) returns setof public.provision_jobs
+language sql stable set search_path = '' as $$
+  with recursive preview as materialized (
+    select e.before_id, e.after_id, j.id as job_id from private.set_edges as e
+    join private.set_members as m on m.set_id = e.set_id and m.module_id = e.after_id
+    join public.provision_jobs as j on j.id = m.job_id and j.payload #> '{options,preview}' = 'true'
+    where e.set_id = p_set
+  ), again (id, job_id) as (
+    select p.after_id, p.job_id from preview as p where p.before_id = p_applied
+    union
+    select p.after_id, p.job_id from again as a join preview as p on p.before_id = a.id
+  )
+  select j.* from again as a join public.provision_jobs as j on j.id = a.job_id order by j.module_id
+$$;
+
 -- Continues the set of a plan that was just applied: previews that used the plan, and what waited for the apply, are
 -- planned for real. The caller has the lock of the job's state.
 create function private.follow_apply(p_job public.provision_jobs) returns void
@@ -13222,12 +13321,7 @@ begin
     return;
   end if;
   perform private.lock_set(v_set.id);
-  for v_preview in
-    select j.* from private.set_edges as e
-    join private.set_members as c on c.set_id = e.set_id and c.module_id = e.after_id
-    join public.provision_jobs as j on j.id = c.job_id and j.payload #> '{options,preview}' = 'true'
-    where e.set_id = v_set.id and e.before_id = p_job.module_id order by j.module_id
-  loop
+  for v_preview in select * from private.outdated_previews(v_set.id, p_job.module_id) loop
     update private.set_members set job_id = null where set_id = v_set.id and module_id = v_preview.module_id;
     if v_preview.status = 'QUEUED' then
       perform private.try_cancel(v_preview, 'system', 'system', 'The module is planned with what was applied.');
@@ -13333,6 +13427,8 @@ create table public.git_connections (
   base_url text check (base_url ~ '^https?://[^\s]+$' and length(base_url) <= 500),
   has_token boolean not null default false,
   allows_forks boolean not null default false,
+  app_id uuid,
+  installation_id bigint,
   poll_seconds integer not null default 300 check (poll_seconds = 0 or poll_seconds between 60 and 86400),
   next_poll_at timestamptz,
   last_delivery_at timestamptz,
@@ -13364,6 +13460,8 @@ comment on column public.git_connections.base_url is 'Where the provider''s API 
 comment on column public.git_connections.has_token is 'Whether an API token is kept for reports.';
 comment on column public.git_connections.allows_forks is
   'Whether members may request plans of single commits of forks; nothing is ever applied from them.';
+comment on column public.git_connections.app_id is 'The GitHub App that announces it and reports to it; null: none.';
+comment on column public.git_connections.installation_id is 'The installation of that app, as GitHub says.';
 comment on column public.git_connections.next_poll_at is 'When it is read next without an event.';
 comment on column public.git_connections.last_delivery_at is 'When an event last came.';
 comment on column public.git_connections.poll_seconds is 'How often it is read without an event; 0 is never.';
@@ -13832,14 +13930,17 @@ $$;
 
 -- ## deliveries
 create function private.git_connection_secret(p_connection uuid) returns jsonb
-language sql stable security definer set search_path = '' as $$
-  select jsonb_build_object('org_id', c.org_id, 'provider', c.provider, 'webhook_secret', s.webhook_secret)
-  from public.git_connections as c join private.git_secrets as s on s.connection_id = c.id
-  where c.id = p_connection and c.removed_at is null
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  return coalesce((
+    select jsonb_build_object('org_id', c.org_id, 'provider', c.provider, 'webhook_secret', s.webhook_secret)
+    from public.git_connections as c join private.git_secrets as s on s.connection_id = c.id
+    where c.id = p_connection and c.removed_at is null), private.git_app_secret(p_connection));
+end;
 $$;
 comment on function private.git_connection_secret is
-  'The provider and the sealed webhook secret of a repository, for the function that receives its deliveries; null '
-  'where there is none.';
+  'The provider and the sealed webhook secret of a repository or an app, for the function that receives deliveries; '
+  'null where there is none.';
 grant execute on function private.git_connection_secret to service_role;
 
 create function private.refuse_git_delivery(p_connection uuid) returns void
@@ -14298,6 +14399,230 @@ comment on function private.module_repository is
   'repository is not connected. Members.';
 grant execute on function private.module_repository to authenticated;
 
+-- ==================== schemas/git_apps.sql
+
+-- GitHub Apps: one for an organisation, created from a manifest without copying a key. GitHub sends a code to the function
+-- git, which exchanges it, seals the key and the webhook secret and writes them here. The app's deliveries name their
+-- repository, which is connected by its first one. Reports and fetches use tokens of its installation, for an hour and
+-- one repository; a runner gets one for the attempt whose lease it holds.
+
+create table public.git_apps (
+  id uuid primary key default gen_random_uuid(),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  url text not null check (url ~ '^https?://[^\s/@]+$' and length(url) <= 300),
+  api_url text not null check (api_url ~ '^https?://[^\s@]+$' and length(api_url) <= 300),
+  number bigint,
+  slug text check (length(slug) <= 200),
+  html_url text check (html_url ~ '^https?://' and length(html_url) <= 500),
+  created_by uuid,
+  created_by_label text not null,
+  created_at timestamptz not null default now()
+);
+create index git_apps_org_id_idx on public.git_apps (org_id, created_at);
+alter table public.git_apps enable row level security;
+grant select on public.git_apps to authenticated, service_role;
+create policy "Members see their organisation's GitHub Apps" on public.git_apps
+  for select to authenticated using (org_id = any(array(select private.my_org_ids())));
+comment on table public.git_apps is 'GitHub Apps of organisations; without a number one was begun and not created.';
+comment on column public.git_apps.url is 'Where GitHub is.';
+comment on column public.git_apps.api_url is 'Where its API is.';
+comment on column public.git_apps.number is 'GitHub''s number of the app.';
+comment on column public.git_apps.slug is 'Its name in addresses.';
+comment on column public.git_apps.html_url is 'Its page at GitHub, where it is installed.';
+comment on column public.git_apps.created_by_label is 'Who created it.';
+create trigger wake after insert or update on public.git_apps for each row execute function private.wake_for_row();
+
+create table private.git_app_secrets (
+  app_id uuid primary key references public.git_apps (id) on delete cascade,
+  state_hash text not null check (state_hash ~ '^[0-9a-f]{64}$'),
+  webhook_secret text check (webhook_secret ~ '^s1\.[A-Za-z0-9_-]{40,}$' and length(webhook_secret) <= 8000),
+  private_key text check (private_key ~ '^s1\.[A-Za-z0-9_-]{40,}$' and length(private_key) <= 8000)
+);
+alter table private.git_app_secrets enable row level security;
+comment on table private.git_app_secrets is 'Keys of GitHub Apps, sealed by an edge function with its own key.';
+comment on column private.git_app_secrets.app_id is 'Whose they are.';
+comment on column private.git_app_secrets.state_hash is 'Digest of the state that GitHub returns with its code.';
+comment on column private.git_app_secrets.webhook_secret is 'What its deliveries are signed with; sealed.';
+comment on column private.git_app_secrets.private_key is 'What it signs with; sealed.';
+
+-- squawk-ignore constraint-missing-not-valid, adding-foreign-key-constraint
+alter table public.git_connections add constraint git_connections_app_id_fkey
+  foreign key (app_id) references public.git_apps (id) on delete set null;
+-- squawk-ignore require-concurrent-index-creation
+create index git_connections_app_id_idx on public.git_connections (app_id) where app_id is not null;
+
+-- ## creating
+
+create function private.start_git_app(
+  p_org uuid, p_state_hash text, p_url text default 'https://github.com'
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_app public.git_apps;
+  v_url pg_catalog.text := rtrim(trim(p_url), '/');
+begin
+  perform private.need('git.manage', p_org);
+  delete from public.git_apps where org_id = p_org and number is null and created_at < now() - interval '1 hour';
+  if (select count(*) from public.git_apps as a where a.org_id = p_org) >= 20 then
+    perform private.fail('RY429', 'An organisation has at most 20 GitHub Apps.', 'Remove one first.');
+  end if;
+  insert into public.git_apps (org_id, url, api_url, created_by, created_by_label)
+  values (p_org, v_url, case when v_url = 'https://github.com' then 'https://api.github.com' else v_url || '/api/v3' end,
+    private.caller_id(), private.caller_label(p_org)) returning * into v_app;
+  insert into private.git_app_secrets (app_id, state_hash) values (v_app.id, p_state_hash);
+  return to_jsonb(v_app);
+exception
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'The app cannot be begun.', 'It needs the SHA-256 of a state, and GitHub''s address.');
+end;
+$$;
+comment on function private.start_git_app is
+  'Begins a GitHub App: GitHub returns its code within an hour, with the state of this digest. Admins.';
+grant execute on function private.start_git_app to authenticated;
+
+create function private.pending_git_app(p_app uuid, p_state_hash text) returns jsonb
+language sql stable security definer set search_path = '' as $$
+  select jsonb_build_object('org_id', a.org_id, 'api_url', a.api_url)
+  from public.git_apps as a join private.git_app_secrets as s on s.app_id = a.id
+  where a.id = p_app and a.number is null and s.state_hash = p_state_hash and a.created_at > now() - interval '1 hour'
+$$;
+comment on function private.pending_git_app is
+  'An app that was begun with this state, for the function that exchanges GitHub''s code; null where there is none.';
+grant execute on function private.pending_git_app to service_role;
+
+create function private.complete_git_app(p_app uuid, p_state_hash text, p_spec jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_app public.git_apps;
+begin
+  if private.pending_git_app(p_app, p_state_hash) is null then
+    perform private.fail('RY404', 'There is no such app to create.', 'Begin again: the time is over.');
+  end if;
+  update private.git_app_secrets set webhook_secret = p_spec ->> 'webhook_secret',
+    private_key = p_spec ->> 'private_key' where app_id = p_app;
+  update public.git_apps set number = (p_spec ->> 'number')::bigint, slug = p_spec ->> 'slug',
+    html_url = p_spec ->> 'html_url' where id = p_app returning * into v_app;
+  perform private.audit(v_app.org_id, 'git.app_created', 'git_app', p_app::pg_catalog.text, v_app.slug);
+  return to_jsonb(v_app);
+end;
+$$;
+comment on function private.complete_git_app is
+  'Notes what GitHub gave for the code {number, slug, html_url, webhook_secret, private_key}; both secrets are sealed.';
+grant execute on function private.complete_git_app to service_role;
+
+create function private.list_git_apps(p_org uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('git.read', p_org);
+  return (select coalesce(jsonb_agg(to_jsonb(a) || jsonb_build_object('repositories', (select count(*)
+      from public.git_connections as c where c.app_id = a.id and c.removed_at is null)) order by a.created_at), '[]')
+    from public.git_apps as a where a.org_id = p_org and a.number is not null);
+end;
+$$;
+comment on function private.list_git_apps is 'GitHub Apps, and how many repositories each has. Members.';
+grant execute on function private.list_git_apps to authenticated;
+
+create function private.remove_git_app(p_app uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_app public.git_apps;
+begin
+  select * into v_app from public.git_apps where id = p_app and org_id in (select private.my_org_ids());
+  if v_app.id is null then
+    perform private.fail('RY404', 'There is no such app.', 'It may have been removed.');
+  end if;
+  perform private.need('git.manage', v_app.org_id);
+  update private.git_secrets as s set token = null from public.git_connections as c
+  where c.id = s.connection_id and c.app_id = p_app;
+  update public.git_connections set has_token = false where app_id = p_app;
+  delete from public.git_apps where id = p_app;
+  perform private.audit(v_app.org_id, 'git.app_removed', 'git_app', p_app::pg_catalog.text, v_app.slug);
+  return to_jsonb(v_app);
+end;
+$$;
+comment on function private.remove_git_app is
+  'Removes a GitHub App with its key; its repositories stay connected and are polled. Admins.';
+grant execute on function private.remove_git_app to authenticated;
+
+-- ## using
+
+-- The sealed webhook secret of an app, as that of a repository.
+create function private.git_app_secret(p_app uuid) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object('org_id', a.org_id, 'provider', 'github', 'webhook_secret', s.webhook_secret, 'is_app', true)
+  from public.git_apps as a join private.git_app_secrets as s on s.app_id = a.id
+  where a.id = p_app and s.webhook_secret is not null
+$$;
+
+create function private.git_app_connection(p_app uuid, p_url text, p_installation bigint) returns uuid
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_app public.git_apps;
+  v_secrets private.git_app_secrets;
+  v_id pg_catalog.uuid;
+begin
+  select * into v_app from public.git_apps where id = p_app and number is not null;
+  select * into v_secrets from private.git_app_secrets where app_id = p_app;
+  -- Only what is at the app's own GitHub, and what modules use.
+  if v_app.id is null or not starts_with(p_url, v_app.url || '/') or not exists (
+    select from public.modules as m where m.org_id = v_app.org_id and m.deleted_at is null and m.source_kind = 'git'
+      and private.repository_key(m.source ->> 'url') = private.repository_key(p_url)) then
+    return null;
+  end if;
+  insert into public.git_connections as c (org_id, provider, url, repository, base_url, has_token, poll_seconds,
+    next_poll_at, app_id, installation_id, created_by_label)
+  values (v_app.org_id, 'github', p_url, private.repository_key(p_url), v_app.api_url, true, 300, now(), p_app,
+    p_installation, v_app.slug)
+  on conflict (org_id, repository) where removed_at is null do update set app_id = p_app, installation_id =
+    p_installation, has_token = true, base_url = v_app.api_url, provider = 'github'
+  where (c.app_id, c.installation_id) is distinct from (p_app, p_installation) returning c.id into v_id;
+  if v_id is not null then
+    insert into private.git_secrets (connection_id, webhook_secret, token)
+    values (v_id, v_secrets.webhook_secret, v_secrets.private_key)
+    on conflict (connection_id) do update set token = excluded.token;
+  end if;
+  return (select c.id from public.git_connections as c where c.org_id = v_app.org_id
+    and c.repository = private.repository_key(p_url) and c.removed_at is null);
+end;
+$$;
+comment on function private.git_app_connection is
+  'The connection of a repository that an app''s delivery is about; the first one connects it. Null where no module '
+  'uses it.';
+grant execute on function private.git_app_connection to service_role;
+
+create function private.worker_repository(p_job bigint, p_attempt integer) returns uuid
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_live private.live_jobs := private.fenced_job(private.this_runner(), p_job, p_attempt);
+begin
+  if v_live.stage <> 'RUNNING' then
+    perform private.fail('RY410', format('The lease of attempt %s of job %s has run out.', p_attempt, p_job),
+      'A token is for the attempt that holds its lease.');
+  end if;
+  return (
+    select c.id from public.provision_jobs as j join public.git_connections as c on c.org_id = j.org_id
+      and c.removed_at is null and c.app_id is not null
+      and (c.id = j.target_connection_id or c.repository = private.repository_key(
+        j.payload #>> '{module,source,url}'))
+    where j.id = p_job limit 1);
+end;
+$$;
+comment on function private.worker_repository is
+  'The connection whose GitHub App lets a running job fetch its repository; null where it has none.';
+grant execute on function private.worker_repository to worker, executor;
+
+create function private.git_installation(p_connection uuid) returns jsonb
+language sql stable security definer set search_path = '' as $$
+  select jsonb_build_object('org_id', c.org_id, 'api_url', a.api_url, 'number', a.number, 'installation',
+    c.installation_id, 'repository', regexp_replace(c.repository, '^.*/', ''), 'private_key', s.private_key)
+  from public.git_connections as c join public.git_apps as a on a.id = c.app_id
+  join private.git_app_secrets as s on s.app_id = a.id
+  where c.id = p_connection and c.removed_at is null
+$$;
+comment on function private.git_installation is
+  'What a token of a repository''s installation is made with, for the functions git and notify; the key is sealed.';
+grant execute on function private.git_installation to service_role;
+
 -- ==================== schemas/move_in.sql
 
 -- Moving in: what exists comes here. A runner reads a repository that nobody has connected yet, or an archive, and
@@ -14728,7 +15053,9 @@ begin
   for v_module in select m.* from private.modules_of_connection(v_connection) as m
     where p_module is null or m.id = p_module loop
     perform private.need('job.run', v_module.org_id, v_module.path);
-    v_pull.planned := v_pull.planned - v_module.id::pg_catalog.text;
+    -- Its row stays; no content is like the empty one.
+    v_pull.planned := v_pull.planned || case when v_pull.planned ? v_module.id::pg_catalog.text
+      then jsonb_build_object(v_module.id, '') else '{}' end;
   end loop;
   update public.pull_requests set planned = v_pull.planned, allowed_commit = case when is_fork then p_commit end
   where connection_id = p_connection and number = p_number;
@@ -14786,7 +15113,7 @@ language sql stable set search_path = '' as $$
   where j.org_id = p_pull.org_id and j.module_id = p_module and j.type = 'PLAN'
     and j.payload #>> '{options,git,pull_request}' = p_pull.number::pg_catalog.text
     and j.payload #>> '{options,git,connection_id}' = p_pull.connection_id::pg_catalog.text
-    and p_pull.planned ? p_module::pg_catalog.text
+    and p_pull.planned ->> p_module::pg_catalog.text <> ''
   order by j.id desc limit 1
 $$;
 
@@ -16413,7 +16740,9 @@ declare
 begin
   select * into v_connection from public.git_connections where id = p_delivery.rule_id;
   v_where := jsonb_build_object('connection', v_connection.id, 'provider', v_connection.provider, 'url',
-    v_connection.url, 'base_url', v_connection.base_url);
+    v_connection.url, 'base_url', v_connection.base_url, 'app', (
+      select jsonb_build_object('number', a.number, 'installation', v_connection.installation_id)
+      from public.git_apps as a where a.id = v_connection.app_id));
   if p_delivery.subject = 'pulls' then
     return v_where || jsonb_build_object('kind', 'pulls', 'known', array(select r.number from public.pull_requests as r
       where r.connection_id = v_connection.id and r.is_open order by r.number limit 50));
@@ -16756,8 +17085,8 @@ $$;
 -- The modules of a change, each with its newest job.
 create function private.change_rows(p_connection public.git_connections, p_key text) returns jsonb
 language sql stable set search_path = '' as $$
-  select coalesce(jsonb_agg(to_jsonb(r) || jsonb_build_object('status', j.status, 'started_at', j.started_at,
-    'finished_at', j.finished_at, 'problem', j.error ->> 'message', 'apply', coalesce(g.apply, 'after_merge'),
+  select coalesce(jsonb_agg(to_jsonb(r) || jsonb_build_object('job_id', j.id, 'status', j.status, 'started_at',
+    j.started_at, 'finished_at', j.finished_at, 'problem', j.error ->> 'message', 'apply', coalesce(g.apply, 'after_merge'),
     'is_locked', l.module_id is not null, 'reviews', (select count(*) from public.approvals as a
       where a.job_id = j.id and a.decision = 'approve')) order by r.path), '[]')
   from private.report_rows(p_connection.id, p_key) as r
@@ -17438,6 +17767,69 @@ comment on function private.runner_page is
 grant execute on function private.runner_page to authenticated;
 
 -- ## modules
+-- The runners that may serve a module: assigned to it or above it, to all modules, shared, or pinned.
+create function private.module_runners(p_module public.modules) returns jsonb
+language sql stable set search_path = '' as $$
+  with assigned as (
+    select a.* from public.worker_assignments as a where a.org_id = p_module.org_id
+      and a.path = any (private.path_prefixes(p_module.path)) limit 500
+  )
+  select jsonb_build_object(
+    'assignments', (select coalesce(jsonb_agg(to_jsonb(a)), '[]') from assigned as a),
+    'workers', (select coalesce(jsonb_agg(to_jsonb(w) order by w.name), '[]') from (
+      select w.* from public.workers as w where w.removed_at is null and (w.is_shared or w.org_id = p_module.org_id
+        and (w.is_assigned_to_all_modules or w.id = p_module.pinned_worker_id
+          or w.id in (select a.worker_id from assigned as a))) order by w.name limit 200) as w))
+$$;
+
+-- The newest jobs of a module without their large parts, the status of the last one that changed something or looked
+-- for drift, and the job that found the drift.
+create function private.module_history(p_module public.modules) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object(
+    'history', (select coalesce(jsonb_agg(to_jsonb(j) - array['payload', 'late_report'] || jsonb_build_object(
+        -- The progress of an apply is counted by its resources.
+        'plan_summary', case when j.finished_at is null then j.plan_summary else j.plan_summary - 'resources' end,
+        'source_kind', j.payload #>> '{module,source_kind}') order by j.id desc), '[]')
+      from (select * from public.provision_jobs as j where j.module_id = p_module.id and not j.is_followed
+        order by j.id desc limit 30) as j),
+    'last_change', (select j.status from public.provision_jobs as j
+      where j.module_id = p_module.id and j.type in ('APPLY', 'DESTROY', 'DRIFT') order by j.id desc limit 1),
+    -- A look beside a held state tells nothing about the module.
+    'drift', case when p_module.drift_since is not null then (
+      select jsonb_build_object('id', j.id, 'number', j.number, 'plan_summary', j.plan_summary)
+      from public.provision_jobs as j where j.module_id = p_module.id and j.status = 'SUCCEEDED'
+        and (j.type = 'DRIFT' or j.payload #> '{options,refresh_only}' = 'true')
+        and j.payload #> '{options,inspects}' is null order by j.id desc limit 1) end)
+$$;
+
+create function private.module_page(p_org uuid, p_module uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'module.read');
+begin
+  if v_module.org_id <> p_org then
+    perform private.fail('RY404', 'There is no such module.', 'It may have been removed.');
+  end if;
+  return private.module_runners(v_module) || private.module_history(v_module) || jsonb_build_object(
+    'module', to_jsonb(v_module),
+    'state', private.state_info(p_module),
+    'resources', private.state_resources(p_module),
+    'lock', (select to_jsonb(l) from public.module_locks as l where l.module_id = p_module),
+    'evidence', private.lock_evidence(p_module),
+    'readers', (select coalesce(jsonb_agg(jsonb_build_object('id', m.id, 'path', m.path, 'since', g.created_at)
+        order by m.path), '[]')
+      from public.output_grants as g join public.modules as m on m.id = g.reader_id and m.deleted_at is null
+      where g.module_id = p_module),
+    'dependencies', private.list_dependencies(p_org, v_module.path),
+    'repository', private.module_repository(p_module));
+end;
+$$;
+comment on function private.module_page is
+  'All that a module''s page shows: its row, the runners that may serve it, state, resources, locks, readers of its '
+  'outputs, dependencies, repository and newest jobs. Members.';
+grant execute on function private.module_page to authenticated;
+
 create function private.list_modules(
   p_org uuid, p_search text default null, p_filters jsonb default '{}', p_sort text default 'path', p_limit integer
   default 50, p_offset integer default 0
@@ -17508,8 +17900,7 @@ begin
     -- Runner by runner, by its index: a page asks for fifty of thousands.
     select w.id as worker_id, i.name, i.offer from public.workers as w
     cross join lateral (
-      select i.name, i.offer, n.connected_at from private.instance_liveness as i
-      join public.worker_instances as n on n.id = i.instance_id
+      select i.name, i.offer, i.connected_at from private.instance_liveness as i
       where i.worker_id = w.id and i.is_fresh and not i.is_draining and i.used < i.capacity offset 0
     ) as i
     where exists (select from old) and (w.org_id = p_org or w.is_shared) and w.removed_at is null
@@ -17579,8 +17970,9 @@ begin
         -- A runner that dispatches needs no engine of its own: its jobs use the image's.
         max(coalesce(i.facts #>> '{degraded,reason}', case when i.engine_note like 'no engine%'
           and coalesce(i.facts ->> 'dispatcher', 'local') = 'local' then 'No engine was found on it.' end)) as reason,
-        (array_agg((i.facts ->> 'clock_off')::integer order by abs((i.facts ->> 'clock_off')::integer) desc nulls last)
-        )[1] as clock_off
+        -- The farthest from zero; an order of its own would sort once for each of thousands of runners.
+        case when max((i.facts ->> 'clock_off')::integer) >= -min((i.facts ->> 'clock_off')::integer)
+          then max((i.facts ->> 'clock_off')::integer) else min((i.facts ->> 'clock_off')::integer) end as clock_off
       from public.worker_instances as i where i.worker_id = f.id and i.status <> 'OFFLINE'
     ) as t
   )
@@ -19162,6 +19554,17 @@ comment on function public.comment_on_job is
   'Comments on a job for all its viewers. Members.';
 grant execute on function public.comment_on_job to authenticated;
 
+create function public.complete_git_app(p_app uuid, p_state_hash text, p_spec jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.complete_git_app(p_app, p_state_hash, p_spec);
+end
+$$;
+comment on function public.complete_git_app is
+  'Notes what GitHub gave for the code {number, slug, html_url, webhook_secret, private_key}; both secrets '
+  'are sealed.';
+grant execute on function public.complete_git_app to service_role;
+
 create function public.confirm_set(p_set uuid, p_modules uuid[] default null::uuid[]) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -19491,6 +19894,17 @@ comment on function public.force_unlock_state is
   'Releases a state lock that no running job holds; the lock''s id is the proof of having looked. Admins.';
 grant execute on function public.force_unlock_state to authenticated;
 
+create function public.git_app_connection(p_app uuid, p_url text, p_installation bigint) returns uuid
+language plpgsql set search_path = '' as $$
+begin
+  return private.git_app_connection(p_app, p_url, p_installation);
+end
+$$;
+comment on function public.git_app_connection is
+  'The connection of a repository that an app''s delivery is about; the first one connects it. Null where '
+  'no module uses it.';
+grant execute on function public.git_app_connection to service_role;
+
 create function public.git_change(p_connection uuid, p_commit text default null::text, p_number integer
   default null::integer) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -19510,9 +19924,20 @@ begin
 end
 $$;
 comment on function public.git_connection_secret is
-  'The provider and the sealed webhook secret of a repository, for the function that receives its '
+  'The provider and the sealed webhook secret of a repository or an app, for the function that receives '
   'deliveries; null where there is none.';
 grant execute on function public.git_connection_secret to service_role;
+
+create function public.git_installation(p_connection uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.git_installation(p_connection);
+end
+$$;
+comment on function public.git_installation is
+  'What a token of a repository''s installation is made with, for the functions git and notify; the key is '
+  'sealed.';
+grant execute on function public.git_installation to service_role;
 
 create function public.grant_outputs(p_module uuid, p_reader uuid) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -19653,8 +20078,9 @@ end
 $$;
 comment on function public.list_dependencies is
   'The modules at or below a path ("" is all) and those that they depend on or that depend on them, each '
-  'with its step in the order and the bound inputs that changed since its last apply; and the dependencies '
-  'between them. Members.';
+  'with its step in the order and the bound inputs that changed since its last apply; the dependencies '
+  'between them; and proposals: modules whose code reads outputs of another one without depending on it. '
+  'Members.';
 grant execute on function public.list_dependencies to authenticated;
 
 create function public.list_events(p_org uuid, p_search text default null::text, p_filters jsonb default
@@ -19669,6 +20095,16 @@ comment on function public.list_events is
   'and runner, among the newest 50,000 of each kind; filters {kind: job or runner, event, worker_id, job (a '
   'number), since, until}. Members.';
 grant execute on function public.list_events to authenticated;
+
+create function public.list_git_apps(p_org uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_git_apps(p_org);
+end
+$$;
+comment on function public.list_git_apps is
+  'GitHub Apps, and how many repositories each has. Members.';
+grant execute on function public.list_git_apps to authenticated;
 
 create function public.list_git_connections(p_org uuid) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -19861,6 +20297,17 @@ comment on function public.member_sign_ins is
   'Which members have two-step sign-in, and when each last signed in. Admins.';
 grant execute on function public.member_sign_ins to authenticated;
 
+create function public.module_page(p_org uuid, p_module uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.module_page(p_org, p_module);
+end
+$$;
+comment on function public.module_page is
+  'All that a module''s page shows: its row, the runners that may serve it, state, resources, locks, '
+  'readers of its outputs, dependencies, repository and newest jobs. Members.';
+grant execute on function public.module_page to authenticated;
+
 create function public.module_repository(p_module uuid) returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin
@@ -19949,6 +20396,17 @@ $$;
 comment on function public.pause_rollout is
   'Starts no further wave. Queued jobs continue. Admins.';
 grant execute on function public.pause_rollout to authenticated;
+
+create function public.pending_git_app(p_app uuid, p_state_hash text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.pending_git_app(p_app, p_state_hash);
+end
+$$;
+comment on function public.pending_git_app is
+  'An app that was begun with this state, for the function that exchanges GitHub''s code; null where there '
+  'is none.';
+grant execute on function public.pending_git_app to service_role;
 
 create function public.plan_changes(p_job bigint, p_address text default null::text) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -20129,6 +20587,16 @@ $$;
 comment on function public.remove_dependency is
   'Removes a dependency with its bindings. Operators.';
 grant execute on function public.remove_dependency to authenticated;
+
+create function public.remove_git_app(p_app uuid) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.remove_git_app(p_app);
+end
+$$;
+comment on function public.remove_git_app is
+  'Removes a GitHub App with its key; its repositories stay connected and are polled. Admins.';
+grant execute on function public.remove_git_app to authenticated;
 
 create function public.remove_member(p_org uuid, p_user uuid) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -20603,6 +21071,17 @@ $$;
 comment on function public.start_device_login is
   'Starts the login of a program, which waits for a person to confirm its code. Edge functions only.';
 grant execute on function public.start_device_login to service_role;
+
+create function public.start_git_app(p_org uuid, p_state_hash text, p_url text default
+  'https://github.com'::text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.start_git_app(p_org, p_state_hash, p_url);
+end
+$$;
+comment on function public.start_git_app is
+  'Begins a GitHub App: GitHub returns its code within an hour, with the state of this digest. Admins.';
+grant execute on function public.start_git_app to authenticated;
 
 create function public.start_set(p_org uuid, p_type public.job_type, p_path text, p_options jsonb
   default '{}'::jsonb) returns jsonb
@@ -21106,6 +21585,16 @@ comment on function public.worker_report is
   'A runner reports what it is doing. APPLY and DESTROY must be reported before they begin. Answers how to '
   'cancel, if asked.';
 grant execute on function public.worker_report to executor, worker;
+
+create function public.worker_repository(p_job bigint, p_attempt integer) returns uuid
+language plpgsql set search_path = '' as $$
+begin
+  return private.worker_repository(p_job, p_attempt);
+end
+$$;
+comment on function public.worker_repository is
+  'The connection whose GitHub App lets a running job fetch its repository; null where it has none.';
+grant execute on function public.worker_repository to executor, worker;
 
 create function public.worker_resolve(p_job bigint, p_attempt integer) returns jsonb
 language plpgsql set search_path = '' as $$

@@ -140,6 +140,17 @@ comment on function public.comment_on_job is
   'Comments on a job for all its viewers. Members.';
 grant execute on function public.comment_on_job to authenticated;
 
+create function public.complete_git_app(p_app uuid, p_state_hash text, p_spec jsonb) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.complete_git_app(p_app, p_state_hash, p_spec);
+end
+$$;
+comment on function public.complete_git_app is
+  'Notes what GitHub gave for the code {number, slug, html_url, webhook_secret, private_key}; both secrets '
+  'are sealed.';
+grant execute on function public.complete_git_app to service_role;
+
 create function public.confirm_set(p_set uuid, p_modules uuid[] default null::uuid[]) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -469,6 +480,17 @@ comment on function public.force_unlock_state is
   'Releases a state lock that no running job holds; the lock''s id is the proof of having looked. Admins.';
 grant execute on function public.force_unlock_state to authenticated;
 
+create function public.git_app_connection(p_app uuid, p_url text, p_installation bigint) returns uuid
+language plpgsql set search_path = '' as $$
+begin
+  return private.git_app_connection(p_app, p_url, p_installation);
+end
+$$;
+comment on function public.git_app_connection is
+  'The connection of a repository that an app''s delivery is about; the first one connects it. Null where '
+  'no module uses it.';
+grant execute on function public.git_app_connection to service_role;
+
 create function public.git_change(p_connection uuid, p_commit text default null::text, p_number integer
   default null::integer) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -488,9 +510,20 @@ begin
 end
 $$;
 comment on function public.git_connection_secret is
-  'The provider and the sealed webhook secret of a repository, for the function that receives its '
+  'The provider and the sealed webhook secret of a repository or an app, for the function that receives '
   'deliveries; null where there is none.';
 grant execute on function public.git_connection_secret to service_role;
+
+create function public.git_installation(p_connection uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.git_installation(p_connection);
+end
+$$;
+comment on function public.git_installation is
+  'What a token of a repository''s installation is made with, for the functions git and notify; the key is '
+  'sealed.';
+grant execute on function public.git_installation to service_role;
 
 create function public.grant_outputs(p_module uuid, p_reader uuid) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -631,8 +664,9 @@ end
 $$;
 comment on function public.list_dependencies is
   'The modules at or below a path ("" is all) and those that they depend on or that depend on them, each '
-  'with its step in the order and the bound inputs that changed since its last apply; and the dependencies '
-  'between them. Members.';
+  'with its step in the order and the bound inputs that changed since its last apply; the dependencies '
+  'between them; and proposals: modules whose code reads outputs of another one without depending on it. '
+  'Members.';
 grant execute on function public.list_dependencies to authenticated;
 
 create function public.list_events(p_org uuid, p_search text default null::text, p_filters jsonb default
@@ -647,6 +681,16 @@ comment on function public.list_events is
   'and runner, among the newest 50,000 of each kind; filters {kind: job or runner, event, worker_id, job (a '
   'number), since, until}. Members.';
 grant execute on function public.list_events to authenticated;
+
+create function public.list_git_apps(p_org uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_git_apps(p_org);
+end
+$$;
+comment on function public.list_git_apps is
+  'GitHub Apps, and how many repositories each has. Members.';
+grant execute on function public.list_git_apps to authenticated;
 
 create function public.list_git_connections(p_org uuid) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -839,6 +883,17 @@ comment on function public.member_sign_ins is
   'Which members have two-step sign-in, and when each last signed in. Admins.';
 grant execute on function public.member_sign_ins to authenticated;
 
+create function public.module_page(p_org uuid, p_module uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.module_page(p_org, p_module);
+end
+$$;
+comment on function public.module_page is
+  'All that a module''s page shows: its row, the runners that may serve it, state, resources, locks, '
+  'readers of its outputs, dependencies, repository and newest jobs. Members.';
+grant execute on function public.module_page to authenticated;
+
 create function public.module_repository(p_module uuid) returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin
@@ -927,6 +982,17 @@ $$;
 comment on function public.pause_rollout is
   'Starts no further wave. Queued jobs continue. Admins.';
 grant execute on function public.pause_rollout to authenticated;
+
+create function public.pending_git_app(p_app uuid, p_state_hash text) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.pending_git_app(p_app, p_state_hash);
+end
+$$;
+comment on function public.pending_git_app is
+  'An app that was begun with this state, for the function that exchanges GitHub''s code; null where there '
+  'is none.';
+grant execute on function public.pending_git_app to service_role;
 
 create function public.plan_changes(p_job bigint, p_address text default null::text) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -1107,6 +1173,16 @@ $$;
 comment on function public.remove_dependency is
   'Removes a dependency with its bindings. Operators.';
 grant execute on function public.remove_dependency to authenticated;
+
+create function public.remove_git_app(p_app uuid) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.remove_git_app(p_app);
+end
+$$;
+comment on function public.remove_git_app is
+  'Removes a GitHub App with its key; its repositories stay connected and are polled. Admins.';
+grant execute on function public.remove_git_app to authenticated;
 
 create function public.remove_member(p_org uuid, p_user uuid) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -1581,6 +1657,17 @@ $$;
 comment on function public.start_device_login is
   'Starts the login of a program, which waits for a person to confirm its code. Edge functions only.';
 grant execute on function public.start_device_login to service_role;
+
+create function public.start_git_app(p_org uuid, p_state_hash text, p_url text default
+  'https://github.com'::text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.start_git_app(p_org, p_state_hash, p_url);
+end
+$$;
+comment on function public.start_git_app is
+  'Begins a GitHub App: GitHub returns its code within an hour, with the state of this digest. Admins.';
+grant execute on function public.start_git_app to authenticated;
 
 create function public.start_set(p_org uuid, p_type public.job_type, p_path text, p_options jsonb
   default '{}'::jsonb) returns jsonb
@@ -2084,6 +2171,16 @@ comment on function public.worker_report is
   'A runner reports what it is doing. APPLY and DESTROY must be reported before they begin. Answers how to '
   'cancel, if asked.';
 grant execute on function public.worker_report to executor, worker;
+
+create function public.worker_repository(p_job bigint, p_attempt integer) returns uuid
+language plpgsql set search_path = '' as $$
+begin
+  return private.worker_repository(p_job, p_attempt);
+end
+$$;
+comment on function public.worker_repository is
+  'The connection whose GitHub App lets a running job fetch its repository; null where it has none.';
+grant execute on function public.worker_repository to executor, worker;
 
 create function public.worker_resolve(p_job bigint, p_attempt integer) returns jsonb
 language plpgsql set search_path = '' as $$

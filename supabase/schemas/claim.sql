@@ -50,8 +50,11 @@ begin
       return case when starts_with(p_offer.engine_note, p_lane.engine || ' is being prepared') then 'engine_preparing'
         else 'engine_missing' end;
     end if;
-    if p_lane.engine_version is not null
-      and not private.meets_requirement(p_offer.engines ->> p_lane.engine::pg_catalog.text, p_lane.engine_version) then
+    -- One version, or a list of those that are there.
+    if p_lane.engine_version is not null and not exists (
+      select from jsonb_array_elements_text('[]'::pg_catalog.jsonb || (p_offer.engines -> p_lane.engine::pg_catalog.text))
+        as v where private.meets_requirement(v, p_lane.engine_version)
+    ) then
       return 'engine_version';
     end if;
   end if;

@@ -52,6 +52,39 @@ comment on column public.module_bindings.producer_id is 'The module that has the
 comment on column public.module_bindings.input is 'The consumer''s variable.';
 comment on column public.module_bindings.output is 'The producer''s output.';
 
+create table private.dependency_proposals (
+  consumer_id uuid not null references public.modules (id) on delete cascade,
+  producer_id uuid not null references public.modules (id) on delete cascade,
+  primary key (consumer_id, producer_id)
+);
+create index dependency_proposals_producer_id_idx on private.dependency_proposals (producer_id);
+alter table private.dependency_proposals enable row level security;
+comment on table private.dependency_proposals is
+  'Modules whose outputs the code of another one reads (terraform_remote_state), as its last plan has found.';
+comment on column private.dependency_proposals.consumer_id is 'The module whose code reads.';
+comment on column private.dependency_proposals.producer_id is 'The module whose outputs it reads.';
+
+-- Keeps which modules the code of a planned module reads outputs of.
+create function private.note_reads(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_reads pg_catalog.uuid[] := array(
+    select m.id from jsonb_array_elements(case jsonb_typeof(p_job.result -> 'reads') when 'array'
+      then p_job.result -> 'reads' else '[]' end) with ordinality as r (value, place)
+    join public.organizations as o on o.id = p_job.org_id and o.slug = r.value ->> 'organization'
+    join public.modules as m on m.org_id = o.id and m.deleted_at is null and m.id <> p_job.module_id
+      and m.path = replace(r.value ->> 'workspace', '.', '/') where r.place <= 200);
+begin
+  if p_job.status <> 'SUCCEEDED' and v_reads = '{}' then
+    return;
+  end if;
+  delete from private.dependency_proposals as d where d.consumer_id = p_job.module_id
+    and d.producer_id <> all (v_reads);
+  insert into private.dependency_proposals (consumer_id, producer_id)
+  select p_job.module_id, r from unnest(v_reads) as r on conflict do nothing;
+end;
+$$;
+
 -- ## digests
 create table private.output_digests (
   module_id uuid primary key references public.modules (id) on delete cascade,
@@ -442,12 +475,21 @@ begin
             select coalesce(jsonb_object_agg(b.input, b.output), '{}') from public.module_bindings as b
             where b.consumer_id = e.consumer_id and b.producer_id = e.producer_id)) order by c.path, p.path)
         from edge as e join public.modules as c on c.id = e.consumer_id
-        join public.modules as p on p.id = e.producer_id), '[]')));
+        join public.modules as p on p.id = e.producer_id), '[]'),
+      'proposals', coalesce((
+        select jsonb_agg(jsonb_build_object('consumer_id', r.consumer_id, 'producer_id', r.producer_id, 'consumer',
+          c.path, 'producer', p.path) order by c.path, p.path)
+        from private.dependency_proposals as r join public.modules as c on c.id = r.consumer_id
+        join public.modules as p on p.id = r.producer_id and p.deleted_at is null
+        where r.consumer_id in (select private.modules_below(p_org, p_path)) and not exists (
+          select from public.module_dependencies as d
+          where d.consumer_id = r.consumer_id and d.producer_id = r.producer_id)), '[]')));
 end;
 $$;
 comment on function private.list_dependencies is
   'The modules at or below a path ("" is all) and those that they depend on or that depend on them, each with its step '
-  'in the order and the bound inputs that changed since its last apply; and the dependencies between them. Members.';
+  'in the order and the bound inputs that changed since its last apply; the dependencies between them; and proposals: '
+  'modules whose code reads outputs of another one without depending on it. Members.';
 grant execute on function private.list_dependencies to authenticated;
 
 -- ## values

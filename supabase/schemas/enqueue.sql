@@ -235,15 +235,15 @@ language plpgsql immutable set search_path = '' as $$
 begin
   if exists (
     select from jsonb_each(p_options) as o
-    where o.key in ('auto_apply', 'confirm', 'refresh_only', 'destroy', 'bring_state')
+    where o.key in ('auto_apply', 'confirm', 'refresh_only', 'destroy', 'bring_state', 'test_identities')
       and jsonb_typeof(o.value) not in ('boolean', 'null')
       or o.key in ('targets', 'replace') and (jsonb_typeof(o.value) not in ('array', 'null')
         or pg_column_size(o.value) > 65536
         or jsonb_path_exists(o.value, 'strict $[*] ? (@.type() != "string")', silent => true))
   ) then
     perform private.fail('RY422', 'An option of the job has the wrong type.',
-      'auto_apply, confirm, refresh_only, destroy and bring_state are true or false; targets and replace are lists of '
-      'addresses, of at most 64 KiB.');
+      'auto_apply, confirm, refresh_only, destroy, bring_state and test_identities are true or false; targets and '
+      'replace are lists of addresses, of at most 64 KiB.');
   end if;
 end;
 $$;
@@ -255,7 +255,7 @@ begin
   perform private.refuse_unknown_keys(p_options, array['plan_job_id', 'priority', 'labels', 'pinned_worker_id',
     'pinned_instance_name', 'max_attempts', 'idempotency_key', 'approvals_required', 'auto_apply', 'confirm',
     'refresh_only', 'destroy', 'targets', 'replace', 'reason', 'upload_id', 'variables', 'bring_state',
-    'state_change']);
+    'state_change', 'test_identities']);
   perform private.check_option_types(p_options);
   perform private.check_reason(p_options ->> 'reason');
   if coalesce((p_options ->> 'priority')::integer, 100) not between 0 and 1000
@@ -460,6 +460,10 @@ begin
   perform private.check_job_options(p_org, p_type, p_modules[1], p_options);
   if p_options -> 'bring_state' = 'true' then
     perform private.check_bring_state(p_type, p_modules, p_options);
+  end if;
+  -- An output job reads only; tokens of applies are for applies that somebody confirmed.
+  if p_options -> 'test_identities' = 'true' and p_type <> 'OUTPUT' then
+    perform private.fail('RY422', 'Identities are tested by an output job.', 'Enqueue an OUTPUT with test_identities.');
   end if;
   if p_type = 'STATE' or p_options ? 'state_change' then
     perform private.check_state_job(p_type, p_modules, p_options);

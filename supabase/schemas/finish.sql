@@ -121,6 +121,10 @@ begin
   if v_job.type in ('PLAN', 'DRIFT') and v_job.status = 'SUCCEEDED' then
     perform private.note_drift(v_job);
   end if;
+  if v_job.type in ('PLAN', 'APPLY') and v_job.plan_job_id is null
+    and v_job.payload #> '{options,git,pull_request}' is null then
+    perform private.note_reads(v_job);
+  end if;
   if v_job.type = 'PLAN' and v_job.status = 'SUCCEEDED' then
     perform private.note_plan_digest(v_job);
     perform private.follow_plan(v_job);

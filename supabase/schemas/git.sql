@@ -26,6 +26,8 @@ create table public.git_connections (
   base_url text check (base_url ~ '^https?://[^\s]+$' and length(base_url) <= 500),
   has_token boolean not null default false,
   allows_forks boolean not null default false,
+  app_id uuid,
+  installation_id bigint,
   poll_seconds integer not null default 300 check (poll_seconds = 0 or poll_seconds between 60 and 86400),
   next_poll_at timestamptz,
   last_delivery_at timestamptz,
@@ -57,6 +59,8 @@ comment on column public.git_connections.base_url is 'Where the provider''s API 
 comment on column public.git_connections.has_token is 'Whether an API token is kept for reports.';
 comment on column public.git_connections.allows_forks is
   'Whether members may request plans of single commits of forks; nothing is ever applied from them.';
+comment on column public.git_connections.app_id is 'The GitHub App that announces it and reports to it; null: none.';
+comment on column public.git_connections.installation_id is 'The installation of that app, as GitHub says.';
 comment on column public.git_connections.next_poll_at is 'When it is read next without an event.';
 comment on column public.git_connections.last_delivery_at is 'When an event last came.';
 comment on column public.git_connections.poll_seconds is 'How often it is read without an event; 0 is never.';
@@ -525,14 +529,17 @@ $$;
 
 -- ## deliveries
 create function private.git_connection_secret(p_connection uuid) returns jsonb
-language sql stable security definer set search_path = '' as $$
-  select jsonb_build_object('org_id', c.org_id, 'provider', c.provider, 'webhook_secret', s.webhook_secret)
-  from public.git_connections as c join private.git_secrets as s on s.connection_id = c.id
-  where c.id = p_connection and c.removed_at is null
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  return coalesce((
+    select jsonb_build_object('org_id', c.org_id, 'provider', c.provider, 'webhook_secret', s.webhook_secret)
+    from public.git_connections as c join private.git_secrets as s on s.connection_id = c.id
+    where c.id = p_connection and c.removed_at is null), private.git_app_secret(p_connection));
+end;
 $$;
 comment on function private.git_connection_secret is
-  'The provider and the sealed webhook secret of a repository, for the function that receives its deliveries; null '
-  'where there is none.';
+  'The provider and the sealed webhook secret of a repository or an app, for the function that receives deliveries; '
+  'null where there is none.';
 grant execute on function private.git_connection_secret to service_role;
 
 create function private.refuse_git_delivery(p_connection uuid) returns void

@@ -229,7 +229,9 @@ declare
 begin
   select * into v_connection from public.git_connections where id = p_delivery.rule_id;
   v_where := jsonb_build_object('connection', v_connection.id, 'provider', v_connection.provider, 'url',
-    v_connection.url, 'base_url', v_connection.base_url);
+    v_connection.url, 'base_url', v_connection.base_url, 'app', (
+      select jsonb_build_object('number', a.number, 'installation', v_connection.installation_id)
+      from public.git_apps as a where a.id = v_connection.app_id));
   if p_delivery.subject = 'pulls' then
     return v_where || jsonb_build_object('kind', 'pulls', 'known', array(select r.number from public.pull_requests as r
       where r.connection_id = v_connection.id and r.is_open order by r.number limit 50));

@@ -50,7 +50,8 @@ comment on column private.worker_ticks.draining is 'Heartbeats sent while draini
 
 create type private.offer as (engines jsonb, engine_note text, clouds jsonb, is_degraded boolean);
 comment on type private.offer is
-  'What an instance has for jobs: engines and versions, what it says about them, clouds it can act in, its health.';
+  'What an instance has for jobs: engines and their versions (one or a list), what it says about them, clouds it can '
+  'act in, its health.';
 
 create view private.instance_liveness as
 select
@@ -64,11 +65,14 @@ select
   row(
     -- With a dispatcher the image's engines count, not the host's.
     case when coalesce(i.facts ->> 'dispatcher', 'local') <> 'local' then i.facts -> 'dispatcher_engines'
-      else nullif(i.engines, case when i.engine_note is null then '{}' end::jsonb) end,
+      else nullif(i.engines, case when i.engine_note is null then '{}' end::jsonb)
+        || case jsonb_typeof(i.facts -> 'engine_versions') when 'object' then i.facts -> 'engine_versions'
+          else '{}' end end,
     case when coalesce(i.facts ->> 'dispatcher', 'local') = 'local' then i.engine_note end,
     i.facts -> 'clouds', coalesce(jsonb_typeof(i.facts -> 'degraded') = 'object', false)
   )::private.offer as offer,
   coalesce(h.last_seen_at > now() - private.lease(), false) as is_fresh,
+  i.connected_at,
   (select count(*) from private.live_jobs as j where j.instance_id = i.id and j.stage = 'RUNNING') as used
 from public.worker_instances as i left join private.heartbeats as h on h.instance_id = i.id;
 comment on view private.instance_liveness is
@@ -77,6 +81,7 @@ comment on view private.instance_liveness is
 comment on column private.instance_liveness.is_draining is 'Whether it reports that it is draining.';
 comment on column private.instance_liveness.offer is 'What it has for jobs.';
 comment on column private.instance_liveness.is_fresh is 'Whether its last heartbeat is less than 60 s old.';
+comment on column private.instance_liveness.connected_at is 'When its session began.';
 comment on column private.instance_liveness.used is 'Slots in use.';
 
 create view private.worker_prospects as

@@ -278,6 +278,69 @@ comment on function private.runner_page is
 grant execute on function private.runner_page to authenticated;
 
 -- ## modules
+-- The runners that may serve a module: assigned to it or above it, to all modules, shared, or pinned.
+create function private.module_runners(p_module public.modules) returns jsonb
+language sql stable set search_path = '' as $$
+  with assigned as (
+    select a.* from public.worker_assignments as a where a.org_id = p_module.org_id
+      and a.path = any (private.path_prefixes(p_module.path)) limit 500
+  )
+  select jsonb_build_object(
+    'assignments', (select coalesce(jsonb_agg(to_jsonb(a)), '[]') from assigned as a),
+    'workers', (select coalesce(jsonb_agg(to_jsonb(w) order by w.name), '[]') from (
+      select w.* from public.workers as w where w.removed_at is null and (w.is_shared or w.org_id = p_module.org_id
+        and (w.is_assigned_to_all_modules or w.id = p_module.pinned_worker_id
+          or w.id in (select a.worker_id from assigned as a))) order by w.name limit 200) as w))
+$$;
+
+-- The newest jobs of a module without their large parts, the status of the last one that changed something or looked
+-- for drift, and the job that found the drift.
+create function private.module_history(p_module public.modules) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_build_object(
+    'history', (select coalesce(jsonb_agg(to_jsonb(j) - array['payload', 'late_report'] || jsonb_build_object(
+        -- The progress of an apply is counted by its resources.
+        'plan_summary', case when j.finished_at is null then j.plan_summary else j.plan_summary - 'resources' end,
+        'source_kind', j.payload #>> '{module,source_kind}') order by j.id desc), '[]')
+      from (select * from public.provision_jobs as j where j.module_id = p_module.id and not j.is_followed
+        order by j.id desc limit 30) as j),
+    'last_change', (select j.status from public.provision_jobs as j
+      where j.module_id = p_module.id and j.type in ('APPLY', 'DESTROY', 'DRIFT') order by j.id desc limit 1),
+    -- A look beside a held state tells nothing about the module.
+    'drift', case when p_module.drift_since is not null then (
+      select jsonb_build_object('id', j.id, 'number', j.number, 'plan_summary', j.plan_summary)
+      from public.provision_jobs as j where j.module_id = p_module.id and j.status = 'SUCCEEDED'
+        and (j.type = 'DRIFT' or j.payload #> '{options,refresh_only}' = 'true')
+        and j.payload #> '{options,inspects}' is null order by j.id desc limit 1) end)
+$$;
+
+create function private.module_page(p_org uuid, p_module uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_module public.modules := private.my_module(p_module, 'module.read');
+begin
+  if v_module.org_id <> p_org then
+    perform private.fail('RY404', 'There is no such module.', 'It may have been removed.');
+  end if;
+  return private.module_runners(v_module) || private.module_history(v_module) || jsonb_build_object(
+    'module', to_jsonb(v_module),
+    'state', private.state_info(p_module),
+    'resources', private.state_resources(p_module),
+    'lock', (select to_jsonb(l) from public.module_locks as l where l.module_id = p_module),
+    'evidence', private.lock_evidence(p_module),
+    'readers', (select coalesce(jsonb_agg(jsonb_build_object('id', m.id, 'path', m.path, 'since', g.created_at)
+        order by m.path), '[]')
+      from public.output_grants as g join public.modules as m on m.id = g.reader_id and m.deleted_at is null
+      where g.module_id = p_module),
+    'dependencies', private.list_dependencies(p_org, v_module.path),
+    'repository', private.module_repository(p_module));
+end;
+$$;
+comment on function private.module_page is
+  'All that a module''s page shows: its row, the runners that may serve it, state, resources, locks, readers of its '
+  'outputs, dependencies, repository and newest jobs. Members.';
+grant execute on function private.module_page to authenticated;
+
 create function private.list_modules(
   p_org uuid, p_search text default null, p_filters jsonb default '{}', p_sort text default 'path', p_limit integer
   default 50, p_offset integer default 0
@@ -348,8 +411,7 @@ begin
     -- Runner by runner, by its index: a page asks for fifty of thousands.
     select w.id as worker_id, i.name, i.offer from public.workers as w
     cross join lateral (
-      select i.name, i.offer, n.connected_at from private.instance_liveness as i
-      join public.worker_instances as n on n.id = i.instance_id
+      select i.name, i.offer, i.connected_at from private.instance_liveness as i
       where i.worker_id = w.id and i.is_fresh and not i.is_draining and i.used < i.capacity offset 0
     ) as i
     where exists (select from old) and (w.org_id = p_org or w.is_shared) and w.removed_at is null
@@ -419,8 +481,9 @@ begin
         -- A runner that dispatches needs no engine of its own: its jobs use the image's.
         max(coalesce(i.facts #>> '{degraded,reason}', case when i.engine_note like 'no engine%'
           and coalesce(i.facts ->> 'dispatcher', 'local') = 'local' then 'No engine was found on it.' end)) as reason,
-        (array_agg((i.facts ->> 'clock_off')::integer order by abs((i.facts ->> 'clock_off')::integer) desc nulls last)
-        )[1] as clock_off
+        -- The farthest from zero; an order of its own would sort once for each of thousands of runners.
+        case when max((i.facts ->> 'clock_off')::integer) >= -min((i.facts ->> 'clock_off')::integer)
+          then max((i.facts ->> 'clock_off')::integer) else min((i.facts ->> 'clock_off')::integer) end as clock_off
       from public.worker_instances as i where i.worker_id = f.id and i.status <> 'OFFLINE'
     ) as t
   )

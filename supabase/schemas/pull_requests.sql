@@ -265,7 +265,9 @@ begin
   for v_module in select m.* from private.modules_of_connection(v_connection) as m
     where p_module is null or m.id = p_module loop
     perform private.need('job.run', v_module.org_id, v_module.path);
-    v_pull.planned := v_pull.planned - v_module.id::pg_catalog.text;
+    -- Its row stays; no content is like the empty one.
+    v_pull.planned := v_pull.planned || case when v_pull.planned ? v_module.id::pg_catalog.text
+      then jsonb_build_object(v_module.id, '') else '{}' end;
   end loop;
   update public.pull_requests set planned = v_pull.planned, allowed_commit = case when is_fork then p_commit end
   where connection_id = p_connection and number = p_number;

@@ -39,7 +39,7 @@ language sql stable set search_path = '' as $$
   where j.org_id = p_pull.org_id and j.module_id = p_module and j.type = 'PLAN'
     and j.payload #>> '{options,git,pull_request}' = p_pull.number::pg_catalog.text
     and j.payload #>> '{options,git,connection_id}' = p_pull.connection_id::pg_catalog.text
-    and p_pull.planned ? p_module::pg_catalog.text
+    and p_pull.planned ->> p_module::pg_catalog.text <> ''
   order by j.id desc limit 1
 $$;
 

@@ -179,7 +179,7 @@ begin
   -- The server's table of locks has room for a few thousand. Every state's lock comes after the routing lock, so one
   -- routing lock for the caller alone covers all states of the organisation.
   if cardinality(p_states) > 100 then
-    perform private.lock_routing(p_org, true);
+    perform private.lock_routing(p_org, true), set_config('runyard.locked_org', p_org::pg_catalog.text, true);
     return;
   end if;
   perform private.lock_routing(p_org, false);
@@ -193,8 +193,11 @@ $$;
 create function private.lock_state(p_org uuid, p_state uuid) returns void
 language plpgsql set search_path = '' as $$
 begin
-  perform private.lock_routing(p_org, false),
-    pg_advisory_xact_lock(private.lock_key('state', p_state::pg_catalog.text));
+  -- This transaction may have the lock of all states already: then 500 single ones would only fill the table of locks.
+  if current_setting('runyard.locked_org', true) is distinct from p_org::pg_catalog.text then
+    perform private.lock_routing(p_org, false),
+      pg_advisory_xact_lock(private.lock_key('state', p_state::pg_catalog.text));
+  end if;
 end;
 $$;
 

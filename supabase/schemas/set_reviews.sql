@@ -140,6 +140,22 @@ comment on function private.confirm_set is
   'one ordered set, each exactly as it was reviewed. Operators.';
 grant execute on function private.confirm_set to authenticated;
 
+-- Previews of a set that the apply of a module makes out of date: those of its outputs, and those of these previews.
+create function private.outdated_previews(p_set uuid, p_applied uuid) returns setof public.provision_jobs
+language sql stable set search_path = '' as $$
+  with recursive preview as materialized (
+    select e.before_id, e.after_id, j.id as job_id from private.set_edges as e
+    join private.set_members as m on m.set_id = e.set_id and m.module_id = e.after_id
+    join public.provision_jobs as j on j.id = m.job_id and j.payload #> '{options,preview}' = 'true'
+    where e.set_id = p_set
+  ), again (id, job_id) as (
+    select p.after_id, p.job_id from preview as p where p.before_id = p_applied
+    union
+    select p.after_id, p.job_id from again as a join preview as p on p.before_id = a.id
+  )
+  select j.* from again as a join public.provision_jobs as j on j.id = a.job_id order by j.module_id
+$$;
+
 -- Continues the set of a plan that was just applied: previews that used the plan, and what waited for the apply, are
 -- planned for real. The caller has the lock of the job's state.
 create function private.follow_apply(p_job public.provision_jobs) returns void
@@ -155,12 +171,7 @@ begin
     return;
   end if;
   perform private.lock_set(v_set.id);
-  for v_preview in
-    select j.* from private.set_edges as e
-    join private.set_members as c on c.set_id = e.set_id and c.module_id = e.after_id
-    join public.provision_jobs as j on j.id = c.job_id and j.payload #> '{options,preview}' = 'true'
-    where e.set_id = v_set.id and e.before_id = p_job.module_id order by j.module_id
-  loop
+  for v_preview in select * from private.outdated_previews(v_set.id, p_job.module_id) loop
     update private.set_members set job_id = null where set_id = v_set.id and module_id = v_preview.module_id;
     if v_preview.status = 'QUEUED' then
       perform private.try_cancel(v_preview, 'system', 'system', 'The module is planned with what was applied.');

@@ -212,19 +212,29 @@ begin
     left join public.modules as o on o.id = m.module_id
     where m.set_id = p_set and (j.status in ('FAILED', 'CANCELLED')
       or m.job_id is null and m.left_out is not null and m.because_of is null)
-  ), below (module_id, root, words, is_waiting) as (
-    select e.after_id, f.module_id, f.words, false from ended as f
+  ), below (module_id, root) as (
+    select e.after_id, f.module_id from ended as f
     join private.set_edges as e on e.set_id = p_set and e.before_id = f.module_id
     union
-    select w.consumer_id, w.producer_id, w.words, true from private.waits_for_apply(p_set) as w
-    union
-    select e.after_id, b.root, b.words, b.is_waiting from below as b
+    select e.after_id, b.root from below as b
     join private.set_edges as e on e.set_id = p_set and e.before_id = b.module_id
-  ), verdict as (
-    select m.module_id, b.root, b.words, coalesce(b.is_waiting, false) as is_waiting from private.set_members as m
-    left join (select distinct on (b.module_id) b.module_id as id, b.root, b.words, b.is_waiting from below as b
-      order by b.module_id, b.is_waiting, b.root) as b on b.id = m.module_id
+  ), wait as materialized (
+    select * from private.waits_for_apply(p_set)
+  ), later (module_id) as (
+    select w.consumer_id from wait as w
+    union
+    select e.after_id from later as l join private.set_edges as e on e.set_id = p_set and e.before_id = l.module_id
+  ), verdict as materialized (
+    select distinct on (m.module_id) m.module_id, v.root, v.words, coalesce(v.rank > 1, false) as is_waiting
+    from private.set_members as m
+    left join (
+      select b.module_id, 1 as rank, b.root, f.words from below as b join ended as f on f.module_id = b.root
+      union all select w.consumer_id, 2, w.producer_id, w.words from wait as w
+      union all select e.after_id, 3, o.id, format('Waits for %s, which waits for an apply.', o.path)
+      from later as l join private.set_edges as e on e.set_id = p_set and e.before_id = l.module_id
+      join public.modules as o on o.id = e.before_id) as v on v.module_id = m.module_id
     where m.set_id = p_set and m.job_id is null and (m.left_out is null or m.because_of is not null)
+    order by m.module_id, v.rank, v.root
   )
   update private.set_members as m set left_out = v.words, because_of = v.root, is_waiting_for_apply = v.is_waiting
   from verdict as v
@@ -300,6 +310,19 @@ begin
 end;
 $$;
 
+-- Whether a plan of a member is a preview: a plan of the set changes an input of it, or it is an output of a preview.
+create function private.is_preview(p_set uuid, p_module uuid) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return exists (select from private.open_bindings as o where o.set_id = p_set and o.consumer_id = p_module) or exists (
+    select from private.set_edges as e
+    join public.module_bindings as b on b.consumer_id = e.after_id and b.producer_id = e.before_id
+    join private.set_members as m on m.set_id = e.set_id and m.module_id = e.before_id
+    join public.provision_jobs as j on j.id = m.job_id and j.payload #> '{options,preview}' = 'true'
+    where e.set_id = p_set and e.after_id = p_module);
+end;
+$$;
+
 -- Enqueues a job for each of these members, all of sets that ask for the same. The caller holds their states' locks.
 create function private.add_set_jobs(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
 language plpgsql set search_path = '' as $$
@@ -314,8 +337,7 @@ begin
       array_agg(m.module_id order by m.module_id) as modules
     from unnest(p_sets, p_modules) as w (set_id, module_id)
     join private.set_members as m on m.set_id = w.set_id and m.module_id = w.module_id
-    cross join lateral (select p_like.type = 'PLAN' and exists (select from private.open_bindings as o
-      where o.set_id = m.set_id and o.consumer_id = m.module_id) as is_preview) as p
+    cross join lateral (select p_like.type = 'PLAN' and private.is_preview(m.set_id, m.module_id) as is_preview) as p
     group by m.plan_job_id, p.is_preview
   loop
     if v_part.plan_job_id is not null then

@@ -65,6 +65,7 @@ def test_what_a_task_is_made_of_is_kept_for_updates_and_the_next_deployment(
     world.service.call("publish_release", p_spec={"version": "1.4.0"})
     image = "registry.test:5000/runyard-worker"
     made = deploy(org, "fargate", aws, cpu=1024, memory=2048, image=f"{image}:1.4.0", task_role_arn=ROLE)
+    assert made["worker"]["capacity"] == 1, "jobs side by side in a task would not be isolated from each other"
     assert made["job"]["payload"]["lifecycle"]["image"] == f"{image}:1.4.0"
     come_online(world, shared, made["worker"]["id"], "1.4.0")
     world.service.call("publish_release", p_spec={"version": "1.5.0"})

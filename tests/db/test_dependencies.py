@@ -183,6 +183,26 @@ def applied(org: Organization, runner: Runner, path: str, serial: int = 1, **out
     return number
 
 
+def test_code_that_reads_outputs_of_another_module_is_a_proposal_until_it_depends_on_it(net: Organization) -> None:
+    runner = net.runner("r1", is_assigned_to_all_modules=True)
+    slug = net.owner.one("select slug from public.organizations where id = %s", net.id)
+
+    def plan(*workspaces: str, status: str = "SUCCEEDED") -> list[str]:
+        net.enqueue("apps/site")
+        reads = [{"organization": slug, "workspace": each} for each in workspaces]
+        runner.finish(
+            runner.claim_one(), status, p_result={"reads": [*reads, {"organization": "x", "workspace": "net.vpc"}]}
+        )
+        return [row["producer"] for row in listed(net)["proposals"]]
+
+    assert plan("net.vpc", "net.nothing", "apps.site", status="FAILED") == ["net/vpc"]
+    assert plan("net.vpc", "apps.db") == ["apps/db", "net/vpc"]
+    depend(net, "apps/site", "net/vpc")
+    assert plan("net.vpc", "apps.db") == ["apps/db"]
+    assert plan("net.vpc") == []
+    assert listed(net, "net")["proposals"] == []
+
+
 def test_leaseholder_reads_bound_values_with_their_types(world: World, net: Organization) -> None:
     runner = net.runner("r1", is_assigned_to_all_modules=True)
     applied(net, runner, "net/vpc", id="vpc-1", zones=["a", "b"], secret_key="hunter2")

@@ -1,4 +1,4 @@
-"""One call answers a run's page, and one a runner's."""
+"""One call answers a run's page, one a runner's, and one a module's."""
 
 from tests.db.test_confirmation import apply_of, plan, runner_of
 from tests.db.world import Organization, World, refused
@@ -81,3 +81,29 @@ def test_a_runner_has_its_processes_events_and_assignments_in_one_answer(
     assert page["history"]
     with refused("RY404"):
         other_org.owner.call("runner_page", p_org=other_org.id, p_worker=runner.worker_id)
+
+
+def test_a_module_has_its_runners_history_state_and_links_in_one_answer(
+    org: Organization, other_org: Organization
+) -> None:
+    module, reader = org.module("a/b"), org.module("a/reader")
+    runner = org.runner("r1", assignments=["a"])
+    org.runner("elsewhere", assignments=["a/reader"])
+    org.owner.call("grant_outputs", p_module=module, p_reader=reader)
+    org.enqueue("a/b", "DRIFT")
+    runner.finish(runner.claim_one())
+    org.enqueue("a/b")
+    org.owner.call("lock_module", p_module=module, p_reason="Frozen")
+    page = org.member("viewer").call("module_page", p_org=org.id, p_module=module)
+    assert page["module"]["path"] == "a/b"
+    assert [each["name"] for each in page["workers"]] == ["r1"]
+    assert [each["path"] for each in page["assignments"]] == ["a"]
+    assert [(each["type"], each["status"]) for each in page["history"]] == [("PLAN", "QUEUED"), ("DRIFT", "SUCCEEDED")]
+    assert all("payload" not in each for each in page["history"])
+    assert (page["last_change"], page["drift"], page["lock"]["reason"]) == ("SUCCEEDED", None, "Frozen")
+    assert [each["path"] for each in page["readers"]] == ["a/reader"]
+    assert page["state"]["versions"] == []
+    with refused("RY404"):
+        other_org.owner.call("module_page", p_org=other_org.id, p_module=module)
+    with refused("RY404"):
+        org.owner.call("module_page", p_org=other_org.id, p_module=module)

@@ -89,6 +89,7 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
     connection = org.owner.call("connect_repository", p_org=org.id, p_spec=REPOSITORY)["id"]
     world.service.call("receive_git_delivery", p_connection=connection, p_delivery=PULL_REQUEST)
     org.owner.call("set_module_git", p_module=org.modules["a/c"], p_spec={})
+    made_app = org.owner.call("start_git_app", p_org=org.id, p_state_hash=sha256("x"))["id"]
     login = {"p_host": "git.example.com", "p_login": "ann"}
     org.owner.call("link_git_login", p_org=org.id, p_user=org.owner.id, **login)
     made = org.owner.call("start_set", p_org=org.id, p_type="DRIFT", p_path="a")["id"]
@@ -122,6 +123,7 @@ def fill(world: World, org: Organization, holder: Runner, job: dict[str, Any], u
         "p_rule": rule,
         "p_delivery": delivery,
         "p_connection": connection,
+        "p_app": made_app,
         "p_lease": str(uuid.uuid4()),
         "p_set": made,
         "p_token": holder.token_id,

@@ -217,7 +217,7 @@ class Chain:
         self.made = start(org, self.kind, "dag")
         self.model.place()
         self.claimed: dict[str, dict[str, Any]] = {}
-        self.is_cancelled = False
+        self.is_cancelled = self.is_killed = False
 
     def members(self) -> dict[str, tuple[int | None, str | None, str | None]]:
         query = """select o.path, m.job_id, j.status::text, m.left_out from private.set_members as m
@@ -260,6 +260,15 @@ class Chain:
             self.org.owner.call("retry_job", p_job=job)
             self.model.retry(path)
 
+    def kill(self) -> None:
+        """Lose the runner with its jobs once: they run again, elsewhere, and nothing else changes."""
+        if self.claimed and not self.is_killed and not self.is_cancelled:
+            self.world.lose(self.runner)
+            for job in self.claimed.values():
+                self.world.end_backoff(job["id"])
+            self.is_killed, self.claimed = True, {}
+            self.runner = self.org.runner("r2", is_assigned_to_all_modules=True, capacity=50)
+
     def cancel_one(self) -> None:
         queued = sorted(self.model.running() - set(self.claimed))
         if queued:
@@ -276,7 +285,7 @@ class Chain:
 
     def step(self) -> None:
         acts = [self.claim, self.claim, lambda: self.end("SUCCEEDED"), lambda: self.end("SUCCEEDED")]
-        acts += [lambda: self.end("FAILED"), self.retry, self.cancel_one, self.cancel_rest, self.world.sweep]
+        acts += [lambda: self.end("FAILED"), self.retry, self.kill, self.cancel_one, self.cancel_rest, self.world.sweep]
         self.chance.choice(acts)()
         self.check()
 

@@ -173,8 +173,10 @@ def test_unknown_output_lets_its_consumers_wait_for_the_apply(
     now = progress(org, made)
     assert (chain.claim(9), now["status"], now["waiting_for_apply"], now["left_out"]) == ([], "SUCCEEDED", 2, 0)
     message = f"Waits for a/net: {words}."
-    assert {row["message"] for path, row in review(org, made).items() if path != "a/net"} == {message}
-    assert {row["message"] for row in org.owner.call("explain_set", p_set=made)["waiting_for_apply"]} == {message}
+    expected = {"a/site": message, "a/watch": "Waits for a/site, which waits for an apply."}
+    assert {path: row["message"] for path, row in review(org, made).items() if path != "a/net"} == expected
+    why = org.owner.call("explain_set", p_set=made)["waiting_for_apply"]
+    assert {row["module_path"]: row["message"] for row in why} == expected
     world.sweep()
     confirm(org, made)
     net = chain.claim_one()

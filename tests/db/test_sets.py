@@ -72,6 +72,22 @@ def test_the_rest_can_be_cancelled_and_what_runs_finishes(world: World, org: Org
     assert start(org)["total"] == 4
 
 
+def test_a_retry_of_many_jobs_needs_one_lock_for_all_their_states(world: World, org: Organization) -> None:
+    runner = filled(org, 110)
+    made = start(org)
+    for _ in range(3):
+        world.sweep()
+        for job in runner.claim(50):
+            runner.finish(job, "FAILED")
+    world.sweep()
+    connection = org.owner.connection
+    with connection.transaction():
+        org.owner.call("retry_set", p_set=made["id"])
+        held = "select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()"
+        assert org.owner.one(held) < 20
+    assert counts(org, made)[4] == 110
+
+
 def test_what_failed_is_retried_and_takes_its_place(world: World, org: Organization) -> None:
     runner = filled(org)
     made = start(org)

@@ -17,11 +17,18 @@ class ScriptedRunner:
     """One connected instance of a registered runner."""
 
     def __init__(
-        self, product: Product, person: Person, name: str = "bench-1", token: str = "", instance: str = ""
+        self,
+        product: Product,
+        person: Person,
+        name: str = "bench-1",
+        token: str = "",
+        instance: str = "",
+        capacity: int = 4,
     ) -> None:
         """Exchange the token for a session; without one, register first."""
         self._product = product
         self._running: dict[int, int] = {}
+        self._capacity = capacity
         self.worker = self._found(person, name) if token else self._registered(person, name)
         self._token = self._sign_in(instance or name, token or TOKEN)
         self.heartbeat()
@@ -37,12 +44,12 @@ class ScriptedRunner:
             "p_name": name,
             "p_token_hash": bcrypt.hashpw(TOKEN.encode(), bcrypt.gensalt(8)).decode(),
             "p_token_hint": TOKEN[-4:],
-            "p_options": {"capacity": 4, "is_assigned_to_all_modules": True},
+            "p_options": {"capacity": self._capacity, "is_assigned_to_all_modules": True},
         }
         return self._product.rpc(person.token, "register_worker", arguments)
 
     def _sign_in(self, name: str, token: str) -> str:
-        facts = {"hostname": "bench", "engines": {"tofu": "1.10.5"}, "capacity": 4, "clouds": ["aws"]}
+        facts = {"hostname": "bench", "engines": {"tofu": "1.10.5"}, "capacity": self._capacity, "clouds": ["aws"]}
         body = {
             "worker_id": self.worker["id"],
             "worker_token": token,
@@ -78,6 +85,11 @@ class ScriptedRunner:
             self.finish(job, "FAILED")
             return self.claim(number)
         return dict(job)
+
+    def claim_all(self) -> list[dict[str, Any]]:
+        """Take every job that waits, as many as fit; whoever takes them ends them before their leases do."""
+        answer = self._call("worker_claim", p_request_id=str(uuid.uuid4()), p_slots=self._capacity)
+        return list(answer["jobs"])
 
     def _hold(self, job: dict[str, Any]) -> None:
         """Keep it for as long as a test takes: nobody sends heartbeats meanwhile, and none is missing."""

@@ -214,6 +214,12 @@ def test_a_rollout_goes_in_waves_pauses_at_a_failure_and_is_resumed_and_aborted(
     waiting = "select count(*) from provision_jobs where org_id = %s and status = 'QUEUED'"
     assert product.sql(waiting, person.org_id) == [(0,)]
 
+    row(page, "cloud-0").get_by_role("button", name="Deploy", exact=True).click()
+    again = page.get_by_role("alertdialog", name="Deploy cloud-0?")
+    again.get_by_role("button", name="Deploy").click()
+    expect(again).to_be_hidden()
+    assert hand.claim()["type"] == "DEPLOY_WORKER"
+
 
 def test_a_failed_deployment_is_tried_again_or_rolled_back(product: Product, person: Person, sign_in: Open) -> None:
     hand = fleet(product, person, [], "1.0.0")

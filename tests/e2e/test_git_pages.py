@@ -223,3 +223,40 @@ def test_a_module_shows_its_repository_and_a_job_its_commit(site: Site, open_as:
     facts = page.locator(".ry-facts")
     expect(facts).to_contain_text(f"{commit(2)[:7]} by Ada")
     assert findings_anywhere(page, "git-job") == []
+
+
+def test_a_pull_request_has_a_page_where_it_is_reviewed_and_planned_again(site: Site, open_as: Any) -> None:
+    pull = {
+        "number": 7, "title": "Raise the size", "base": "main", "head_commit": commit(5), "head_branch": "raise-size",
+        "is_fork": False, "is_draft": False, "is_open": True,
+    }  # fmt: skip
+    event = {"delivery_id": "pull", "event": "pull_request", "action": "opened", "sender": "ada", "pull": pull}
+    site.product.sql("select public.receive_git_delivery(%s, %s::jsonb)", site.connection, json.dumps(event))
+    page = open_as(site.person)
+    page.goto(GIT)
+    deliveries(page).first.get_by_role("link", name="Pull request #7").click()
+    expect(page.get_by_role("heading", name="#7 · Raise the size")).to_be_visible()
+    expect(page.get_by_test_id("no-modules")).to_contain_text("A runner reads the repository first.")
+    job = site.runner.claim()
+    changed = {"id": site.modules["vpc"], "fingerprint": "v2", "base_fingerprint": "v1"}
+    found = {"number": 7, "ref": "r", "base_commit": commit(1), "head_commit": commit(5), "modules": [changed]}
+    site.runner.finish(job, "SUCCEEDED", result={"git": {"modules": [], "pull_requests": [found]}})
+    row = page.locator("tr[data-row='net/vpc']")
+    expect(row).to_have_attribute("data-state", "pending")
+    plan = site.runner.claim()
+    site.runner.finish(plan, "SUCCEEDED", summary={"has_changes": True, "create": 3, "update": 1})
+    expect(row).to_have_attribute("data-state", "success")
+    expect(row).to_contain_text("+3 ~1 −0")
+    expect(page.locator(".ry-facts")).to_contain_text("raise-size into main")
+    page.get_by_role("button", name="Approve").click()
+    expect(row).to_contain_text("1 review")
+    assert findings_anywhere(page, "git-change") == []
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        assert sideways(page) == [], width
+    page.get_by_role("button", name="Plan again").click()
+    expect(page.get_by_text("Plan requested")).to_be_visible()
+    assert site.runner.claim()["type"] == "RESOLVE"
+    page.get_by_role("link", name=f"#{plan['number']}", exact=True).click()
+    page.locator(".ry-facts").get_by_role("link", name="#7").click()
+    expect(page.get_by_role("heading", name="#7 · Raise the size")).to_be_visible()

@@ -61,6 +61,14 @@ def test_dependency_is_added_and_removed_on_the_module_s_page(
     expect(card).to_contain_text("vpc_id ← vpc")
     expect(page.get_by_test_id("inputs-changed")).to_contain_text("Inputs changed: vpc_id.")
     assert (findings_in_both(page), sideways(page)) == ([], [])
+    propose = (
+        "insert into private.dependency_proposals (consumer_id, producer_id) values (%s, %s) returning producer_id"
+    )
+    product.sql(propose, site, make_module(product, person, "card/dns"))
+    page.reload()
+    card.get_by_role("button", name="Depend on card/dns").click()
+    card.get_by_role("button", name="Stop depending on card/dns").press("Enter")
+    expect(card.get_by_role("button", name="Depend on card/dns")).to_be_visible()
     card.get_by_role("button", name="Stop depending on card/network").press("Enter")
     expect(card.get_by_role("link", name="card/network")).to_have_count(0)
     expect(page.get_by_test_id("inputs-changed")).to_have_count(0)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -33,16 +34,32 @@ def test_a_link_to_a_missing_module_names_near_ones_and_shows_no_other(
     expect(page.get_by_role("button", name="Apply")).to_be_enabled()
 
 
-def test_a_created_module_has_its_own_address(owner: Person, open_as: Callable[[Person], Page]) -> None:
+def test_a_created_module_has_its_own_address_and_its_pin(
+    product: Product, owner: Person, open_as: Callable[[Person], Page]
+) -> None:
+    """The form offers this organisation's runners, and none of another organisation of the same person."""
+    pinned = product.runner(owner, "pin-here", allow_multiple_instances=True)["id"]
+    slug = f"second-{owner.org_id[:8]}"
+    second = product.rpc(owner.token, "create_organization", {"p_name": "Second", "p_slug": slug})
+    product.runner(replace(owner, org_id=str(second["id"])), "of-the-second")
     page = open_as(owner)
     page.goto("/dashboard/modules?new=1")
     page.get_by_label("Group", exact=True).fill("links")
     page.get_by_label("Name", exact=True).fill("fresh")
     page.get_by_role("radio", name="Inline").click()
+    page.get_by_role("combobox", name="Runner").click()
+    expect(page.get_by_role("option", name="Any eligible runner")).to_be_visible()
+    expect(page.get_by_role("option", name="of-the-second")).to_have_count(0)
+    page.get_by_role("option", name="pin-here").click()
+    page.get_by_label("Instance", exact=True).fill("rack-7")
     page.get_by_role("button", name="Create module").click()
     page.wait_for_url(re.compile(r"\?path=links/fresh$"))
     page.reload()
     expect(page.get_by_role("heading", name="fresh", exact=True)).to_be_visible()
+    saved = (
+        "select pinned_worker_id::text, runner_instance_name from modules where org_id = %s and path = 'links/fresh'"
+    )
+    assert product.sql(saved, owner.org_id) == [(pinned, "rack-7")]
 
 
 def test_a_locked_module_cannot_be_applied_and_says_why(
@@ -92,6 +109,8 @@ def test_every_module_of_a_large_organisation_can_be_applied(
     dialog = page.get_by_role("alertdialog")
     expect(dialog).to_contain_text("all/m1005")
     expect(dialog.get_by_test_id("run")).to_be_enabled()
+    page.goto("/dashboard/runners?add=all/m1005")
+    expect(page.get_by_role("dialog", name="Add runner").get_by_text("all/m1005")).to_be_visible()
     page.goto("/dashboard/jobs")
     page.get_by_role("button", name="New job").first.click()
     dialog.get_by_label("Filter modules").fill("m1004")

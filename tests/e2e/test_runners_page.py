@@ -55,6 +55,15 @@ def row(page: Page, name: str) -> Locator:
 
 
 GATES = "gates"
+# Degrees on the circle of colours, and the colour of an element's text as such a number.
+RED, YELLOW, GREEN = (range(-25, 20), range(25, 60), range(100, 180))
+HUE = """(el) => {
+  const brush = Object.assign(document.createElement('canvas'), { width: 1, height: 1 }).getContext('2d');
+  brush.fillStyle = getComputedStyle(el).color;
+  brush.fillRect(0, 0, 1, 1);
+  const [r, g, b] = brush.getImageData(0, 0, 1, 1).data;
+  return Math.round(Math.atan2(Math.sqrt(3) * (g - b), 2 * r - g - b) * 180 / Math.PI);
+}"""
 
 
 @pytest.fixture
@@ -190,6 +199,26 @@ def test_filters_and_search_have_live_counts(product: Product, person: Person, s
     page.wait_for_url(re.compile(r"\?status=ONLINE$"))
     ScriptedRunner(product, person, "prod-live")
     expect(row(page, "prod-live")).to_be_visible()
+    page.get_by_role("radio", name=re.compile("All")).click()
+    show_colours_and_dates(product, person, page)
+
+
+def show_colours_and_dates(product: Product, person: Person, page: Page) -> None:
+    """A badge has the colour of its status, and a row the date on which the runner was registered."""
+    leaving = ScriptedRunner(product, person, "prod-leaving").worker["id"]
+    # Heard for as long as anybody looks.
+    heard = "update private.heartbeats set last_seen_at = now() + interval '1 hour' where worker_id in "
+    product.sql(f"{heard} (select id from workers where org_id = %s)", person.org_id)
+    product.rpc(person.token, "drain_worker", {"p_worker": leaving})
+    shown = (("prod-live", "ONLINE", GREEN), ("prod-leaving", "DRAINING", YELLOW), ("staging", "OFFLINE", RED))
+    for name, status, hue in shown:
+        badge = row(page, name).locator(f"[data-status={status}].rt-Badge")
+        expect(badge).to_be_visible()
+        assert badge.evaluate(HUE) in hue, f"{status} is shown in another colour"
+    page.set_viewport_size({"width": 1800, "height": 900})
+    registered = "update workers set created_at = '2025-03-12 12:00+00' where org_id = %s and name = 'staging'"
+    product.sql(registered, person.org_id)
+    expect(row(page, "staging").get_by_role("cell", name="12 Mar 2025")).to_be_visible()
 
 
 def test_draining_asks_with_numbers_and_shows_the_reason(product: Product, person: Person, sign_in: Open) -> None:

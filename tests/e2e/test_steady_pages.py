@@ -23,8 +23,17 @@ __all__ = ["open_as", "person", "sign_in"]
 pytestmark = pytest.mark.timeout(600)
 # What the page of jobs is made of, which comes when it is first asked for.
 OF_JOBS = re.compile(r"/assets/_dashboard_\._jobs_\._index-")
+ONE_BUILD = re.compile(r"reflex_Var_\d|project_hash|last_reflex_run")
 PHONE = {"width": 390, "height": 780}
 TOO_WIDE = """[...document.querySelectorAll('.ry-tw')].filter((el) => el.scrollWidth > el.clientWidth + 1).map((el) => el.innerText)"""
+
+
+def test_no_file_of_the_page_is_named_after_one_build(product: Product) -> None:
+    """Hashes that Python makes anew in each process, numbers and times would give another build other names."""
+    assets = product.stack.settings.home / "web" / "build" / "client" / "assets"
+    found = [file.name for file in assets.glob("*.js") if ONE_BUILD.search(file.read_text())]
+    assert found == []
+    assert len(list(assets.glob("*.js"))) > 20
 
 
 def lefts(page: Page) -> list[int]:

@@ -13,6 +13,7 @@ from nacl.public import PrivateKey
 from playwright.sync_api import Page, Request, WebSocket, expect
 
 from tests.e2e.product import Person, Product
+from tests.e2e.runner import ScriptedRunner
 from tests.e2e.test_work_pages import enqueue, make_module, open_as, owner
 from worker.api.replies import GivenVariable
 from worker.attempt.sealed_values import Keys
@@ -175,3 +176,38 @@ def test_a_secret_is_sealed_in_the_browser_and_only_the_runners_key_opens_it(
             secret.encode().hex(),
         )
         assert not [each for each in seen if any(form in each for form in forms)]
+
+
+def test_an_identity_is_attached_shown_its_policy_and_tested_live(
+    product: Product, owner: Person, open_as: Callable[[Person], Page]
+) -> None:
+    make_module(product, owner, "signed/app")
+    page = open_as(owner)
+    page.goto("/dashboard/settings/job-identities")
+    page.get_by_role("button", name="Attach identity").first.click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Group or module").fill("signed")
+    dialog.get_by_label("Fields").fill("plan_role=nonsense=1\nrol=x")
+    dialog.get_by_role("button", name="Add").click()
+    expect(dialog).to_contain_text("Unknown: rol.")
+    roles = [f"{phase}_role=arn:aws:iam::123456789012:role/{phase}" for phase in ("plan", "apply")]
+    dialog.get_by_label("Fields").fill("\n".join(roles))
+    dialog.get_by_role("button", name="Add").click()
+    expect(dialog).to_contain_text("module:signed/*:phase:plan")
+    expect(dialog).to_contain_text("module:signed/*:phase:apply")
+    issuer = f"{product.stack.url.partition('://')[2]}/functions/v1/job-identity"
+    expect(dialog).to_contain_text(f"arn:aws:iam::123456789012:oidc-provider/{issuer}")
+    dialog.get_by_role("button", name="Cancel").click()
+
+    row = page.locator("tr[data-row=aws]")
+    expect(row).to_contain_text("Not tested")
+    page.get_by_role("button", name="More actions for aws").click()
+    page.get_by_role("menuitem", name="Test").click()
+    expect(row).to_contain_text("Testing")
+    runner = ScriptedRunner(product, owner, "identity-tester")
+    job = runner.claim()
+    assert job["payload"]["options"]["test_identities"] is True
+    answer = "AWS answered: AccessDenied"
+    runner.finish(job, "FAILED", result={"identities": {"aws": answer}})
+    expect(row).to_contain_text("Refused")
+    expect(row).to_contain_text(answer)

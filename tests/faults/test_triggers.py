@@ -3,9 +3,11 @@
 import base64
 import hashlib
 import hmac
+import json
 import os
 import secrets
 import signal
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +18,14 @@ import psycopg
 import pytest
 
 from tests.conftest import _open_folder
+from tests.integration.edge.people import Person as ApiPerson
 from tests.support.git_provider import run_git_provider
+from tests.support.github import APP, CODE, INSTALLATION, WEBHOOK_SECRET, run_github
 from tests.support.receiver import Received, Receiver, run_receiver
 from tests.support.stack import RunningStack, start_stack
 from tests.support.waiting import wait_until
 from tests.support.webhooks import gitea, pull_body
+from tests.support.webhooks import github as github_headers
 
 SECRET = "a-secret-of-the-test"
 HURRY = "update private.notifier set retry_seconds = array_fill(1, array[60]), lease_seconds = 3"
@@ -85,6 +90,28 @@ def open_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStac
     home = _open_folder(tmp_path_factory.mktemp("open"))
     with start_stack(home, "--no-demo", "--no-dashboard", **ALLOWED) as stack:
         yield stack
+
+
+class AppOwner(ApiPerson):
+    """Somebody with runners that claim, as programs of the test."""
+
+    def session(self, runner: Any) -> str:
+        body = {"worker_id": runner.id, "worker_token": runner.token, "instance": "one", "boot_id": str(uuid.uuid4())}
+        answer = httpx.post(f"{self.stack.url}/functions/v1/worker-session", json=body, timeout=60)
+        assert answer.is_success, answer.text
+        token = str(answer.json()["access_token"])
+        self.call(token, "worker_heartbeat", p_status="ONLINE", p_version="1.0.0", p_running=[])
+        return token
+
+    def claim(self, token: str) -> list[dict[str, Any]]:
+        jobs: list[dict[str, Any]] = self.call(token, "worker_claim", p_request_id=str(uuid.uuid4()), p_slots=1)["jobs"]
+        return jobs
+
+    def call(self, token: str, name: str, **arguments: Any) -> Any:
+        headers = {"apikey": self.stack.publishable_key, "authorization": f"Bearer {token}"}
+        answer = httpx.post(f"{self.stack.url}/rest/v1/rpc/{name}", json=arguments, headers=headers, timeout=60)
+        assert answer.is_success, answer.text
+        return answer.json()
 
 
 def connect(stack: RunningStack) -> psycopg.Connection[Any]:
@@ -182,6 +209,67 @@ def test_a_refused_report_of_a_pull_request_reaches_its_provider_later(open_stac
     assert len(provider.requests) > 2, "it was refused twice"
     last = provider.requests[-1]
     assert (last.body["state"], last.headers["authorization"]) == ("pending", "token token-of-the-test")
+
+
+def test_a_github_app_is_created_by_its_code_reports_and_gives_tokens_to_the_leaseholder(
+    open_stack: RunningStack,
+) -> None:
+    person, state, functions = AppOwner(open_stack), "a-state", f"{open_stack.url}/functions/v1/git"
+    with run_github() as github:
+        digest = hashlib.sha256(state.encode()).hexdigest()
+        app = person.rpc("start_git_app", p_org=person.org_id, p_state_hash=digest, p_url=github.url)["id"]
+
+        def created(said: str) -> httpx.Response:
+            return httpx.get(f"{functions}/apps/{app}", params={"code": CODE, "state": said}, timeout=60)
+
+        assert created("another state").status_code == 404
+        answer = created(state)
+        page = f"{github.url}/apps/runyard-test/installations/new"
+        assert (answer.status_code, answer.headers["location"]) == (302, page)
+        assert created(state).status_code == 404, "a code is good once"
+        (shown,) = person.rpc("list_git_apps", p_org=person.org_id)
+        assert (shown["slug"], shown["number"], "BEGIN" in str(shown)) == ("runyard-test", APP, False)
+
+        def deliver(secret: str = WEBHOOK_SECRET, name: str = "edge") -> httpx.Response:
+            repository = {"clone_url": f"{github.url}/Infra/{name}.git"}
+            body = json.dumps(
+                {**json.loads(pull_body(7, "a" * 40)), "repository": repository, "installation": {"id": INSTALLATION}}
+            ).encode()
+            headers = github_headers(secret, body, "pull_request")
+            return httpx.post(f"{functions}/{app}", content=body, headers=headers, timeout=60)
+
+        source = {"url": f"{github.url}/Infra/edge.git", "ref": "main"}
+        spec = {"source_kind": "git", "source": source}
+        person.rpc("create_module", p_org=person.org_id, p_group_path="a", p_name="git", p_spec=spec)
+        assert deliver("another secret").status_code == 401
+        assert deliver(name="other").json() == {"verdict": "IGNORED", "reason": "No module uses this repository."}
+        assert deliver().status_code == 202
+        (connection,) = person.rpc("list_git_connections", p_org=person.org_id)
+        assert (connection["app_id"], connection["has_token"]) == (app, True)
+        wait_until(lambda: any("/statuses/" in path for path, _ in github.requests), timeout_seconds=300)
+
+        runner = person.register(is_assigned_to_all_modules=True)
+        session = person.session(runner)
+        (job,) = person.claim(session)
+        asked = {"job": {"id": job["id"], "attempt": job["attempt"]}}
+
+        def token(bearer: str, body: dict[str, Any]) -> httpx.Response:
+            headers = {"authorization": f"Bearer {bearer}"}
+            return httpx.post(f"{functions}/token", json=body, headers=headers, timeout=60)
+
+        given = token(session, asked).json()
+        assert (given["username"], given["token"][:4]) == ("x-access-token", "ghs_")
+        path, body = github.requests[-1]
+        assert (path.endswith("/access_tokens"), body) == (
+            True,
+            {"repositories": ["edge"], "permissions": {"contents": "read"}},
+        )
+        other = person.session(person.register())
+        assert token(other, asked).json()["code"] == "RY410"
+        assert not token(person.token, asked).is_success
+        person.rpc("remove_git_app", p_app=app)
+        assert token(session, asked).json() == {"token": None}
+        assert deliver().status_code == 404
 
 
 def test_what_was_due_while_the_project_was_down_runs_once(receiver: Receiver, shared_tmp_path: Path) -> None:

@@ -208,6 +208,19 @@ def test_many_modules_are_queued_at_once(terminal: Terminal, code: Path) -> None
     assert [line.split("\t")[1] for line in plain] == ["DRIFT", "DRIFT"]
 
 
+def test_a_group_may_have_any_number_of_modules(terminal: Terminal, bench: Bench, code: Path) -> None:
+    assert terminal.run("modules", "create", "many/m0", "--from", str(code)).returncode == 0
+    more = """insert into public.modules (org_id, group_id, group_path, name, path)
+      select org_id, group_id, group_path, 'm' || n, group_path || '/m' || n from public.modules, generate_series(1, 1001) as n
+      where org_id = %s and path = 'many/m0'"""
+    with bench.database() as connection:
+        connection.execute(more, [bench.org])
+    made = terminal.json("run", "output", "--group", "many", "--key", "once")
+    assert len({row["module_path"] for row in made}) == 1002
+    again = terminal.json("run", "output", "--group", "many", "--key", "once")
+    assert {row["id"] for row in again} == {row["id"] for row in made}
+
+
 def test_modules_are_files(terminal: Terminal, code: Path, tmp_path: Path) -> None:
     folder = tmp_path / "files"
     terminal.run(

@@ -136,6 +136,15 @@ def test_no_secret_reaches_a_log(running_stack: RunningStack) -> None:
     assert not [value for value in [*hidden, "correct horse battery"] if value in text]
 
 
+def test_the_state_folder_and_its_logs_are_their_owners_alone(running_stack: RunningStack) -> None:
+    home = running_stack.settings.home
+    # As root, PostgreSQL's own account passes through, and lists nothing.
+    assert home.stat().st_mode & 0o077 == (0o011 if os.geteuid() == 0 else 0)
+    logs = running_stack.settings.log_folder
+    assert logs.stat().st_mode & 0o077 == 0
+    assert [log.name for log in logs.iterdir() if log.stat().st_mode & 0o077] == []
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has to hand PostgreSQL to another account")
 def test_as_root_postgres_runs_as_somebody_else(running_stack: RunningStack) -> None:
     status = Path(f"/proc/{running_stack.part_pid('postgres')}/status").read_text()

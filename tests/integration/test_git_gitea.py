@@ -31,7 +31,7 @@ class Hosted(Followed):
     def add_hook(self, secret: str) -> str:
         config = {"url": self.webhook, "content_type": "json", "secret": secret}
         whole = {"type": "gitea", "active": True, "config": config}
-        events = ["push", "pull_request", "pull_request_sync"]
+        events = ["push", "pull_request", "pull_request_sync", "pull_request_comment"]
         made = self.gitea.call("POST", f"repos/{self.name}/hooks", events=events, **whole)
         return f"repos/{self.name}/hooks/{made['id']}"
 
@@ -105,3 +105,34 @@ def test_a_forced_push_plans_what_differs_and_equal_content_nothing(hosted: Host
     assert sorted(verdicts.values()) == ["NOTHING", "PLANNED"]
     assert hosted.planned("db")["result"]["commit"] == commit
     assert len(hosted.plans("app")) == 1
+
+
+def test_a_comment_of_a_linked_login_is_a_command(hosted: Hosted) -> None:
+    bench = hosted.bench
+    git(hosted.folder, "checkout", "-q", "-b", "feature")
+    hosted.commit(app="feature")
+    hosted.publish()
+    number = hosted.open_pull("feature")
+    assert hosted.decided(pull_request=number)["verdict"] == "PLANNED"
+    first = hosted.planned("app")
+
+    def comment(text: str) -> str:
+        said = hosted.gitea.call("POST", f"repos/{hosted.name}/issues/{number}/comments", body=text)
+        wait_until(lambda: len(hosted.deliveries()) > known, timeout_seconds=300)
+        assert said["id"]
+        return str(hosted.decided(event="comment")["verdict"])
+
+    known = len(hosted.deliveries())
+    assert comment("/runyard plan") == "REFUSED"
+    host = hosted.url.split("/")[2]
+    (member,) = bench.rows("memberships", org_id=bench.org)
+    link = {"p_host": host, "p_login": hosted.gitea.user}
+    bench.rpc("link_git_login", p_org=bench.org, p_user=member["user_id"], **link)
+    known = len(hosted.deliveries())
+    assert comment("/runyard plan") == "DONE"
+    wait_until(lambda: len(hosted.plans("app")) == 2, timeout_seconds=300)
+    assert hosted.planned("app")["id"] != first["id"]
+    known = len(hosted.deliveries())
+    assert comment("/runyard confirm") == "DONE"
+    assert len(bench.rows("approvals", job_id=hosted.plans("app")[0]["id"])) == 1
+    bench.rpc("unlink_git_login", p_org=bench.org, **link)

@@ -32,6 +32,8 @@ def test_a_module_reads_the_outputs_of_another_by_grant(
     reader = bench.module(source={"files": {"main.tf": READER % (slug, name)}})
     refused = bench.wait_job(bench.enqueue("PLAN", reader))
     assert refused["status"] == "FAILED", bench.log_of(refused["id"])
+    [proposal] = bench.rpc("list_dependencies", p_org=bench.org)["proposals"]
+    assert (proposal["consumer_id"], proposal["producer_id"]) == (reader, network), "refused, and found all the same"
     bench.rpc("grant_outputs", p_module=network, p_reader=reader)
     bench.finished("APPLY", reader)
     terminal = Terminal(tmp_path / "config", {**running_stack.client_environment, "RUNYARD_ACCESS_TOKEN": bench.token})

@@ -1,6 +1,7 @@
-"""The nginx file that the docs offer, before a stack that really runs."""
+"""The files for nginx and Caddy that the docs offer, before a stack that really runs."""
 
 import json
+import os
 import shutil
 import socket
 import ssl
@@ -41,7 +42,7 @@ http {{
 
 @dataclass(frozen=True)
 class Proxy:
-    """nginx with a certificate for the API's name."""
+    """A proxy with a certificate for the API's name."""
 
     port: int
     trust: ssl.SSLContext
@@ -60,27 +61,54 @@ class Proxy:
             return client.send(request)
 
 
-@pytest.fixture
-def proxy(running_stack: RunningStack, shared_tmp_path: Path) -> Iterator[Proxy]:
-    program = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/bin")
+def nginx(folder: Path, port: int, pair: tuple[Path, Path]) -> tuple[str, list[str]]:
+    """The docs' file for nginx, at this port with this certificate, and the arguments that start it."""
+    place = "/etc/letsencrypt/live/runyard.example.com"
+    changes = {
+        "listen 443": f"listen 127.0.0.1:{port}",
+        f"{place}/fullchain.pem": str(pair[0]),
+        f"{place}/privkey.pem": str(pair[1]),
+    }
+    text = WHOLE.format(folder=folder, file=replaced("nginx.conf", changes))
+    return text, ["-e", "stderr", "-c"]
+
+
+def caddy(folder: Path, port: int, pair: tuple[Path, Path]) -> tuple[str, list[str]]:
+    """The docs' file for Caddy, with this certificate in place of one that it gets by itself."""
+    site, given = f"{NAME} {{", f"tls {pair[0]} {pair[1]}"
+    (ours,) = free_ports(1)
+    changes = {
+        "\nrunyard.example.com {": f"\nhttp://127.0.0.1:{ours} {{",
+        site: f"https://{NAME}:{port} {{\n\tbind 127.0.0.1\n\t{given}",
+    }
+    return "{\n\tadmin off\n\tauto_https disable_redirects\n}\n" + replaced("Caddyfile", changes), [
+        "run", "--adapter", "caddyfile", "--config",
+    ]  # fmt: skip
+
+
+def replaced(name: str, changes: dict[str, str]) -> str:
+    """The file with these places changed, all of which it must have."""
+    text = (PROJECT / "deploy" / "proxy" / name).read_text()
+    for before, after in changes.items():
+        assert before in text
+        text = text.replace(before, after)
+    return text
+
+
+@pytest.fixture(params=[nginx, caddy], ids=["nginx", "caddy"])
+def proxy(request: pytest.FixtureRequest, running_stack: RunningStack, shared_tmp_path: Path) -> Iterator[Proxy]:
+    program = shutil.which(request.param.__name__, path="/usr/sbin:/usr/bin:/usr/local/bin")
     if program is None:
-        pytest.skip("there is no nginx")
+        pytest.skip(f"there is no {request.param.__name__}")
     folder = shared_tmp_path
     certificate, key = self_signed(folder, x509.DNSName(NAME))
     (port,) = free_ports(1)
-    text = (PROJECT / "deploy" / "proxy" / "nginx.conf").read_text()
-    place = "/etc/letsencrypt/live/runyard.example.com"
-    for before, after in {
-        "listen 443": f"listen 127.0.0.1:{port}",
-        f"{place}/fullchain.pem": str(certificate),
-        f"{place}/privkey.pem": str(key),
-        "http://127.0.0.1:54321": f"http://127.0.0.1:{running_stack.settings.gateway_port}",
-    }.items():
-        assert before in text
-        text = text.replace(before, after)
-    file = folder / "nginx.conf"
-    file.write_text(WHOLE.format(folder=folder, file=text))
-    process = subprocess.Popen([program, "-e", "stderr", "-c", str(file)], stderr=(folder / "log").open("wb"))
+    text, arguments = request.param(folder, port, (certificate, key))
+    file = folder / "proxy.conf"
+    assert "127.0.0.1:54321" in text
+    file.write_text(text.replace("127.0.0.1:54321", f"127.0.0.1:{running_stack.settings.gateway_port}"))
+    environ = {**os.environ, "HOME": str(folder), "XDG_DATA_HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
+    process = subprocess.Popen([program, *arguments, str(file)], stderr=(folder / "log").open("wb"), env=environ)
     found = Proxy(port, ssl.create_default_context(cafile=str(certificate)))
     try:
         wait_until(lambda: process.poll() is not None or is_up(found, running_stack))

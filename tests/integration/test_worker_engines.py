@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,29 @@ def folders(*names: str) -> str:
     if not all(found):
         pytest.skip(f"{' and '.join(names)} not found; `make engines` builds them")
     return os.pathsep.join(str(path.parent) for path in found if path)
+
+
+def test_versions_side_by_side_are_chosen_by_module_and_code(bench: Bench, tmp_path: Path) -> None:
+    """Two versions of one engine: a script that answers as an old one and runs the real one, and the real one."""
+    older = tmp_path / "older" / "tofu"
+    older.parent.mkdir()
+    older.write_text(f'#!/bin/sh\n[ "$1" = version ] && echo "OpenTofu v1.8.3" || exec {bench.tofu} "$@"\n')
+    older.chmod(0o755)
+    bench.runner(RUNYARD__ENGINE__ADDITIONALBINARYPATHS=os.pathsep.join([str(older.parent), str(bench.tofu.parent)]))
+
+    def planned(requirement: str = "", **spec: str) -> dict[str, Any]:
+        settings = f'terraform {{\n  required_version = "{requirement}"\n}}\n' if requirement else ""
+        module = bench.module(source={"files": {"main.tf": settings + MODULE}}, **spec)
+        return bench.wait_job(bench.enqueue("PLAN", module))
+
+    assert planned()["result"]["engine_version"] == "1.8.3"
+    assert planned(engine_version=">= 1.12")["result"]["engine_version"] == "1.12.6"
+    respected = planned(">= 1.12")
+    assert (respected["status"], respected["result"]["engine_version"]) == ("SUCCEEDED", "1.12.6"), respected["error"]
+    refused = planned("~> 1.9.0")
+    assert refused["error"]["code"] == "engine_version"
+    assert "requires tofu ~> 1.9.0, but this runner has 1.8.3, 1.12.6" in refused["error"]["message"]
+    assert "runyard engines ensure tofu@VERSION" in refused["error"]["hint"]
 
 
 def test_terraform_plans_applies_a_saved_plan_outputs_and_destroys(bench: Bench) -> None:
@@ -61,6 +85,20 @@ def test_pulumi_previews_updates_outputs_and_destroys(bench: Bench, tmp_path: Pa
     assert bench.finished("OUTPUT", module)["result"]["outputs"]["greeting"]["value"] == "hello Joan"
     assert bench.finished("DRIFT", module)["status"] == "SUCCEEDED"
     bench.finished("DESTROY", module)
+
+
+def test_pulumi_takes_outputs_of_another_module_as_its_configuration(bench: Bench) -> None:
+    bench.runner(RUNYARD__ENGINE__ADDITIONALBINARYPATHS=folders("pulumi", "pulumi-language-yaml"))
+    producer = bench.module(engine="pulumi", inputs={"who": "Joan"}, source={"files": {"Pulumi.yaml": PROGRAM}})
+    bench.finished("APPLY", producer)
+    consumer = bench.module(
+        engine="pulumi", source={"files": {"Pulumi.yaml": PROGRAM.replace("hello ${who}", "seen: ${who}")}}
+    )
+    bound = {"p_options": {"bindings": {"who": "greeting"}}}
+    bench.rpc("set_dependency", p_consumer=consumer, p_producer=producer, **bound)
+    plan = bench.finished("PLAN", consumer)
+    applied = bench.finished("APPLY", consumer, plan_job_id=plan["id"])
+    assert applied["result"]["outputs"]["greeting"]["value"] == "seen: hello Joan"
 
 
 def test_pulumi_inputs_of_any_shape_arrive_and_are_on_no_command_line(bench: Bench) -> None:

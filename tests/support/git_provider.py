@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ class Request:
     path: str
     headers: dict[str, str]
     body: Any
+    at: float = field(default_factory=time.time)
 
 
 @dataclass

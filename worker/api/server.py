@@ -182,6 +182,13 @@ class Server:
             reply = await self._transport.function("job-identity", body, is_authorised=True)
         return read_answer(IssuedTokens, reply)
 
+    async def repository_token(self, ref: JobRef) -> Document | None:
+        """Get a token to fetch the job's repository, where a GitHub App gives one; without retry."""
+        if not await self._call("worker_repository", _which(ref)):
+            return None
+        body = {"job": {"id": ref.job, "attempt": ref.attempt}}
+        return await self._transport.function("git/token", body, is_authorised=True)
+
     async def job(self, ref: JobRef, *, has_payload: bool = True) -> Document:
         """Read a running attempt, and how long its runner's last heartbeat is still valid; without retry, as the caller polls."""
         return await self._ask(Document, "worker_job", {**_which(ref), "p_has_payload": has_payload})

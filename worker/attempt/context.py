@@ -1,6 +1,6 @@
 """What every job of this process gets, named by what a job needs of it."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -31,6 +31,10 @@ class Engines(Protocol):
     @property
     def found(self) -> Mapping[EngineName, FoundEngine]:
         """The engines by name."""
+
+    @property
+    def versions(self) -> Mapping[EngineName, Sequence[FoundEngine]]:
+        """Every version of each engine, the preferred one first."""
 
     @property
     def path(self) -> str:

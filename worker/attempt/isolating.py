@@ -21,7 +21,10 @@ _NOT_ROOT = (
 async def settle_isolation(settings: Settings, environ: Mapping[str, str], finder: Engines) -> Isolation:
     """Find the kind of isolation for jobs, log it once, and refuse to start where the settings require more."""
     found = await asyncio.to_thread(
-        find_isolation, settings, environ, lambda: [engine.binary for engine in finder.found.values()]
+        find_isolation,
+        settings,
+        environ,
+        lambda: [engine.binary for each in finder.versions.values() for engine in each],
     )
     log = get_logger("worker.isolation")
     if found.is_enough_for_strangers:

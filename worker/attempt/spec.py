@@ -75,6 +75,7 @@ class Options(_Part):
     refresh_only: bool = False
     destroy: bool = False
     bring_state: bool = False
+    test_identities: bool = False
     preview: bool = False
     state_change: StateChange | None = None
     targets: list[str] = Field(default_factory=list)

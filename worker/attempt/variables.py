@@ -17,6 +17,8 @@ class JobVariables:
     expressions: dict[str, str] = field(default_factory=dict, repr=False)
     env: dict[str, str] = field(default_factory=dict, repr=False)
     files: dict[str, str] = field(default_factory=dict, repr=False)
+    # Names of environment variables that are sealed, or read from a vault.
+    secret_env: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, given: Iterable[GivenVariable]) -> "JobVariables":
@@ -24,6 +26,8 @@ class JobVariables:
         sorted_by_kind = cls()
         for each in given:
             sorted_by_kind._place(each)[each.name] = each.value
+            if each.kind is VariableKind.ENV and each.key_id:
+                sorted_by_kind.secret_env.add(each.name)
         return sorted_by_kind
 
     def _place(self, each: GivenVariable) -> dict[str, Any]:

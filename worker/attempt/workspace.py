@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from worker.api.replies import BoundValues, ClaimedJob, JobRef
-from worker.attempt.context import JobContext
+from worker.attempt.context import FoundEngine, JobContext
 from worker.attempt.control import JobControl
 from worker.attempt.output_watch import OutputWatch
 from worker.attempt.sealed_values import Keys
@@ -46,6 +46,8 @@ class Workspace:
     variables: JobVariables = field(default_factory=JobVariables)
     keys: Keys = field(default_factory=lambda: Keys({}))
     env: dict[str, str] = field(default_factory=dict)
+    # The version that the module's requirement chose.
+    engine: FoundEngine | None = None
     work: Path = field(default_factory=Path)
     bound: BoundValues = field(default_factory=BoundValues)
     plan_summary: dict[str, Any] | None = None
@@ -168,7 +170,7 @@ class Workspace:
     def _cannot_start(self, program: str, error: OSError) -> WorkerError:
         words = f"{program} cannot be started: {error.strerror}."
         hint = "See that the program exists on the runner and may be run by its user."
-        if program in {str(engine.binary) for engine in self.context.finder.found.values()}:
+        if program in {str(engine.binary) for each in self.context.finder.versions.values() for engine in each}:
             return lacking(error) or RunnerUnfit(words, code="engine", hint=hint)
         return lacking(error) or JobFailed(words, code="cannot_start", hint=hint)
 

@@ -1,5 +1,6 @@
 """The engines that `runyard up` and `runyard engines ensure` keep for this user: found without being on PATH."""
 
+import hashlib
 import platform
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,6 +24,15 @@ def cache_folder(environ: Mapping[str, str]) -> Path | None:
         return Path(chosen).expanduser() / "engines"
     home = environ.get("XDG_CACHE_HOME") or (f"{environ['HOME']}/.cache" if environ.get("HOME") else "")
     return Path(home) / "runyard" / "engines" if home else None
+
+
+def has_its_checksum(binary: Path) -> bool:
+    """Whether a binary is the one that was fetched or built: `runyard engines ensure` notes its SHA-256 beside it."""
+    note = binary.with_name(f"{binary.name}.sha256")
+    if not note.is_file():
+        return True
+    with binary.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == note.read_text(encoding="ascii").strip()
 
 
 def cached_folders(environ: Mapping[str, str]) -> list[Path]:

@@ -40,8 +40,8 @@ class Driver(Protocol):
 
 
 def driver_for(space: Workspace) -> Driver:
-    """Return the driver of the module's engine; `prepare` has checked that the engine exists."""
-    found = space.context.finder.found[space.spec.module.engine]
+    """Return the driver of the module's engine; `prepare` has chosen its version."""
+    found = space.engine or space.context.finder.found[space.spec.module.engine]
     match found.name:
         case EngineName.TOFU | EngineName.TERRAFORM:
             return HclDriver(found)

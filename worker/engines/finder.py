@@ -10,7 +10,7 @@ from pathlib import Path
 
 from worker.attempt.context import FoundEngine
 from worker.children.environment import host_variables, search_path
-from worker.engines.cache import HOW_TO_GET_ONE, cached_folders
+from worker.engines.cache import HOW_TO_GET_ONE, cached_folders, has_its_checksum
 from worker.enums import EngineName
 from worker.errors import RunnerUnfit
 from worker.runtime_log import get_logger
@@ -29,9 +29,14 @@ class EngineFinder:
         self._additional = tuple(additional_paths)
         self._environ = dict(environ)
         self._cached: list[Path] = []
-        self._seen: dict[EngineName, tuple[Path, int, int]] = {}
+        self._seen: dict[tuple[Path, int, int], str] = {}
         self._log = get_logger("worker.engines")
-        self.found: dict[EngineName, FoundEngine] = {}
+        self.versions: dict[EngineName, list[FoundEngine]] = {}
+
+    @property
+    def found(self) -> dict[EngineName, FoundEngine]:
+        """The engines by name: the first version of each, which jobs without a requirement get."""
+        return {name: versions[0] for name, versions in self.versions.items()}
 
     @property
     def path(self) -> str:
@@ -67,30 +72,37 @@ class EngineFinder:
         return None
 
     async def _check(self, name: EngineName) -> None:
-        place = shutil.which(name, path=self.path)
-        if place is None:
-            self._forget(name)
-            return
-        binary = Path(place).absolute()
+        """Find every version of one engine: the operator's folders first, then PATH, then the cache, newest first."""
+        known = {engine.binary for engine in self.versions.get(name, [])}
+        versions: list[FoundEngine] = []
+        for folder in dict.fromkeys(self.path.split(os.pathsep)):
+            place = shutil.which(name, path=folder) if folder else None
+            version = await self._checked(Path(place).absolute()) if place else None
+            if place and version and version not in {each.version for each in versions}:
+                versions.append(FoundEngine(name, Path(place).absolute(), version))
+        for engine in versions:
+            if engine.binary not in known:
+                self._log.info("engine found", engine=name, version=engine.version, binary=str(engine.binary))
+        if versions:
+            self.versions[name] = versions
+        elif self.versions.pop(name, None):
+            self._log.warning("engine is gone", engine=name)
+
+    async def _checked(self, binary: Path) -> str | None:
         try:
             facts = binary.stat()
         except OSError:
-            return
+            return None
         mark = (binary, facts.st_mtime_ns, facts.st_size)
-        if self._seen.get(name) == mark:
-            return
-        version = await self._version(binary)
-        if version is None:
-            self._forget(name)
-        else:
-            self._seen[name] = mark
-            self.found[name] = FoundEngine(name, binary, version)
-            self._log.info("engine found", engine=name, version=version, binary=str(binary))
-
-    def _forget(self, name: EngineName) -> None:
-        self._seen.pop(name, None)
-        if self.found.pop(name, None):
-            self._log.warning("engine was removed", engine=name)
+        if mark not in self._seen:
+            is_intact = await asyncio.to_thread(has_its_checksum, binary)
+            version = await self._version(binary) if is_intact else None
+            if version is None:
+                if not is_intact:
+                    self._log.error("an engine is not the one that was fetched", binary=str(binary))
+                return None
+            self._seen[mark] = version
+        return self._seen[mark]
 
     async def _version(self, binary: Path) -> str | None:
         env = {**host_variables(self._environ), "PATH": self.path, "CHECKPOINT_DISABLE": "1"}

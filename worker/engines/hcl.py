@@ -1,5 +1,6 @@
 """OpenTofu and Terraform, which take the same commands."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,11 +13,13 @@ from worker.attempt.artifacts import fetch_artifact
 from worker.attempt.context import FoundEngine
 from worker.attempt.workspace import Workspace
 from worker.engines.apply_events import follow_apply
+from worker.engines.hcl_blocks import remote_states
 from worker.engines.module_backend import check_backend, settle_backend
 from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_changes import CHANGES_ARTIFACT, changes_of
 from worker.engines.plan_digest import CHANGE_DIGEST, change_digest
 from worker.engines.plan_summary import mark_known, planned_outputs, sensitive_texts, summarise
+from worker.engines.plugin_cache import provider_cache
 from worker.engines.rescue import errored_state, keep_errored_state
 from worker.engines.sealed_plan import SHA256, load_sealed, opened_plan, seal_plan, sealed_bytes
 from worker.engines.state_change import change_state
@@ -55,13 +58,15 @@ class HclDriver:
 
     async def init(self, space: Workspace) -> None:
         """Choose the backend, then install providers and modules."""
-        await settle_backend(space, self._binary)
-        # The folder may have a state or another backend's settings in it: nothing is copied from there.
-        await space.run([self._binary, "init", "-input=false", "-reconfigure"])
+        await settle_backend(space, self._engine)
+        # The folder may have a state or another backend's settings in it: nothing is copied from there by itself.
+        async with provider_cache(space, self._engine):
+            await space.run([self._binary, "init", "-input=false", "-reconfigure"])
         check_backend(space)
 
     async def plan(self, space: Workspace, *, is_destroy: bool, is_refresh_only: bool) -> None:
         """Plan into a file and summarise it."""
+        await self._find_reads(space)
         options = space.spec.options
         flags = ["-destroy"] * is_destroy + ["-refresh-only"] * is_refresh_only
         flags += [f"-target={each}" for each in options.targets] + [f"-replace={each}" for each in options.replace]
@@ -80,6 +85,12 @@ class HclDriver:
         await space.context.server.put_artifact(space.ref, CHANGES_ARTIFACT, json.dumps(changes).encode())
         if known := planned_outputs(plan, space.log.redactor.redact):
             await space.context.server.put_artifact(space.ref, OUTPUTS_ARTIFACT, json.dumps(known).encode())
+
+    async def _find_reads(self, space: Workspace) -> None:
+        """Report whose outputs the code reads: those modules are proposed as dependencies."""
+        is_tofu = self._engine.name is EngineName.TOFU
+        if found := await asyncio.to_thread(remote_states, space.work, is_tofu=is_tofu):
+            space.result["reads"] = [{"organization": org, "workspace": name} for org, name in found[:200]]
 
     async def save_plan(self, space: Workspace) -> None:
         """Save the plan with the commit and provider versions that it was made from."""

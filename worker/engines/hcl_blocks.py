@@ -25,7 +25,7 @@ _TOFU_NAMES = (".tofu", ".tofu.json")
 
 @dataclass
 class Block:
-    """One block: `backend "s3" { … }`. Only attributes with a plain text as their value are kept."""
+    """One block: `backend "s3" { … }`. Only attributes with a plain text or an object as their value are kept."""
 
     kind: str
     labels: list[str] = field(default_factory=list)
@@ -69,6 +69,21 @@ def declared_variables(folder: Path, *, is_tofu: bool) -> set[str]:
     found = [block for block in blocks if block.kind == "variable"]
     # In JSON the names are keys of one block.
     return {name for block in found for name in block.labels or [inner.kind for inner in block.blocks]}
+
+
+def remote_states(folder: Path, *, is_tofu: bool) -> list[tuple[str, str]]:
+    """Organisation and workspace of each `terraform_remote_state` with the backend "remote"."""
+    blocks = [block for each in code_files(folder, is_tofu=is_tofu) for block in parse(each.name, _text_of(each))]
+    return sorted({each for block in blocks if block.kind == "data" for each in _remote_states(block)})
+
+
+def _remote_states(block: Block) -> Iterator[tuple[str, str]]:
+    for config in block.blocks if block.texts.get("backend") == "remote" else ():
+        for inner in config.blocks:
+            yield config.texts.get("organization", ""), inner.texts.get("name", "")
+    # In JSON type and name are keys of blocks inside.
+    for inner in block.blocks:
+        yield from _remote_states(inner)
 
 
 def _backend(folder: Path, found: list[tuple[str, Block]]) -> tuple[str, str]:
@@ -162,8 +177,9 @@ def _body(tokens: Iterator[tuple[str, str]], kind: str = "", labels: Iterable[st
         elif text == "}":
             return block
         elif text == "{":
-            inner = _body(tokens, "".join(words[:1]), words[1:])
-            block.blocks += [inner] if words and not name else []
+            # An object as an attribute's value is read like a block.
+            inner = _body(tokens, "".join(words[:1]), () if name else words[1:])
+            block.blocks += [inner] if words else []
         elif text in _GROUPS:
             _skip_group(tokens, _GROUPS[text])
         elif text == "=" and not name:

@@ -4,9 +4,11 @@ import asyncio
 import json
 from typing import Any
 
+from worker.attempt.context import FoundEngine
 from worker.attempt.workspace import Workspace
 from worker.children.environment import host_variables
 from worker.engines.hcl_blocks import STATE_FILE, Facts, read_facts
+from worker.engines.plugin_cache import provider_cache
 from worker.engines.state_lock import lock_info
 from worker.enums import EngineName, JobType, StateHome
 from worker.errors import JobFailed
@@ -22,7 +24,7 @@ def has_own(space: Workspace) -> bool:
     return space.spec.module.backend is StateHome.OWN
 
 
-async def settle_backend(space: Workspace, binary: str) -> None:
+async def settle_backend(space: Workspace, engine: FoundEngine) -> None:
     """Point the engine at the backend that was chosen; refuse where nobody has chosen and a state would be lost sight of."""
     is_tofu = space.spec.module.engine is EngineName.TOFU
     facts = await asyncio.to_thread(read_facts, space.work, is_tofu=is_tofu, leave_out=(BACKEND_FILE,))
@@ -31,7 +33,7 @@ async def settle_backend(space: Workspace, binary: str) -> None:
         space.say(f"State: {_named(facts)}, which the module keeps. Runyard stores no state of it.")
         return
     if space.spec.options.bring_state and space.job.type is JobType.PLAN:
-        await _bring_state(space, binary, facts)
+        await _bring_state(space, engine, facts)
     elif facts.backend:
         await _check_choice(space, facts)
     # In the job's own copy of the source: beside another backend, the engine would ask whether to move it there.
@@ -67,17 +69,18 @@ async def _check_choice(space: Workspace, facts: Facts) -> None:
     )
 
 
-async def _bring_state(space: Workspace, binary: str, facts: Facts) -> None:
+async def _bring_state(space: Workspace, engine: FoundEngine, facts: Facts) -> None:
     """Read the state from the code's own backend and store it here; nothing is written there but its lock, for a moment."""
     if facts.has_encryption or space.env.get("TF_ENCRYPTION"):
         raise JobFailed(
             "The module encrypts its state, and the engine would hand it out in the clear.", code="state_encrypted",
             hint="Take the file out of its backend as it is, and store it: runyard state push MODULE FILE.",
         )  # fmt: skip
-    stored = await space.backend.store.state_get(space.ref)
+    binary, stored = str(engine.binary), await space.backend.store.state_get(space.ref)
     before, space.env = space.env, _without_ours(space)
     try:
-        await space.run([binary, "init", "-input=false"])
+        async with provider_cache(space, engine):
+            await space.run([binary, "init", "-input=false"])
         _read_state(await space.capture([binary, "state", "pull"]), facts)
         locking = [binary, "state", "rm", "-dry-run", "-lock-timeout=30s", _NO_RESOURCE]
         await space.run(locking, what=f"{space.spec.module.engine} lock-check of {_named(facts)}")

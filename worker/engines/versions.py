@@ -1,31 +1,40 @@
-"""Whether an engine's version is the one that a module requires."""
+"""Which of an engine's versions a module requires."""
 
 import re
+from collections.abc import Sequence
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from worker.attempt.context import FoundEngine
 from worker.errors import JobFailed
 
 
-def check_version(engine: str, found: str, required: str | None) -> None:
-    """Refuse a job whose requirement the found engine does not meet."""
-    if not required or not required.strip():
-        return
+def choose_version(there: Sequence[FoundEngine], *required: str | None) -> FoundEngine:
+    """Return the first of an engine's versions that meets every requirement; refuse a job that none of them fits."""
+    wanted = [each.strip() for each in required if each and each.strip()]
+    name = there[0].name
+    for engine in there:
+        if all(_is_met(name, engine.version, each) for each in wanted):
+            return engine
+    versions = ", ".join(engine.version for engine in there)
+    raise JobFailed(
+        f"The module requires {name} {' and '.join(wanted)}, but this runner has {versions}.",
+        code="engine_version",
+        hint=f"Run `runyard engines ensure {name}@VERSION` as the runner's user, install that version on the runner, or "
+        "change the module's requirement.",
+    )
+
+
+def _is_met(engine: str, found: str, required: str) -> bool:
     try:
-        is_met = Version(found) in _specifiers(required)
+        return Version(found) in _specifiers(required)
     except (InvalidSpecifier, InvalidVersion) as error:
         raise JobFailed(
             f"The module requires {engine} {required!r}, which is not a version.",
             code="bad_engine_version",
             hint="Write 1.12.6, or a range such as >=1.10,<2 or ~> 1.10.",
         ) from error
-    if not is_met:
-        raise JobFailed(
-            f"The module requires {engine} {required}, but this runner has {found}.",
-            code="engine_version",
-            hint="Install the required version on the runner, or change the module's requirement.",
-        )
 
 
 def _specifiers(required: str) -> SpecifierSet:

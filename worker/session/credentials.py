@@ -10,8 +10,8 @@ from worker.errors import Fatal, Rejected
 from worker.exit_codes import ExitCode
 from worker.logs.known_secrets import KnownSecrets
 from worker.session.asking import ask
-from worker.session.vaults import FILE, read_secret, run_command
 from worker.settings import Settings
+from worker.vaults import FILE, read_secret, run_command
 
 _TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105  (a grant type, not a secret)
 

@@ -9,6 +9,9 @@ from worker.enums import EngineName, JobType
 from worker.errors import JobFailed, Rejected
 from worker.logs.texts import texts_of
 
+# An import gives them as variables: a producer without outputs must not keep anybody from moving resources.
+_WITHOUT_INPUTS = frozenset({JobType.OUTPUT, JobType.STATE})
+
 
 async def read_bound(space: Workspace) -> BoundValues:
     """Read the values of the module's bound inputs; a sensitive one is masked in the log from now on.
@@ -17,7 +20,7 @@ async def read_bound(space: Workspace) -> BoundValues:
     """
     bindings = space.spec.module.bindings
     # A saved plan has its values already, and the engine refuses others beside it.
-    if not bindings or space.job.plan_job_id is not None or space.job.type is JobType.OUTPUT:
+    if not bindings or space.job.plan_job_id is not None or space.job.type in _WITHOUT_INPUTS:
         return BoundValues()
     await _check_declared(space)
     try:

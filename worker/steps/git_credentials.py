@@ -10,6 +10,7 @@ from urllib.parse import SplitResult, unquote
 
 from worker.attempt.workspace import Workspace
 from worker.children.environment import host_variables
+from worker.errors import WorkerError
 from worker.files.sealed import sealed
 
 _LOOKUP_SECONDS = 30.0
@@ -26,10 +27,13 @@ class Credential:
 
 
 async def find_credential(space: Workspace, source: SplitResult) -> Credential | None:
-    """Look in the runner's own git configuration, then in its `.netrc`; never for a source that is not encrypted."""
+    """Look in the runner's own git configuration, in its `.netrc`, then ask for a token of the repository's GitHub App.
+
+    Never for a source that is not encrypted.
+    """
     if source.scheme != "https" or source.password is not None:
         return None
-    found = await _from_git(space, source) or _from_netrc(space, source)
+    found = await _from_git(space, source) or _from_netrc(space, source) or await _from_app(space)
     if found is not None:
         space.log.redactor.add(found.password)
     return found
@@ -47,6 +51,17 @@ def credential_helper(
     with sealed(words, folder) as (path, descriptors):
         host = source.netloc.rpartition("@")[2]
         yield {f"credential.https://{host}.helper": f"!f() {{ test $1 != get || cat '{path}'; }}; f"}, descriptors
+
+
+async def _from_app(space: Workspace) -> Credential | None:
+    """Get a token for an hour and this repository; a project that gives none is no reason to stop."""
+    try:
+        given = await space.context.server.repository_token(space.ref) or {}
+    except WorkerError as error:
+        space.say(f"The repository's GitHub App gives no token: {error.message}")
+        return None
+    name, token = given.get("username"), given.get("token")
+    return Credential(name, token) if isinstance(name, str) and isinstance(token, str) else None
 
 
 async def _from_git(space: Workspace, source: SplitResult) -> Credential | None:

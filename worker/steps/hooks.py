@@ -1,6 +1,7 @@
 """Hooks: the module's own scripts, run by `sh`, refused unless approved where approval is on."""
 
 import asyncio
+import re
 
 from worker.attempt.approval import check_approved, digest
 from worker.attempt.spec import Hook
@@ -20,7 +21,7 @@ async def run_hook(space: Workspace, name: str, hook: Hook) -> None:
         check_approved(name, script, directory, settings.executor.approved_hooks)
     limit = min(hook.timeout_seconds or settings.hooks.timeout_seconds, LONGEST_HOOK_SECONDS)
     with sealed(script, space.root) as (path, descriptors):
-        before, space.env = space.env, {**space.env, "RUNYARD_HOOK": name}
+        before, space.env = space.env, {**_environment(space, hook.script), "RUNYARD_HOOK": name}
         try:
             async with asyncio.timeout(limit):
                 what = f"sh {name} (sha256 {digest(script)[:12]})"
@@ -34,3 +35,12 @@ async def run_hook(space: Workspace, name: str, hook: Hook) -> None:
             raise JobFailed(error.message, code="hook_failed", hint="The hook's own output is in the log.") from error
         finally:
             space.env = before
+
+
+def _environment(space: Workspace, script: str) -> dict[str, str]:
+    """Leave out secrets that the script does not name: what else it starts, such as a program that reports, needs none."""
+    named = set(re.findall(r"\w+", script))
+    left_out = sorted(space.variables.secret_env - named)
+    if left_out:
+        space.say(f"Secrets that the script does not name are left out: {', '.join(left_out)}")
+    return {name: value for name, value in space.env.items() if name not in left_out}

@@ -13,6 +13,7 @@ from worker.clock import backoff
 from worker.errors import JobFailed, Retryable, WorkerError
 from worker.files.own_files import remove_own, replace_own
 from worker.steps.identity_variables import IdentityFiles, set_up
+from worker.vaults import log_in
 
 FIRST_TOKENS_SECONDS = 60.0
 # Renewed at half of their life, so that an SDK that reads the file always has some time left.
@@ -39,7 +40,10 @@ async def give_identities(space: Workspace) -> None:
     folder.mkdir(mode=0o700)
     await write_tokens(space, issued)
     for each in issued.tokens:
-        _configure(space, IdentityFiles(each, folder, issued.phase, f"runyard-{space.job.id}-{space.job.attempt}"))
+        files = IdentityFiles(each, folder, issued.phase, f"runyard-{space.job.id}-{space.job.attempt}")
+        _configure(space, files)
+        if each.kind == "vault":
+            await _log_in_to_vault(space, files)
     renewing = asyncio.create_task(keep_renewed(space, issued))
     space.leaving.push_async_callback(_end, renewing)
 
@@ -91,6 +95,20 @@ def _configure(space: Workspace, files: IdentityFiles) -> None:
     role = files.setting("role") or files.setting("account") or files.setting("client_id")
     left_out = f"; left out of its environment: {', '.join(dropped)}" if dropped else ""
     space.say(f"Identity {files.identity.name}, phase {files.phase}{f': {role}' if role else ''}{left_out}")
+
+
+async def _log_in_to_vault(space: Workspace, files: IdentityFiles) -> None:
+    """Give the job a token of Vault itself: neither its provider nor its command reads the issuer's token from a file."""
+    address, mount = files.setting("address"), files.setting("mount") or "jwt"
+    try:
+        token = await log_in(address, mount, files.setting("role"), files.identity.token, files.setting("namespace"))
+    except Retryable as error:
+        raise JobFailed(
+            f"The job's identity in Vault is not available: {error.message}", code="no_identity",
+            hint="Check the role's bound audience and claims: runyard identities test shows the token's.",
+        ) from error  # fmt: skip
+    await asyncio.to_thread(space.log.hide, [token])
+    space.env = {**space.env, "VAULT_TOKEN": token}
 
 
 def _file(space: Workspace, name: str) -> Path:

@@ -5,13 +5,16 @@ import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from worker.attempt.context import FoundEngine
 from worker.attempt.sealed_values import Keys, texts_in
 from worker.attempt.variables import JobVariables
 from worker.attempt.workspace import Workspace
 from worker.children.environment import host_variables, job_variables, sensitive_values
 from worker.children.orphans import COOKIE_VARIABLE
 from worker.engines.cache import HOW_TO_GET_ONE
-from worker.engines.versions import check_version
+from worker.engines.hcl_blocks import read_facts
+from worker.engines.versions import choose_version
+from worker.enums import EngineName
 from worker.errors import JobFailed, WorkerError
 from worker.fitness import no_directory
 from worker.settings import Settings
@@ -59,16 +62,35 @@ async def make_folders(space: Workspace) -> None:
 def check_engine(space: Workspace) -> None:
     """Fail at once when this runner cannot do the job."""
     wanted = space.spec.module.engine
-    found = space.context.finder.found.get(wanted)
-    if found is None:
-        there = ", ".join(sorted(space.context.finder.found)) or "none"
+    there = space.context.finder.versions.get(wanted)
+    if not there:
+        others = ", ".join(sorted(space.context.finder.found)) or "none"
         raise JobFailed(
-            f"The module needs {wanted}, which this runner does not have (it has: {there}).",
+            f"The module needs {wanted}, which this runner does not have (it has: {others}).",
             code="engine_missing",
             hint=HOW_TO_GET_ONE.replace("tofu", wanted),
         )
-    check_version(wanted, found.version, space.spec.module.engine_version)
-    space.say(f"{wanted} {found.version}")
+    use_engine(space, choose_version(there, space.spec.module.engine_version))
+
+
+def use_engine(space: Workspace, engine: FoundEngine) -> None:
+    """Run this version; hooks find it first on their PATH, too."""
+    space.engine = engine
+    space.env["PATH"] = os.pathsep.join([str(engine.binary.parent), space.context.finder.path])
+    space.result["engine_version"] = engine.version
+    space.say(f"{engine.name} {engine.version}")
+
+
+async def respect_code(space: Workspace) -> None:
+    """Choose another version where `required_version` in the code does not accept the chosen one."""
+    module, chosen = space.spec.module, space.engine
+    if chosen is None or module.engine is EngineName.PULUMI:
+        return
+    facts = await asyncio.to_thread(read_facts, space.work, is_tofu=module.engine is EngineName.TOFU)
+    others = [each for each in space.context.finder.versions[module.engine] if each != chosen]
+    better = choose_version([chosen, *others], module.engine_version, facts.required_version)
+    if better != chosen:
+        use_engine(space, better)
 
 
 async def build_environment(space: Workspace) -> dict[str, str]:
@@ -76,7 +98,7 @@ async def build_environment(space: Workspace) -> dict[str, str]:
     context, module = space.context, space.spec.module
     url = context.settings.server.url
     built_in = {
-        "PATH": context.finder.path,
+        "PATH": space.env.get("PATH", context.finder.path),
         "TMPDIR": str(space.root / "tmp"),
         COOKIE_VARIABLE: space.cookie,
         "RUNYARD_GROUP_PATH": space.job.group_path or module.group_path,

@@ -9,14 +9,16 @@ from worker.attempt.workspace import Workspace
 from worker.engines.driver import driver_for
 from worker.enums import JobPhase, JobType
 from worker.errors import JobFailed
+from worker.steps.exchange import exchange_tokens
 from worker.steps.fetch import fetch
 from worker.steps.hooks import run_hook
 from worker.steps.inputs import write_inputs
-from worker.steps.prepare import make_folders, prepare
+from worker.steps.prepare import make_folders, prepare, respect_code
 from worker.steps.resolve import resolve
 
 
 async def _init(space: Workspace) -> None:
+    await respect_code(space)
     await driver_for(space).init(space)
 
 
@@ -66,6 +68,7 @@ async def _output(space: Workspace) -> None:
 _PREPARE = Step("prepare", "Prepare", JobPhase.PREPARE, prepare)
 _FOLDERS = Step("prepare", "Prepare", JobPhase.PREPARE, make_folders)
 _RESOLVE = Step("resolve", "Read repository", JobPhase.FETCH, resolve)
+_EXCHANGE = Step("exchange", "Exchange tokens", JobPhase.OUTPUT, exchange_tokens)
 _FETCH = Step("fetch", "Fetch source", JobPhase.FETCH, fetch)
 _INPUTS = Step("inputs", "Write inputs and extra files", JobPhase.INPUTS, write_inputs)
 _SAVE_PLAN = Step("save-plan", "Save plan", JobPhase.PLAN, _save_plan)
@@ -86,6 +89,8 @@ def recipe(kind: JobType, spec: JobSpec, *, has_saved_plan: bool) -> list[Step]:
     """List the steps of a job."""
     if kind is JobType.RESOLVE:
         return [_FOLDERS, _RESOLVE]
+    if spec.options.test_identities:
+        return [_FOLDERS, _EXCHANGE]
     return [_PREPARE, _FETCH, _INPUTS, *_with_hooks("init", spec), *_work(kind, spec, has_saved_plan=has_saved_plan)]
 
 

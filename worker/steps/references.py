@@ -10,7 +10,7 @@ from worker.api.replies import GivenVariable
 from worker.attempt.workspace import Workspace
 from worker.enums import VariableKind
 from worker.errors import JobFailed, Retryable
-from worker.session.vaults import FILE, SECRETS_MANAGER, read_secret
+from worker.vaults import FILE, SECRETS_MANAGER, read_secret
 
 
 async def read_references(space: Workspace, given: Sequence[GivenVariable]) -> list[GivenVariable]:

@@ -19,6 +19,8 @@ _FILTER = "--filter=blob:limit=64k"
 _MOST_OLD_COMMITS = 20
 _MOST_AHEAD = 100
 _REMOTE = "refs/runyard/"
+# All that is told of a head at once: each git process costs the start of a sandbox.
+_FORMAT = "%(objectname)%09%(tree)%09%(refname)%09%(authorname)%09%(subject)"
 _BRANCH = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./@+-]{0,199}\Z")
 
 
@@ -85,6 +87,8 @@ class Reading:
     commits: dict[str, str] = field(default_factory=dict)
     trees: dict[str, Tree] = field(default_factory=dict)
     histories: dict[str, list[str]] = field(default_factory=dict)
+    roots: dict[str, str] = field(default_factory=dict)
+    described: dict[str, dict[str, str]] = field(default_factory=dict)
     summary: str = ""
 
     async def report(self) -> dict[str, Any]:
@@ -101,7 +105,7 @@ class Reading:
             "heads": self.commits,
             "modules": modules,
             "pull_requests": pulls,
-            "commits": {self.commits[ref]: await self._describe(self.commits[ref]) for ref in sorted(self.commits)},
+            "commits": self.described,
         }
 
     def _branch(self, module: ModuleWork) -> str:
@@ -130,10 +134,12 @@ class Reading:
             more = ("--unshallow", "--filter=blob:none") if await self._is_shallow() else ("--filter=blob:none",)
             await self.git.run("fetch", "--quiet", "--no-tags", *more, "origin", *specs)
         # A branch may have moved since it was listed.
-        listing = await self.git.read("for-each-ref", "--format=%(objectname) %(refname)", _REMOTE)
+        listing = await self.git.read("for-each-ref", f"--format={_FORMAT}", _REMOTE)
         for line in listing.splitlines():
-            commit, _, ref = line.partition(" ")
+            commit, root, ref, author, subject = line.split("\t", 4)
             self.commits[ref.removeprefix(_REMOTE)] = commit
+            self.roots[commit] = root
+            self.described[commit] = {"author": author[:200], "subject": subject[:500]}
 
     async def _is_shallow(self) -> bool:
         return (await self.git.read("rev-parse", "--is-shallow-repository")).strip() == "true"
@@ -212,13 +218,9 @@ class Reading:
 
     async def _tree(self, commit: str) -> Tree:
         if commit not in self.trees:
-            root = (await self.git.read("rev-parse", f"{commit}^{{tree}}")).strip()
+            root = self.roots.get(commit) or (await self.git.read("rev-parse", f"{commit}^{{tree}}")).strip()
             entries = read_entries(root, await self.git.read("ls-tree", "-r", "-t", "-z", "--full-tree", commit))
             # Exit code 1: no line has one.
             lines = await self.git.read("grep", "-I", "-z", "-E", SOURCE_LINE, commit, "--", *CODE_FILES, ok=(0, 1))
             self.trees[commit] = Tree(entries, read_uses(lines))
         return self.trees[commit]
-
-    async def _describe(self, commit: str) -> dict[str, str]:
-        author, _, subject = (await self.git.read("log", "-1", "--format=%an%x00%s", commit)).strip().partition("\0")
-        return {"author": author[:200], "subject": subject[:500]}

@@ -65,6 +65,7 @@ MORE: tuple[tuple[str, str, str, str, str, str], ...] = (
         for key, name in (
             ("members", "members, roles, invitations"),
             ("variables", "variables"),
+            ("job-identities", "identities of jobs"),
             ("cloud-identities", "cloud identities"),
             ("service-accounts", "service accounts"),
             ("git", "git repositories, webhooks, deliveries"),

@@ -223,8 +223,10 @@ def _checked_by() -> rx.Component:
 def _git_facts() -> rx.Component:
     git = View["git"].to(dict[str, str])
     author = rx.cond(git["author"] != "", rx.el.span(" by ", git["author"], class_name="mut"), rx.fragment())
-    commit = _fact("Commit", rx.el.span(git["commit"], class_name="ry-mono"), author)
-    pull = _fact("Pull request", rx.el.span(git["pull_request"], class_name="num"))
+    plain = rx.el.span(git["commit"], class_name="ry-mono")
+    linked = rx.link(git["commit"], href=git["commit_href"], class_name="ry-a ry-mono")
+    commit = _fact("Commit", rx.cond(git["commit_href"] != "", linked, plain), author)
+    pull = _fact("Pull request", rx.link(git["pull_request"], href=git["pull_href"], class_name="ry-a num"))
     return rx.fragment(_maybe(git["commit"] != "", commit), _maybe(git["pull_request"] != "", pull))
 
 

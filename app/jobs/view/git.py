@@ -12,6 +12,8 @@ class GitFacts(TypedDict):
     commit: str
     author: str
     pull_request: str
+    commit_href: str
+    pull_href: str
 
 
 def git_facts(job: Row) -> GitFacts:
@@ -19,9 +21,12 @@ def git_facts(job: Row) -> GitFacts:
     options = (job.get("payload") or {}).get("options")
     found = options.get("git") if isinstance(options, Mapping) else None
     git: Row = found if isinstance(found, Mapping) else {}
-    pull = git.get("pull_request")
+    pull, place = git.get("pull_request"), f"/dashboard/changes/{git.get('connection_id')}"
     return {
         "commit": str(git.get("commit") or git.get("head_commit") or "")[:7],
         "author": str(git.get("author") or ""),
         "pull_request": f"#{pull}" if pull else "",
+        # The head of a pull request is no commit of its branch: its change is the pull request.
+        "commit_href": f"{place}/{git['commit']}" if git.get("commit") else "",
+        "pull_href": f"{place}/{pull}" if pull else "",
     }

@@ -37,6 +37,19 @@ def _producer(one: rx.Var[DependencyView]) -> rx.Component:
     return _other(one, rx.cond(SessionState.can_operate, remove, rx.fragment()))
 
 
+def _proposal(one: rx.Var[DependencyView]) -> rx.Component:
+    path = one["path"].to(str)
+    accept = rx.button(
+        "Accept",
+        on_click=State.accept(path),
+        size="1",
+        variant="surface",
+        color_scheme="gray",
+        aria_label="Depend on " + path,
+    )
+    return _other(one, rx.cond(SessionState.can_operate, accept, rx.fragment()))
+
+
 def _consumer(one: rx.Var[DependencyView]) -> rx.Component:
     return _other(one, rx.fragment())
 
@@ -112,6 +125,7 @@ def dependencies() -> rx.Component:
         rx.cond(producers.length() + consumers.length() == 0, none, rx.fragment()),
         _list("Depends on", producers, _producer),
         _list("Used by", consumers, _consumer),
+        _list("Proposed", State.dependencies["proposals"].to(list[DependencyView]), _proposal),
         rx.cond(SessionState.can_operate, _add(), rx.fragment()),
         class_name="ry-panel",
         aria_label="Dependencies",

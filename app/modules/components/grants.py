@@ -4,8 +4,7 @@ import reflex as rx
 
 from app.frame.session import SessionState
 from app.modules.components.links import linked_module, unlink_button
-from app.modules.state.grants import ModuleGrantsState
-from app.modules.view.grants import Reader
+from app.modules.state.grants import ModuleGrantsState, Reader
 from app.ui.elements import ago
 
 State = ModuleGrantsState

@@ -14,7 +14,7 @@ def _path(path: rx.Var[str]) -> rx.Component:
 
 def _commit(key: str, none: str) -> rx.Component:
     known = rx.fragment(
-        rx.el.span(Repository[key], class_name="ry-mono"),
+        rx.link(Repository[key], href=Repository[f"{key}_href"].to(str), class_name="ry-a ry-mono"),
         rx.el.span(", ", ago(Repository[f"{key}_at"].to(str)), class_name="mut"),
     )
     return rx.cond(Repository[key] != "", known, rx.el.span(none, class_name="mut"))
@@ -41,6 +41,7 @@ def repository() -> rx.Component:
                 _pair("Watches", rx.foreach(Repository["watched"].to(list[str]), _path)),
                 _pair("Seen", _commit("seen", "Not read yet")),
                 _pair("Applied", _commit("applied", "None yet")),
+                rx.cond(Repository["ahead"] != "", _pair("Ahead", rx.el.span(Repository["ahead"])), rx.fragment()),
                 class_name="ry-dl",
             ),
             class_name="ry-pb",

@@ -1,13 +1,12 @@
 """The part below a module's facts: resources, outputs, files, locks and the chart of its jobs."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import reflex as rx
 
 from app.frame.session import AppState
 from app.modules.view import contents as views
-from app.project.models import Filter, Query, Row
+from app.project.models import Row
 
 
 class ModuleContentsState(AppState, rx.State):
@@ -26,38 +25,20 @@ class ModuleContentsState(AppState, rx.State):
     _answer: dict[str, Any] = {}
     _drift: views.Drift = views.Drift()
 
-    async def _read(self, module: Row) -> None:
-        """Read everything about a module that its row does not say."""
-        number = str(module["id"])
-        if number != self._module_id:
-            self._module_id, self.is_all, self.file, self.search = number, False, "", ""
-        await self._read_drift(module)
-        await self._read_resources()
-        own = (await self._select("module_locks", Query(filters=(Filter("module_id", "eq", number),), limit=1))).rows
-        evidence = await self._rpc("lock_evidence", {"p_module": number})
-        self._assign("lock", views.lock(evidence, own[0] if own else None))
-        self._assign("files", views.files(module))
-        self._show_file(self.file)
-
-    async def _read_drift(self, module: Row) -> None:
-        """Read which job found the drift that the module's row counts; a plan that only refreshes looks for it, too."""
-        checks = "type.eq.DRIFT,payload->options->>refresh_only.eq.true"
-        query = Query(
-            columns="id,number,plan_summary",
-            filters=(
-                Filter("module_id", "eq", self._module_id),
-                Filter("status", "eq", "SUCCEEDED"),
-                # A check beside a kept state proves nothing about the module.
-                Filter("payload->options->>inspects", "is", "null"),
-            ),
-            or_filter=checks,
-            order="id",
-            is_descending=True,
-            limit=1,
-        )
-        jobs = (await self._select("provision_jobs", query)).rows if module.get("drift_since") else []
-        self._drift = views.drift(module, jobs)
+    def _take(self, answer: Row) -> None:
+        """Show what the module's page was answered."""
+        module = answer["module"]
+        if str(module["id"]) != self._module_id:
+            self._module_id, self.is_all, self.file, self.search = str(module["id"]), False, "", ""
+        self._drift = views.drift(module, [answer["drift"]] if answer["drift"] else [])
         self._assign("drift_job", self._drift.job)
+        if not self.search:
+            self._answer = answer["resources"] or {}
+        self._show_contents()
+        self._assign("lock", views.lock(answer["evidence"], answer["lock"]))
+        self._assign("files", views.files(module))
+        self._assign("chart", views.chart(answer["history"]))
+        self._show_file(self.file)
 
     async def _read_resources(self) -> None:
         asked = {"p_module": self._module_id, "p_search": self.search}
@@ -66,9 +47,6 @@ class ModuleContentsState(AppState, rx.State):
 
     def _show_contents(self) -> None:
         self._assign("contents", views.contents(self._answer, self._drift, is_all=self.is_all))
-
-    def _show_chart(self, jobs: Sequence[Row]) -> None:
-        self._assign("chart", views.chart(jobs))
 
     def _show_file(self, name: str) -> None:
         found = next((file for file in self.files if file["name"] == name), None) or next(iter(self.files), None)

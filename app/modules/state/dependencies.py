@@ -6,18 +6,17 @@ import reflex as rx
 
 from app.modules.state.links import LinkedModules
 from app.modules.view.dependencies import CASCADES, NONE, DependenciesView, bindings, build
+from app.project.models import Row
 
 
 class DependenciesState(LinkedModules, rx.State):
     """The dependencies of the module that was chosen; its page reads them with the module."""
 
     dependencies: DependenciesView = NONE
-    _path: str = ""
 
-    async def _read(self, module_id: str, path: str) -> None:
-        self._module_id, self._path = module_id, path
-        answer = await self._rpc("list_dependencies", {"p_org": await self._org_id(), "p_path": path})
-        self._assign("dependencies", build(answer, module_id))
+    def _take(self, answer: Row) -> None:
+        self._module_id = str(answer["module"]["id"])
+        self._assign("dependencies", build(answer["dependencies"], self._module_id))
 
     @rx.event
     async def add(self, form: dict[str, Any]) -> Any:
@@ -31,12 +30,21 @@ class DependenciesState(LinkedModules, rx.State):
             "is_promotion": bool(form.get("is_promotion")),
         }
 
-        async def call(producer: str) -> None:
-            ends = {"p_consumer": self._module_id, "p_producer": producer}
-            await self._rpc("set_dependency", {**ends, "p_options": options})
-            await self._read(self._module_id, self._path)
+        words = ("Depends on {}", "Sets run it after that module.")
+        return await self._link(form.get("producer"), lambda producer: self._set(producer, options), *words)
 
-        return await self._link(form.get("producer"), call, "Depends on {}", "Sets run it after that module.")
+    @rx.event
+    async def accept(self, path: str) -> Any:
+        """Let the module depend on one whose outputs its code reads."""
+        if not any(each["path"] == path for each in self.dependencies["proposals"]):
+            return None
+        words = ("Depends on {}", "Sets run it after that module.")
+        return await self._link(path, lambda producer: self._set(producer, {}), *words)
+
+    async def _set(self, producer: str, options: dict[str, Any]) -> None:
+        ends = {"p_consumer": self._module_id, "p_producer": producer}
+        await self._rpc("set_dependency", {**ends, "p_options": options})
+        await self._read_again()
 
     @rx.event
     async def remove(self, producer: str) -> Any:
@@ -44,6 +52,6 @@ class DependenciesState(LinkedModules, rx.State):
 
         async def call(producer: str) -> None:
             await self._rpc("remove_dependency", {"p_consumer": self._module_id, "p_producer": producer})
-            await self._read(self._module_id, self._path)
+            await self._read_again()
 
         return await self._unlink(self.dependencies["producers"], producer, call, "No longer depends on {}")

@@ -1,14 +1,19 @@
 """Access to a module's outputs: grants to other modules."""
 
-from typing import Any
+from typing import Any, TypedDict
 
 import reflex as rx
 
 from app.modules.state.links import Call, LinkedModules
-from app.modules.view.grants import Reader, readers
-from app.project.models import Filter, Query
+from app.project.models import Row
 
-MOST = 200
+
+class Reader(TypedDict):
+    """A module that reads the outputs."""
+
+    id: str
+    path: str
+    since: str
 
 
 class ModuleGrantsState(LinkedModules, rx.State):
@@ -16,14 +21,9 @@ class ModuleGrantsState(LinkedModules, rx.State):
 
     readers: list[Reader] = []
 
-    async def _read(self, module_id: str) -> None:
-        self._module_id = module_id
-        query = Query(filters=(Filter("module_id", "eq", module_id),), order="created_at", limit=MOST)
-        grants = (await self._select("output_grants", query)).rows
-        ids = ",".join(str(row["reader_id"]) for row in grants)
-        kept = (Filter("id", "in", f"({ids})"), Filter("deleted_at", "is", "null"))
-        modules = Query(columns="id,path", filters=kept, limit=MOST)
-        self._assign("readers", readers(grants, (await self._select("modules", modules)).rows if ids else ()))
+    def _take(self, answer: Row) -> None:
+        self._module_id = str(answer["module"]["id"])
+        self._assign("readers", answer["readers"])
 
     @rx.event
     async def grant(self, form: dict[str, Any]) -> Any:
@@ -40,6 +40,6 @@ class ModuleGrantsState(LinkedModules, rx.State):
     def _decide(self, function: str) -> Call:
         async def call(reader: str) -> None:
             await self._rpc(function, {"p_module": self._module_id, "p_reader": reader})
-            await self._read(self._module_id)
+            await self._read_again()
 
         return call

@@ -8,6 +8,7 @@ import reflex as rx
 from app.frame.session import AppState, say_error
 from app.modules.state.lookup import find_module
 from app.project.errors import AppError
+from app.project.models import Row
 
 Call = Callable[[str], Awaitable[None]]
 
@@ -17,6 +18,13 @@ class LinkedModules(AppState, mixin=True):
 
     revision: int = 0
     _module_id: str = ""
+
+    def _take(self, answer: Row) -> None:
+        """Show what the module's page was answered."""
+        raise NotImplementedError
+
+    async def _read_again(self) -> None:
+        self._take(await self._rpc("module_page", {"p_org": await self._org_id(), "p_module": self._module_id}))
 
     async def _link(self, typed: Any, call: Call, words: str, description: str) -> Any:
         """Link the module at the path that was typed; `words` has a place for it."""

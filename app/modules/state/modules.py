@@ -19,18 +19,13 @@ from app.modules.state.grants import ModuleGrantsState
 from app.modules.state.group import GroupState
 from app.modules.state.repository import RepositoryState
 from app.modules.view import tree
-from app.modules.view.contents import BARS
 from app.modules.view.module import ModuleView, build_view, drift_words
 from app.modules.view.tree import Node
-from app.project.errors import NotThere
 from app.project.live_queries import LiveQuery, live_query
 from app.project.models import BrowserSession, Filter, Query, Row
-from app.project.snapshot import JOB_COLUMNS
 from app.project.store import AGAIN, Changed, OrgStore
 
 HISTORY = 10
-# The jobs that show the condition of the infrastructure; a plan or a read of outputs does not.
-CHANGES = ("APPLY", "DESTROY", "DRIFT")
 # A group with more than this is searched, not scrolled.
 MOST_LISTED = 200
 MOST_OPENED = 20
@@ -156,51 +151,13 @@ class ModulesState(LivePage, rx.State):
         await self._read_module(str(row["id"]))
 
     async def _read_module(self, module_id: str) -> None:
-        mine, it = Filter("org_id", "eq", await self._org_id()), Filter("id", "eq", module_id)
-        page = await self._select("modules", Query(filters=(mine, it), limit=1))
-        if not page.rows:
-            raise NotThere("This module no longer exists.", "Choose another one.")
-        self._full = page.rows[0]
-        await self._read_runners(mine)
-        self._assign("state", module_states.build(await self._rpc("state_info", {"p_module": module_id})))
-        await (await self.get_state(ModuleContentsState))._read(self._full)
-        await (await self.get_state(ModuleGrantsState))._read(module_id)
-        await (await self.get_state(DependenciesState))._read(module_id, str(self._full["path"]))
-        await (await self.get_state(RepositoryState))._read(module_id)
-        await self._read_history(module_id)
-
-    async def _read_runners(self, mine: Filter) -> None:
-        """Read who may serve the module: assigned to it or above it, to all modules, shared, or pinned."""
-        path = str(self._full["path"])
-        above = ",".join(f'"{one}"' for one in [*tree.parents(path), path])
-        query = Query(filters=(mine, Filter("path", "in", f"({above})")), limit=500)
-        self._assignments = (await self._select("worker_assignments", query)).rows
-        named = {str(row["worker_id"]) for row in self._assignments} | {str(self._full.get("pinned_worker_id") or "")}
-        ids = ",".join(sorted(named - {""}))
-        everywhere = f"and(org_id.eq.{mine.value},is_assigned_to_all_modules.eq.true)"
-        anyone = f"is_shared.eq.true,{everywhere}{f',id.in.({ids})' if ids else ''}"
-        is_kept = Filter("removed_at", "is", "null")
-        workers = Query(filters=(is_kept,), or_filter=anyone, order="name", limit=200)
-        self._workers = (await self._select("workers", workers)).rows
-
-    async def _read_history(self, module_id: str) -> None:
-        its, newest = Filter("module_id", "eq", module_id), {"order": "id", "is_descending": True}
-        columns = f"{JOB_COLUMNS},result,source_kind:payload->>source_kind"
-        rows = (
-            await self._select(
-                "provision_jobs", Query(columns, (its, Filter("is_followed", "is", "false")), limit=BARS, **newest)
-            )
-        ).rows
-        change = next((row for row in rows if row["type"] in CHANGES), None)
-        if change is None and len(rows) == BARS:
-            # Only plans lately: an earlier apply still shows the condition of the infrastructure.
-            wanted = (its, Filter("type", "in", f"({','.join(CHANGES)})"))
-            change = next(
-                iter((await self._select("provision_jobs", Query("status", wanted, limit=1, **newest))).rows), None
-            )
-        self._full = {**self._full, "last_job_status": change["status"] if change else ""}
-        (await self.get_state(ModuleContentsState))._show_chart(rows)
-        self._assign("history", [_history(row) for row in rows[:HISTORY]])
+        answer = await self._rpc("module_page", {"p_org": await self._org_id(), "p_module": module_id})
+        self._full = {**answer["module"], "last_job_status": answer["last_change"] or ""}
+        self._workers, self._assignments = answer["workers"], answer["assignments"]
+        self._assign("state", module_states.build(answer["state"]))
+        for part in (ModuleContentsState, ModuleGrantsState, DependenciesState, RepositoryState):
+            (await self.get_state(part))._take(answer)
+        self._assign("history", [_history(row) for row in answer["history"][:HISTORY]])
         drift, at = drift_words(self._full)
         self._assign("drift", drift)
         self._assign("drift_at", at)
@@ -213,8 +170,6 @@ class ModulesState(LivePage, rx.State):
         jobs = [job for job in rows if job is not None]
         if self._full and not changed.is_everything and self._concerns(jobs, changed):
             await self._read_module(str(self._full["id"]))
-        elif self._full and not changed.is_everything and self._is_read_again(changed):
-            await (await self.get_state(RepositoryState))._read(str(self._full["id"]))
         await self._show_tree(store)
         await self._show_group(store, self.group["path"])
         if self._full:
@@ -229,12 +184,9 @@ class ModulesState(LivePage, rx.State):
 
     def _concerns(self, jobs: list[Row], changed: Changed) -> bool:
         mine = str(self._full["id"])
-        touched = any(str(job.get("module_id")) == mine for job in jobs)
-        return touched or mine in changed.ids("modules") or changed.touches(("worker_assignments", AGAIN))
-
-    def _is_read_again(self, changed: Changed) -> bool:
-        """Whether a runner has read the repository for this module, or a repository was connected or removed."""
-        return str(self._full["id"]) in changed.ids("module_git") or changed.touches(("git_connections",))
+        is_touched = any(str(job.get("module_id")) == mine for job in jobs)
+        is_changed = any(mine in changed.ids(topic) for topic in ("modules", "module_git"))
+        return is_touched or is_changed or changed.touches(("worker_assignments", "git_connections", AGAIN))
 
     async def _show_tree(self, store: OrgStore) -> None:
         summary, *listed = (store.live_queries.held(one) for one in self._queries())

@@ -4,6 +4,7 @@ import reflex as rx
 
 from app.frame.session import AppState
 from app.modules.view.repository import RepositoryView, build
+from app.project.models import Row
 
 
 class RepositoryState(AppState, rx.State):
@@ -11,5 +12,5 @@ class RepositoryState(AppState, rx.State):
 
     repository: RepositoryView = build(None)
 
-    async def _read(self, module_id: str) -> None:
-        self._assign("repository", build(await self._rpc("module_repository", {"p_module": module_id})))
+    def _take(self, answer: Row) -> None:
+        self._assign("repository", build(answer["repository"]))

@@ -7,6 +7,9 @@ Row = Mapping[str, Any]
 CASCADES = {"off": "", "on_change": "planned on change", "always": "planned after each apply"}
 
 
+PROPOSED = "The code reads its outputs (terraform_remote_state)."
+
+
 class DependencyView(TypedDict):
     """One dependency, seen from one of its ends."""
 
@@ -21,10 +24,11 @@ class DependenciesView(TypedDict):
 
     producers: list[DependencyView]
     consumers: list[DependencyView]
+    proposals: list[DependencyView]
     changed: str
 
 
-NONE: DependenciesView = {"producers": [], "consumers": [], "changed": ""}
+NONE: DependenciesView = {"producers": [], "consumers": [], "proposals": [], "changed": ""}
 
 
 def build(answer: Row, module_id: str) -> DependenciesView:
@@ -36,6 +40,11 @@ def build(answer: Row, module_id: str) -> DependenciesView:
     return {
         "producers": [_end(edge, "producer") for edge in edges if edge["consumer_id"] == module_id],
         "consumers": [_end(edge, "consumer") for edge in edges if edge["producer_id"] == module_id],
+        "proposals": [
+            {"id": str(row["producer_id"]), "path": str(row["producer"]), "inputs": [], "cascades": PROPOSED}
+            for row in answer.get("proposals") or []
+            if row["consumer_id"] == module_id
+        ],
         "changed": ", ".join(changed),
     }
 

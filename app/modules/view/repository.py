@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
+from app.ui.words import count
+
 Row = Mapping[str, Any]
 
 
@@ -16,6 +18,9 @@ class RepositoryView(TypedDict):
     seen_at: str
     applied: str
     applied_at: str
+    ahead: str
+    seen_href: str
+    applied_href: str
     note: str
 
 
@@ -32,8 +37,22 @@ def build(row: Row | None) -> RepositoryView:
         "seen_at": str(row.get("seen_at") or ""),
         "applied": str(row.get("applied_commit") or "")[:7],
         "applied_at": str(row.get("applied_at") or ""),
+        "ahead": _ahead(row),
+        "seen_href": _change(row, "seen_commit"),
+        "applied_href": _change(row, "applied_commit"),
         "note": _note(row),
     }
+
+
+def _change(row: Row, key: str) -> str:
+    return f"/dashboard/changes/{row.get('connection_id')}/{row[key]}" if row.get(key) else ""
+
+
+def _ahead(row: Row) -> str:
+    ahead = row.get("commits_ahead")
+    if not ahead:
+        return ""
+    return f"{row.get('branch') or 'The default branch'} is {count(int(ahead), 'commit')} ahead"
 
 
 def _note(row: Row) -> str:

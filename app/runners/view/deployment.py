@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from app.runners.view.cloud_identities import check_words
+from app.runners.view.rows import versions
 
 Row = Mapping[str, Any]
 # One job per task: nothing isolates the jobs of a task from each other on Fargate.
@@ -104,7 +105,9 @@ def read_test(job: Row) -> tuple[str, str]:
 def arrival(worker: Row) -> str:
     """Describe what came online: version, engines, slots."""
     mine = worker.get("processes") or []
-    engines = sorted({f"{name} {version}" for row in mine for name, version in (row.get("engines") or {}).items()})
+    engines = sorted(
+        {f"{name} {versions(found)}" for row in mine for name, found in (row.get("engines") or {}).items()}
+    )
     slots = sum(int(row.get("capacity") or 0) for row in mine) or int(worker.get("capacity") or 1)
     found = f"{', '.join(engines)} found" if engines else "no engine found yet"
     return f"Version {worker.get('version') or 'unknown'}, {found}, {slots} {'slot' if slots == 1 else 'slots'}."

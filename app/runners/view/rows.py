@@ -211,9 +211,14 @@ def build_row(listed: Row) -> RunnerRow:
 
 
 def engines_of(instance: Row) -> str:
-    """List the engines that an instance found: tofu 1.10.5, terraform 1.13.3."""
+    """List the engines that an instance found: terraform 1.5.7, tofu 1.12.6 and 1.9.1."""
     engines = instance.get("engines") or {}
-    return ", ".join(f"{name} {version}" for name, version in sorted(engines.items()) if version)
+    return ", ".join(f"{name} {versions(found)}" for name, found in sorted(engines.items()) if found)
+
+
+def versions(found: str | list[str]) -> str:
+    """Say which versions of an engine there are: one, or several side by side."""
+    return found if isinstance(found, str) else " and ".join(found)
 
 
 def say_note(instance: Row) -> str:

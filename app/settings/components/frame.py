@@ -24,6 +24,7 @@ __all__ = [
 ENTRIES = (
     ("members", "Members"),
     ("variables", "Variables"),
+    ("job-identities", "Job identities"),
     ("cloud-identities", "Cloud identities"),
     ("service-accounts", "Service accounts"),
     ("git", "Git"),

@@ -33,13 +33,23 @@ def _why(row: rx.Var[DeliveryView]) -> rx.Component:
     modules = row["modules"].to(list[ModuleVerdict])
     number = row["job"].to_string()
     job = rx.link("job #" + number, href="/dashboard/jobs/" + number, class_name="ry-a num")
+    planned = rx.el.span(
+        "Jobs: ",
+        rx.foreach(
+            row["jobs"].to(list[int]),
+            lambda each: rx.link(
+                "#" + each.to_string(), " ", href="/dashboard/jobs/" + each.to_string(), class_name="ry-a num"
+            ),
+        ),
+    )
     sender = rx.cond(row["sender"] != "", rx.el.span("Caused by ", row["sender"], ". "), rx.fragment())
     body = rx.el.div(
         rx.el.p(rx.el.b(row["reason"], class_name="ry-medium")),
         rx.cond(modules.length() > 0, rx.el.ul(rx.foreach(modules, _module), class_name="ry-wl"), rx.fragment()),
         rx.el.p(
             sender,
-            rx.cond(row["job"].to(int) > 0, rx.fragment("Decided by ", job, "."), rx.fragment()),
+            rx.cond(row["job"].to(int) > 0, rx.fragment("Decided by ", job, ". "), rx.fragment()),
+            rx.cond(row["jobs"].to(list[int]).length() > 0, planned, rx.fragment()),
             class_name="ry-hint",
         ),
         class_name="ry-wb",
@@ -52,10 +62,16 @@ def _why(row: rx.Var[DeliveryView]) -> rx.Component:
     )
 
 
+def _linked(row: rx.Var[DeliveryView], shown: rx.Component) -> rx.Component:
+    link = rx.link(shown, href=row["change"].to(str), class_name="ry-a")
+    return rx.cond(row["change"] != "", link, shown)
+
+
 def _place(row: rx.Var[DeliveryView]) -> rx.Component:
     branch = rx.el.span(row["ref"], class_name="ry-mono", style={"overflow_wrap": "break-word"})
-    place = rx.cond(row["pull_request"] != "", rx.el.span("Pull request ", row["pull_request"]), branch)
-    commit = rx.el.small(row["commit"], class_name="sm ry-mono")
+    pull = _linked(row, rx.el.span("Pull request ", row["pull_request"]))
+    place = rx.cond(row["pull_request"] != "", pull, branch)
+    commit = _linked(row, rx.el.small(row["commit"], class_name="sm ry-mono"))
     return rx.el.div(place, rx.cond(row["commit"] != "", commit, rx.fragment()))
 
 

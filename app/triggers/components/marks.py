@@ -1,5 +1,7 @@
 """Badges of runs, deliveries and repositories: shape, colour and word."""
 
+from typing import Any
+
 import reflex as rx
 
 from app.ui.icons import icon
@@ -33,7 +35,23 @@ VERDICTS = {
     "NOTHING": ("circle-slash", "gray", "Nothing to plan"),
     "IGNORED": ("circle-slash", "gray", "Ignored"),
     "FAILED": ("circle-x", "red", "Failed"),
+    "DONE": ("circle-check", "green", "Done"),
+    "REFUSED": ("circle-x", "amber", "Refused"),
 }
+RESULTS = {
+    "success": ("circle-check", "green"),
+    "failure": ("circle-x", "red"),
+    "pending": ("circle-dashed", "blue"),
+}
+
+
+def result_mark(state: rx.Var[str], words: Any) -> rx.Component:
+    """How a module or a whole change went, in its own words."""
+    badges = [
+        (key, rx.badge(icon(name, "xs"), words, color_scheme=color, radius="full", custom_attrs={"data-status": key}))
+        for key, (name, color) in RESULTS.items()
+    ]
+    return rx.match(state, *badges, rx.el.span("–", class_name="mut"))
 
 
 def _mark(status: rx.Var[str], known: dict[str, tuple[str, str, str]]) -> rx.Component:

@@ -7,7 +7,7 @@ import reflex as rx
 from app.frame.session import say_error
 from app.live.item_form import Items
 from app.project.errors import AppError
-from app.project.models import BrowserSession, Filter, Query
+from app.project.models import BrowserSession
 from app.project.runtime import runtime
 from app.project.store import Changed, OrgStore
 from app.triggers.view.git import (
@@ -66,17 +66,8 @@ class GitState(Items, rx.State):
         # One more than a page shows whether there are older ones.
         args = {"p_org": org, "p_connection": only, "p_before": before, "p_limit": PAGE + 1}
         found = await self._rpc("list_git_deliveries", args)
-        numbers = await self._numbers({str(row["job_id"]) for row in found if row.get("job_id")})
-        self._assign("deliveries", [build_delivery(row, numbers) for row in found[:PAGE]])
+        self._assign("deliveries", [build_delivery(row) for row in found[:PAGE]])
         self._assign("has_older", len(found) > PAGE)
-
-    async def _numbers(self, ids: set[str]) -> dict[str, int]:
-        """Read the numbers of jobs; those that were removed have none."""
-        if not ids:
-            return {}
-        wanted = Filter("id", "in", f"({','.join(sorted(ids))})")
-        page = await self._select("provision_jobs", Query(columns="id,number", filters=(wanted,), limit=len(ids)))
-        return {str(row["id"]): int(row["number"]) for row in page.rows}
 
     @rx.event
     async def show_only(self, key: str) -> None:
@@ -101,6 +92,11 @@ class GitState(Items, rx.State):
     def _fill(self, chosen: ConnectionView, *, is_new: bool) -> None:
         super()._fill(chosen, is_new=is_new)
         self.provider, self.poll = chosen["provider"], chosen["poll"]
+
+    @rx.event
+    def create_app(self) -> rx.event.EventSpec:
+        """Lead the browser to GitHub, with the manifest of an app."""
+        return rx.call_script("window.location.assign('/api/git/app')")
 
     @rx.event
     def set_provider(self, value: str) -> None:

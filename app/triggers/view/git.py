@@ -28,17 +28,17 @@ STEPS = {
     "github": [
         "Open the repository's Settings → Webhooks → Add webhook.",
         "Enter the address as payload URL, application/json as content type, and the secret.",
-        "Choose individual events: pushes and pull requests.",
+        "Choose individual events: pushes, pull requests and, for commands, issue comments.",
     ],
     "gitlab": [
         "Open the project's Settings → Webhooks → Add new webhook.",
         "Enter the address as URL and the secret as secret token.",
-        "Choose push events and merge request events.",
+        "Choose push events, merge request events and, for commands, comments.",
     ],
     "gitea": [
         "Open the repository's Settings → Webhooks → Add webhook, type Gitea or Forgejo.",
         "Enter the address as target URL, application/json as content type, and the secret.",
-        "Choose custom events: push, pull request and pull request synchronized.",
+        "Choose custom events: push, pull request, pull request synchronized and, for commands, pull request comment.",
     ],
     "generic": [
         "Let the sender POST JSON to the address after each push: a ref and a commit.",
@@ -46,7 +46,7 @@ STEPS = {
     ],
 }
 MIN_TOKEN = 8
-EVENTS = {"push": "Push", "pull_request": "Pull request", "poll": "Poll", "ping": "Ping"}
+EVENTS = {"push": "Push", "pull_request": "Pull request", "comment": "Comment", "poll": "Poll", "ping": "Ping"}
 
 
 class ConnectionView(TypedDict):
@@ -91,6 +91,8 @@ class DeliveryView(TypedDict):
     verdict: str
     reason: str
     job: int
+    jobs: list[int]
+    change: str
     modules: list[ModuleVerdict]
 
 
@@ -142,8 +144,8 @@ def connection_status(row: Row) -> tuple[str, str]:
     return "CONNECTED", ""
 
 
-def build_delivery(row: Row, numbers: Mapping[str, int]) -> DeliveryView:
-    """Read a delivery; `numbers` are those of the jobs that read the repository, by their ids."""
+def build_delivery(row: Row) -> DeliveryView:
+    """Read a delivery."""
     pull, ref = row.get("pull_request"), str(row.get("ref") or "")
     repository = str(row.get("repository") or "")
     return {
@@ -158,9 +160,16 @@ def build_delivery(row: Row, numbers: Mapping[str, int]) -> DeliveryView:
         "sender": str(row.get("sender") or ""),
         "verdict": str(row.get("verdict") or ""),
         "reason": str(row.get("reason") or "A runner reads the repository first."),
-        "job": numbers.get(str(row.get("job_id")), 0),
+        "job": int(row.get("job_number") or 0),
+        "jobs": [int(number) for number in row.get("jobs") or []],
+        "change": _change(row),
         "modules": [_module(module) for module in row.get("modules") or []],
     }
+
+
+def _change(row: Row) -> str:
+    what = row.get("pull_request") or (row.get("after_commit") if row.get("jobs") else "")
+    return f"/dashboard/changes/{row.get('connection_id')}/{what}" if what else ""
 
 
 def _event(row: Row) -> str:

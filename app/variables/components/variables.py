@@ -212,7 +212,7 @@ def _fields() -> list[rx.Component]:
         disabled=State.chosen["is_sealed"],
     )
     reference = check_field(
-        "Reference: the runner reads the value from a vault",
+        "Reference: the runner reads it from a vault",
         checked=State.is_reference,
         on_change=State.set_reference,
         disabled=State.chosen["is_sealed"],

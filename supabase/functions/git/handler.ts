@@ -4,6 +4,7 @@ import { call, Refusal } from "../_shared/database.ts";
 import { type Provider, readDelivery } from "../_shared/git_events.ts";
 import { Answer, isStorable, json, readBytes, serveWith } from "../_shared/http.ts";
 import { open } from "../_shared/sealing.ts";
+import { completeApp, tokenForJob } from "./apps.ts";
 import { isSigned } from "./signatures.ts";
 
 /** A push of thousands of commits stays below it; the poll finds what a larger one announces. */
@@ -14,6 +15,8 @@ interface Connection {
   org_id: string;
   provider: Provider;
   webhook_secret: string;
+  /** A GitHub App: its deliveries name their repository. */
+  is_app?: boolean;
 }
 
 interface Verdict {
@@ -22,8 +25,12 @@ interface Verdict {
   reason: string | null;
 }
 
+function placeOf(request: Request): string {
+  return new URL(request.url).pathname.replace(/^(\/functions\/v1)?\/git\/?/, "");
+}
+
 async function connectionAt(request: Request): Promise<[string, Connection]> {
-  const id = new URL(request.url).pathname.replace(/^(\/functions\/v1)?\/git\/?/, "");
+  const id = placeOf(request);
   const found = UUID.test(id)
     ? await call<Connection | null>("git_connection_secret", { p_connection: id })
     : null;
@@ -54,7 +61,7 @@ async function checkSignature(
 ) {
   const secret = await open(found.org_id, found.webhook_secret);
   if (await isSigned(found.provider, request.headers, secret, bytes)) return;
-  await call("refuse_git_delivery", { p_connection: id });
+  if (!found.is_app) await call("refuse_git_delivery", { p_connection: id });
   throw new Answer(401, {
     code: "RY401",
     message: "The signature does not match.",
@@ -78,12 +85,42 @@ async function receive(id: string, delivery: Record<string, unknown>): Promise<V
   }
 }
 
-export const handler = serveWith(async (request) => {
+/** The repository of an app's delivery; one that no module uses is heard, and starts nothing. */
+async function repositoryOf(app: string, event: Record<string, unknown>): Promise<string> {
+  const [repository, installation] = [event.repository, event.installation].map((each) =>
+    (each ?? {}) as Record<string, unknown>
+  );
+  const connection = await call<string | null>("git_app_connection", {
+    p_app: app,
+    p_url: String(repository.clone_url ?? ""),
+    p_installation: Number(installation.id) || null,
+  });
+  if (connection) return connection;
+  throw new Answer(202, { verdict: "IGNORED", reason: "No module uses this repository." });
+}
+
+const receiveDelivery = serveWith(async (request) => {
+  if (placeOf(request) === "token") return await tokenForJob(request);
   const [id, found] = await connectionAt(request);
   const bytes = await readBytes(request, MOST_BYTES);
   await checkSignature(request, id, found, bytes);
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
-  const delivery = readDelivery(found.provider, request.headers, readEvent(request, bytes), digest);
-  const answer = await receive(id, { ...delivery, body_sha256: digest });
+  const event = readEvent(request, bytes);
+  const delivery = readDelivery(found.provider, request.headers, event, digest);
+  const connection = found.is_app ? await repositoryOf(id, event) : id;
+  const answer = await receive(connection, { ...delivery, body_sha256: digest });
   return json(answer.is_new ? 202 : 200, { verdict: answer.verdict, reason: answer.reason });
 });
+
+/** GitHub leads a browser back here; everything else is posted. */
+export const handler = async (request: Request): Promise<Response> => {
+  const app = placeOf(request).match(/^apps\/([0-9a-f-]{36})$/)?.[1];
+  if (request.method !== "GET" || !app || !UUID.test(app)) return await receiveDelivery(request);
+  try {
+    return await completeApp(request, app);
+  } catch (error) {
+    if (error instanceof Answer) return json(error.status, error.body, error.headers);
+    console.error(error instanceof Error ? error.message : "unknown error");
+    return json(502, { code: "RY502", message: "GitHub did not create the app. Begin again." });
+  }
+};

@@ -17,6 +17,8 @@ export interface Report {
   id?: number;
   reaction?: "+1" | "confused";
   answer?: string | null;
+  /** The GitHub App that reports, where the connection has one. */
+  app?: { number: number; installation: number } | null;
   /** Of a list of pull requests: those that are known as open. */
   known?: number[];
 }
@@ -69,6 +71,11 @@ export function apiOf(report: Report): string {
   const { origin, host } = placeOf(report.url);
   if (report.provider === "github" && host === "github.com") return "https://api.github.com";
   return origin + { github: "/api/v3", gitlab: "/api/v4", gitea: "/api/v1" }[report.provider];
+}
+
+/** The last part of the repository's name. */
+export function nameOf(report: Report): string {
+  return placeOf(report.url).path.split("/").at(-1) ?? "";
 }
 
 /** GitHub's and Gitea's repositories: an owner and a name. */

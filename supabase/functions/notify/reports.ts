@@ -2,9 +2,18 @@
 
 import { dashboardUrl } from "../_shared/env.ts";
 import { mergeRequest, pullRequest } from "../_shared/git_events.ts";
+import { installationToken } from "../_shared/github_app.ts";
 import { sendTo } from "../_shared/outgoing.ts";
 import { linkOf, type Message } from "./messages.ts";
-import { apiOf, type Provider, PROVIDERS, type Report, type Row, type Write } from "./providers.ts";
+import {
+  apiOf,
+  nameOf,
+  type Provider,
+  PROVIDERS,
+  type Report,
+  type Row,
+  type Write,
+} from "./providers.ts";
 import { checkReceiver, type Outcome, reasonOf, TIMEOUT_MILLISECONDS } from "./receivers.ts";
 
 /** With their links they stay below GitHub's 65,536 characters. */
@@ -179,11 +188,19 @@ async function writeAnswer(api: Api, report: Report, write: Write): Promise<Outc
   return response.ok ? delivered(response) : failed(response);
 }
 
+/** The token that reports are written with: the connection's own, or one that its app's key is exchanged for. */
+async function tokenOf(report: Report, secret: string): Promise<string> {
+  if (!report.app) return secret;
+  const which = { ...report.app, api_url: apiOf(report), repository: nameOf(report) };
+  const rights = { statuses: "write", pull_requests: "write", issues: "write" };
+  return (await installationToken(which, secret, rights)).token;
+}
+
 /** Writes a report; a failure is one of the report alone. */
-export async function report(message: Message, token: string): Promise<Outcome> {
+export async function report(message: Message, secret: string): Promise<Outcome> {
   const content = message.body as unknown as Report;
   const provider = PROVIDERS[content.provider];
-  const api = new Api(apiOf(content), provider, token);
+  const api = new Api(apiOf(content), provider, await tokenOf(content, secret));
   if (content.kind === "comment") {
     return await writeComment(api, content, commentOf(content, message.org));
   }

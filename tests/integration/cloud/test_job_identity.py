@@ -16,6 +16,7 @@ import pytest
 from cli.client.issuer import aws_policy, subject
 from tests.integration.cloud.gate import Gate
 from tests.integration.worker_bench import Bench, bench
+from tests.support.terminal import Terminal
 
 __all__ = ["bench"]
 AUDIENCE = "aws.workload.identity"
@@ -113,6 +114,22 @@ def test_plan_and_apply_assume_their_own_roles(bench: Bench, sts: Sts) -> None:
     assert "left out of its environment: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY" in log
     apply = bench.finished("APPLY", module, plan_job_id=plan["id"])
     assert f"I am arn:aws:sts::{ACCOUNT}:assumed-role/apply/runyard-{apply['id']}-1" in bench.log_of(apply["id"])
+
+
+def test_testing_an_identity_shows_what_the_cloud_answers(bench: Bench, sts: Sts, tmp_path: Path) -> None:
+    module = module_with(bench)
+    start_runner(bench, sts)
+    environment = {**bench.project.client_environment, "RUNYARD_ACCESS_TOKEN": bench.token}
+    terminal = Terminal(tmp_path / "config", environment)
+    tested = terminal.run("identities", "test", module, "--exchange")
+    assert f"aws  AWS takes it for arn:aws:sts::{ACCOUNT}:assumed-role/plan/runyard-" in tested.stdout, tested.stderr
+    elsewhere = aws_policy(f"{bench.project.url}/functions/v1/job-identity", ROLES["plan"], AUDIENCE, "other")
+    iam: Any = boto3.client("iam")
+    iam.update_assume_role_policy(RoleName="plan", PolicyDocument=json.dumps(elsewhere))
+    refused = bench.wait_job(bench.enqueue("OUTPUT", module, test_identities=True))
+    assert (refused["status"], refused["error"]["code"]) == ("FAILED", "identity_refused")
+    assert "AWS answered: " in refused["error"]["message"]
+    assert "AccessDenied" in refused["result"]["identities"]["aws"]
 
 
 @pytest.mark.slow

@@ -60,11 +60,18 @@ class RecordingTargetStore:
 
 
 async def run(
-    steps: tuple[LifecycleStep, ...], target: Target, store: RecordingTargetStore, stop_after: str = ""
+    steps: tuple[LifecycleStep, ...],
+    target: Target,
+    store: RecordingTargetStore,
+    stop_after: str = "",
+    updates: list[dict[str, Any]] | None = None,
 ) -> list[str]:
-    """Run steps as a job would; `stop_after` is where the process dies."""
+    """Run steps as a job would; `stop_after` is where the process dies, `updates` gets what ECS is sent about the service."""
     lines: list[str] = []
     progress = await begin(target, store, lines.append)
+    if updates is not None:
+        events = progress.cloud.client("ecs").meta.events
+        events.register("provide-client-params.ecs.UpdateService", lambda params, **_: updates.append(params))
     for step in steps:
         await step.act(progress)
         if step.name == stop_after:
@@ -176,8 +183,11 @@ async def test_given_subnets_are_used_and_outlive_the_runner() -> None:
 async def test_update_drains_registers_a_revision_and_forces_a_deployment() -> None:
     await run(DEPLOY, TARGET, RecordingTargetStore())
     old = service()["taskDefinition"]
-    store = RecordingTargetStore()
-    await run(UPDATE, replace(TARGET, version="1.9.0", image="runyard/worker:1.9.0"), store)
+    store, updates = RecordingTargetStore(), list[dict[str, Any]]()
+    await run(UPDATE, replace(TARGET, version="1.9.0", image="runyard/worker:1.9.0"), store, updates=updates)
+    # moto keeps the new definition and forgets the rest; without this, ECS would leave tasks of an unchanged definition.
+    assert [update["forceNewDeployment"] for update in updates] == [True]
+    assert updates[0]["taskDefinition"].endswith(service()["taskDefinition"].rsplit("/", 1)[-1])
     assert store.calls == ["drain: Update to 1.9.0", "awake", "resume", "wait: 1.9.0"]
     assert service()["taskDefinition"] != old
     assert store.tokens == 0

@@ -7,7 +7,7 @@ import boto3
 import pytest
 
 from worker.errors import Retryable
-from worker.session.vaults import read_secret
+from worker.vaults import read_secret
 
 
 async def test_a_secret_is_read_where_it_is_kept_and_again_after_rotation(aws: str) -> None:

@@ -231,6 +231,15 @@ def test_a_real_gitea_shows_the_status_and_one_comment(real_gitea: RealGitea) ->
     ]
     (text,) = real_gitea.call("GET", f"{repository}/issues/{number}/comments")
     assert "2 modules" in text["body"]
+    about = {"connection": ORG, "provider": "gitea", "base_url": None, "url": made["clone_url"], "number": number}
+    answer = {"kind": "answer", "id": 3, "comment_id": text["id"], "reaction": "+1", "answer": "No."}
+    done, listed = send(there, {**about, **answer}, {**about, "kind": "pulls", "known": []}, token=token)
+    assert (done["http_status"], [each["number"] for each in listed["pulls"]]) == (201, [number])
+    assert (listed["pulls"][0]["head_commit"], listed["pulls"][0]["is_fork"]) == (commit_sha, False)
+    reactions = real_gitea.call("GET", f"{repository}/issues/comments/{text['id']}/reactions")
+    assert [each["content"] for each in reactions] == ["+1"]
+    _, said = real_gitea.call("GET", f"{repository}/issues/{number}/comments")
+    real_gitea.call("DELETE", f"{repository}/issues/comments/{said['id']}")
     real_gitea.call("DELETE", f"{repository}/issues/comments/{text['id']}")
     gone, again = send(there, known, comment, token=token)
     assert (gone["status"], gone["comment_id"]) == ("FAILED", None)

@@ -43,6 +43,9 @@ OPENERS = {
     "IdentitiesState.add": "create_cloud_identity",
     "IdentitiesState.edit": "update_cloud_identity",
     "IdentitiesState.ask_remove": "remove_cloud_identity",
+    "JobIdentitiesState.add": "attach_identity",
+    "JobIdentitiesState.edit": "attach_identity",
+    "JobIdentitiesState.ask_remove": "detach_identity",
 }
 # Opened by the name of what is asked.
 QUESTIONS = {

@@ -33,3 +33,8 @@ def test_the_note_explains_why_pushes_plan_or_apply_nothing() -> None:
     assert "switched off" in build({**ROW, "is_on": False})["note"]
     assert "not found" in build({**ROW, "error": "repository not found"})["note"]
     assert "never applied" in build({**ROW, "apply": "never"})["note"]
+
+
+def test_commits_that_the_branch_is_ahead_are_counted() -> None:
+    assert build({**ROW, "branch": "main", "commits_ahead": 3})["ahead"] == "main is 3 commits ahead"
+    assert [build({**ROW, "commits_ahead": ahead})["ahead"] for ahead in (0, None)] == ["", ""]

@@ -44,11 +44,12 @@ def test_a_connection_shows_provider_modules_and_poll() -> None:
 def test_a_push_shows_branch_commit_and_the_reason_for_each_module() -> None:
     module = {"path": "net/vpc", "verdict": "PLANNED", "reason": "Its folders changed."}
     row = {
-        "id": 4, "event": "push", "repository": "git.example.com/infra/edge", "job_id": 9,
+        "id": 4, "event": "push", "repository": "git.example.com/infra/edge", "job_number": 58, "jobs": [59], "connection_id": "c",
         "ref": "refs/heads/release/2", "after_commit": "8c41f2e" + "0" * 33,
         "verdict": "PLANNED", "reason": "Planned 1 of 1 modules.", "modules": [module],
     }  # fmt: skip
-    view = git.build_delivery(row, {"9": 58})
+    view = git.build_delivery(row)
+    assert (view["jobs"], view["change"]) == ([59], f"/dashboard/changes/c/{row['after_commit']}")
     assert (view["event"], view["ref"], view["commit"], view["job"]) == ("Push", "release/2", "8c41f2e", 58)
     assert view["short"] == "infra/edge"
     assert (view["reason"], view["modules"]) == ("Planned 1 of 1 modules.", [module])
@@ -56,7 +57,7 @@ def test_a_push_shows_branch_commit_and_the_reason_for_each_module() -> None:
 
 def test_a_pull_request_shows_its_number_and_a_pending_delivery_what_it_waits_for() -> None:
     row = {"id": 5, "event": "pull_request", "action": "synchronize", "pull_request": 412, "verdict": "PENDING"}
-    view = git.build_delivery(row, {})
+    view = git.build_delivery(row)
     assert (view["event"], view["pull_request"], view["job"]) == ("Pull request, synchronize", "#412", 0)
     assert view["reason"] == "A runner reads the repository first."
 

@@ -18,9 +18,11 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+import typer
 
 from cli.engines import ENGINES, Engine, EngineError, Progress, binary_folder, ensure, find, read_progress
 from cli.engines.cache import is_locked, locked
+from cli.engines.commands import chosen
 from cli.engines.toolchain import needed_go
 from tests.support.waiting import wait_until
 
@@ -113,6 +115,7 @@ def test_a_release_is_fetched_checked_and_kept(releases: tuple[Path, str]) -> No
     path = ensure(engine, steps.append)
     assert path == binary_folder(engine) / engine.name
     assert path.read_bytes() == SCRIPT
+    assert path.with_name(f"{engine.name}.sha256").read_text().strip() == hashlib.sha256(SCRIPT).hexdigest()
     assert path.stat().st_mode & stat.S_IXUSR
     assert [step.percent for step in steps] == sorted(step.percent for step in steps)
     last = read_progress(engine)
@@ -125,6 +128,22 @@ def test_a_release_with_another_checksum_is_refused(releases: tuple[Path, str]) 
     engine = sample(url)
     publish(folder, engine, checksum="a" * 64)
     assert "its checksum file says aaaa" in refusal(engine)
+
+
+def test_another_version_is_a_folder_of_its_own_and_never_built_without_pinned_sources(
+    releases: tuple[Path, str],
+) -> None:
+    folder, url = releases
+    (other,) = chosen("tofu@1.9.1")
+    assert (other.name, other.version, other.key.startswith("tofu-1.9.1-")) == ("tofu", "1.9.1", True)
+    other = replace(other, archive=f"{url}/tofu_{{version}}.tar.gz", sums=f"{url}/sums")
+    with pytest.raises(EngineError, match=r"OpenTofu 1\.9\.1 is not to be had"):
+        ensure(other, is_pinned=True)
+    publish(folder, other)
+    assert ensure(other, is_pinned=True).parent.name == other.key
+    for wrong in ("tofu@latest", "tofu@1.9", "dance@1.9.1"):
+        with pytest.raises(typer.BadParameter):
+            chosen(wrong)
 
 
 def refusal(engine: Engine) -> str:

@@ -1,7 +1,9 @@
 """Versions, plan summaries and outputs: pure readings of what an engine says."""
 
+import hashlib
 import json
 import os
+import platform
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,11 @@ import pytest
 from cli.engines.cache import cached, install
 from cli.engines.catalog import ENGINES
 from tests.support.waiting import eventually
+from worker.attempt.context import FoundEngine
 from worker.engines.finder import EngineFinder
 from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_summary import mark_known, planned_outputs, sensitive_texts, summarise
-from worker.engines.versions import check_version
+from worker.engines.versions import choose_version
 from worker.enums import EngineName
 from worker.errors import JobFailed, RunnerUnfit
 
@@ -98,24 +101,33 @@ def test_sensitive_outputs_are_named_but_not_told() -> None:
     assert secret_outputs(outputs) == ["hunter2"]
 
 
+THERE = [FoundEngine(EngineName.TOFU, Path(f"/{each}/tofu"), each) for each in ("1.12.6", "1.9.1", "1.8.3")]
 FITTING = [None, "", "1.12.6", "v1.12.6", "= 1.12.6", ">=1.10,<2", ">= 1.10, < 2", "~> 1.12", "~> 1.12.0", "!=1.12.5"]
 
 
 @pytest.mark.parametrize("required", FITTING)
 def test_versions_that_fit(required: str | None) -> None:
-    check_version("tofu", "1.12.6", required)
+    assert choose_version(THERE[:1], required).version == "1.12.6"
 
 
 @pytest.mark.parametrize("required", ["1.12.5", ">=2", "~> 1.11.0", "<1.12"])
 def test_versions_that_do_not_fit(required: str) -> None:
     with pytest.raises(JobFailed) as caught:
-        check_version("tofu", "1.12.6", required)
+        choose_version(THERE[:1], required)
     assert caught.value.code == "engine_version"
 
 
 def test_a_requirement_that_is_no_version_is_named() -> None:
     with pytest.raises(JobFailed, match="not a version"):
-        check_version("tofu", "1.12.6", "latest")
+        choose_version(THERE[:1], "latest")
+
+
+def test_the_first_version_that_meets_every_requirement_is_chosen() -> None:
+    assert [choose_version(THERE, *each).version for each in ((), ("~> 1.9.0",), (">= 1.8", "< 1.10"), ("1.8.3",))] == [
+        "1.12.6", "1.9.1", "1.9.1", "1.8.3",
+    ]  # fmt: skip
+    with pytest.raises(JobFailed, match=r"requires tofu ~> 1.9.0 and < 1.9, but this runner has 1.12.6, 1.9.1, 1.8.3"):
+        choose_version(THERE, "~> 1.9.0", "< 1.9")
 
 
 def fake_engine(folder: Path, name: str, version: str) -> None:
@@ -135,6 +147,24 @@ async def test_additional_directories_win_over_path_and_changes_are_noticed(tmp_
     (tmp_path / "first/tofu").unlink()
     await finder.refresh()
     assert finder.found[EngineName.TOFU].version == "9.9.9"
+
+
+@pytest.mark.anyio
+async def test_every_version_is_found_and_one_with_another_checksum_is_not(tmp_path: Path) -> None:
+    end = f"{platform.system().lower()}-{ {'x86_64': 'amd64', 'aarch64': 'arm64'}.get(platform.machine(), platform.machine()) }"
+    fake_engine(tmp_path / "path", "tofu", "1.12.6")
+    for version in ("1.8.3", "1.9.1", "1.7.0"):
+        fake_engine(tmp_path / f"tofu-{version}-{end}", "tofu", version)
+    sums = {
+        "1.9.1": hashlib.sha256((tmp_path / f"tofu-1.9.1-{end}" / "tofu").read_bytes()).hexdigest(),
+        "1.7.0": "0" * 64,
+    }
+    for version, text in sums.items():
+        (tmp_path / f"tofu-{version}-{end}" / "tofu.sha256").write_text(text)
+    finder = EngineFinder([], {"PATH": f"{tmp_path / 'path'}:/bin", "RUNYARD_ENGINE_CACHE": str(tmp_path)})
+    await finder.refresh()
+    assert [each.version for each in finder.versions[EngineName.TOFU]] == ["1.12.6", "1.9.1", "1.8.3"]
+    assert finder.found[EngineName.TOFU].version == "1.12.6"
 
 
 @pytest.mark.anyio

@@ -1,10 +1,11 @@
 """Facts of a folder of code: what is a block and what only looks like one."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from worker.engines.hcl_blocks import Facts, declared_variables, read_facts
+from worker.engines.hcl_blocks import Facts, declared_variables, read_facts, remote_states
 
 ROOT = Path(__file__).parents[4]
 NO_BLOCK = r"""
@@ -112,3 +113,29 @@ def test_declared_variables_are_found_in_both_languages(tmp_path: Path) -> None:
     (tmp_path / "only.tofu").write_text('variable "five" {}\n')
     assert declared_variables(tmp_path, is_tofu=True) == {"one", "two", "three", "four", "five"}
     assert declared_variables(tmp_path, is_tofu=False) == {"one", "two", "three", "four"}
+
+
+def test_remote_states_are_found_in_both_languages(tmp_path: Path) -> None:
+    (tmp_path / "main.tf").write_text("""
+data "terraform_remote_state" "network" {
+  backend = "remote"
+  config = {
+    hostname     = "example.org"
+    organization = "acme"
+    workspaces   = { name = "net.vpc" }
+  }
+}
+data "terraform_remote_state" "other" {
+  backend = "s3"
+  config = {
+    bucket = "b"
+  }
+}
+data "http" "page" {
+  url = "x"
+}
+""")
+    config = {"organization": "acme", "workspaces": {"name": "net.dns"}}
+    document = {"data": {"terraform_remote_state": {"dns": {"backend": "remote", "config": config}}}}
+    (tmp_path / "more.tf.json").write_text(json.dumps(document))
+    assert remote_states(tmp_path, is_tofu=True) == [("acme", "net.dns"), ("acme", "net.vpc")]

@@ -10,8 +10,8 @@ from tests.unit.worker.dispatch.serving import Call, serve
 from tests.unit.worker.session.test_session import GRANT, HandClock, Network, session
 from worker.errors import Retryable
 from worker.logs.known_secrets import KnownSecrets
-from worker.session.vaults import read_secret
 from worker.settings import load_settings
+from worker.vaults import read_secret
 
 BASE = {"WORKER_ID": "8a3b1c52-0000-4000-8000-000000000000", "SUPABASE_URL": "https://x.example"}
 

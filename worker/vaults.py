@@ -77,33 +77,46 @@ def _from_file(file: Path) -> str:
         raise Retryable(f"{file} cannot be read: {error.strerror}") from error
 
 
+async def log_in(address: str, mount: str, role: str, jwt: str, namespace: str = "") -> str:
+    """Exchange a token of an OIDC issuer for one of Vault's own."""
+    place = f"{address.rstrip('/')}/v1/auth/{mount.strip('/')}/login"
+    said = await _ask_vault("POST", place, namespace, {"role": role, "jwt": jwt})
+    try:
+        return str(said["auth"]["client_token"])
+    except (KeyError, TypeError) as error:
+        raise Retryable(f"{place} is no login of Vault.") from error
+
+
 async def _from_vault(source: str, environ: Mapping[str, str], token: str) -> str:
     """HashiCorp Vault's HTTP API: the address of a secret, and after # the field, `value` unless it says otherwise."""
     address, _, field = source.partition("#")
-    headers = {"X-Vault-Token": token, "X-Vault-Request": "true"}
-    if namespace := environ.get("VAULT_NAMESPACE"):
-        headers["X-Vault-Namespace"] = namespace
+    said = await _ask_vault("GET", address, environ.get("VAULT_NAMESPACE", ""), token=token)
+    data = said.get("data")
+    # Version 2 of its key-value engine wraps the fields once more.
+    fields = data.get("data") if isinstance(data, dict) and "metadata" in data else data
+    if fields is None:
+        raise Retryable(f"{address} is no secret of Vault.")
+    return _field(fields, field or "value", address)
+
+
+async def _ask_vault(method: str, address: str, namespace: str, body: Any = None, token: str = "") -> dict[str, Any]:
+    named = {"X-Vault-Request": "true", "X-Vault-Token": token, "X-Vault-Namespace": namespace}
+    headers = {name: value for name, value in named.items() if value}
     try:
         async with httpx.AsyncClient(timeout=SECONDS, follow_redirects=True) as http:
-            answer = await http.get(address, headers=headers)
+            answer = await http.request(method, address, headers=headers, json=body)
+        said = answer.json()
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise Retryable(f"Vault at {urlsplit(address).netloc} does not answer: {error}") from error
-    try:
-        said = answer.json()
-        if answer.is_error:
-            reasons = "; ".join(map(str, said["errors"])) or "no reason given"
-            raise Retryable(f"Vault answered {answer.status_code} for {address}: {reasons}")
-        data = said["data"]
-    except (ValueError, KeyError, TypeError) as error:
-        what = (
-            f"Vault answered {answer.status_code} for {address}"
-            if answer.is_error
-            else f"{address} is not a secret of Vault"
-        )
-        raise Retryable(f"{what}.") from error
-    # Version 2 of its key-value engine wraps the fields once more.
-    fields = data["data"] if isinstance(data, dict) and "metadata" in data else data
-    return _field(fields, field or "value", address)
+    except ValueError:
+        said = None
+    if answer.is_error:
+        reasons = said.get("errors") if isinstance(said, dict) else None
+        why = "; ".join(map(str, reasons or ())) or "no reason given"
+        raise Retryable(f"Vault answered {answer.status_code} for {address}: {why}")
+    if not isinstance(said, dict):
+        raise Retryable(f"{address} is no secret of Vault.")
+    return said
 
 
 def _vault_token(source: str, environ: Mapping[str, str]) -> str:

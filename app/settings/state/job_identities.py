@@ -1,0 +1,163 @@
+"""Identities of jobs: who jobs are in a cloud, and what the cloud answered when a runner tried."""
+
+from typing import Any, ClassVar
+
+import reflex as rx
+
+from app.frame.session import say_error
+from app.live.item_form import Items
+from app.project.errors import AppError
+from app.project.models import BrowserSession, Filter, Query
+from app.project.runtime import runtime
+from app.project.store import AGAIN, Changed, OrgStore
+from app.settings.view.job_identities import (
+    KINDS,
+    USUAL_SUBJECT,
+    JobIdentityView,
+    build_view,
+    check_form,
+    subject,
+    trust_text,
+)
+
+NEW: JobIdentityView = build_view({"id": "", "name": "", "kind": "aws", "path": ""})
+
+
+class JobIdentitiesState(Items, rx.State):
+    """The table, and the form that is open."""
+
+    EMPTY: ClassVar[JobIdentityView] = NEW
+    TOPICS: ClassVar[frozenset[str]] = frozenset({"provision_jobs"})
+
+    rows: list[JobIdentityView] = []
+    chosen: JobIdentityView = NEW
+    kind: str = "aws"
+    is_for_pull_requests: bool = False
+    plan_trust: str = ""
+    apply_trust: str = ""
+
+    async def _prepare(self, session: BrowserSession) -> None:
+        """Close what was open before a reload: states outlive it."""
+        self.is_open, self.removing = False, ""
+
+    async def _show(self, store: OrgStore, changed: Changed) -> None:
+        if not _concerns(store, changed):
+            return
+        org = Filter("org_id", "eq", store.org_id)
+        page = await self._select("job_identities", Query(filters=(org,), order="path,name", limit=500))
+        tests = Query(
+            columns="id,status,module_path,result,error,is_test:payload->options->test_identities",
+            filters=(org, Filter("type", "eq", "OUTPUT")),
+            order="id",
+            is_descending=True,
+            limit=100,
+        )
+        jobs = [job for job in (await self._select("provision_jobs", tests)).rows if job["is_test"]]
+        self._assign("rows", [build_view(row, jobs) for row in page.rows])
+
+    def _fill(self, chosen: Any, *, is_new: bool) -> None:
+        super()._fill(chosen, is_new=is_new)
+        self.kind, self.is_for_pull_requests = chosen["kind"], chosen["is_for_pull_requests"]
+        self.plan_trust = self.apply_trust = ""
+
+    @rx.event
+    def set_kind(self, value: str) -> None:
+        """Choose the cloud."""
+        if value in KINDS:
+            self.kind = value
+
+    @rx.event
+    def set_pull_requests(self, value: bool) -> None:
+        """Choose whether plans of pull requests get a token, too."""
+        self.is_for_pull_requests = value
+
+    @rx.event
+    async def edit(self, key: str) -> rx.event.EventSpec | None:
+        """Open the form of an identity, with what its cloud has to trust."""
+        found = self._find(key)
+        if found is None:
+            return None
+        self._fill(found, is_new=False)
+        try:
+            await self._fill_trust(key)
+        except AppError as error:
+            return say_error(error)
+        return None
+
+    async def _fill_trust(self, key: str) -> None:
+        (row,) = (await self._select("job_identities", Query(filters=(Filter("id", "eq", key),)))).rows
+        org = Filter("org_id", "eq", row["org_id"])
+        templates = (await self._select("identity_subjects", Query(filters=(org,)))).rows
+        template = templates[0]["template"] if templates else USUAL_SUBJECT
+        (owner,) = (await self._select("organizations", Query(filters=(Filter("id", "eq", row["org_id"]),)))).rows
+        is_group = not await self._module_at(row["org_id"], "eq", row["path"])
+        issuer = await runtime().authorized.client.issuer()
+        self.plan_trust, self.apply_trust = (
+            trust_text(issuer, row, phase, subject(template, owner["slug"], row["path"], phase, is_group=is_group))
+            for phase in ("plan", "apply")
+        )
+
+    async def _module_at(self, org_id: str, operator: str, path: str) -> str:
+        filters = (Filter("org_id", "eq", org_id), Filter("deleted_at", "is", "null"), Filter("path", operator, path))
+        found = (await self._select("modules", Query(columns="id", filters=filters, order="path", limit=1))).rows
+        return str(found[0]["id"]) if found else ""
+
+    @rx.event
+    async def save(self, form: dict[str, Any]) -> rx.event.EventSpec | None:
+        """Check the form and let the database attach the identity."""
+        fixed = {} if self.is_new else {"name": self.chosen["name"]}
+        checked = check_form({**form, **fixed}, self.kind, is_for_pull_requests=self.is_for_pull_requests)
+        self.errors = checked.errors
+        if checked.errors or not self.is_open:
+            return None
+        path = str(form.get("path") or "").strip("/ ") if self.is_new else self.chosen["path"]
+        args = {"p_org": await self._org_id(), "p_path": path, "p_spec": checked.spec}
+        try:
+            made = await self._rpc("attach_identity", args)
+            await self._again()
+            if self.is_new:
+                # The cloud must trust it: show what to enter there.
+                self._fill(build_view(made), is_new=False)
+                await self._fill_trust(made["id"])
+                return rx.toast.success("Attached", description="Now let the cloud trust it.")
+        except AppError as error:
+            return say_error(error)
+        self.is_open = False
+        return rx.toast.success("Saved")
+
+    @rx.event
+    async def test(self, key: str) -> rx.event.EventSpec | None:
+        """Let a runner exchange the tokens of a module; the table shows what the cloud answered."""
+        found = self._find(key)
+        if found is None:
+            return None
+        org, path = await self._org_id(), found["path"]
+        try:
+            module = await self._module_at(org, "eq", path) or await self._module_at(
+                org, "like", f"{path}/%".lstrip("/")
+            )
+            if not module:
+                return rx.toast.error("There is no module to test it with", description=f"Create one below {path}.")
+            args = {"p_org": org, "p_type": "OUTPUT", "p_module": module, "p_options": {"test_identities": True}}
+            job = await self._rpc("enqueue_job", args)
+            await self._again()
+        except AppError as error:
+            return say_error(error)
+        return rx.toast.info(
+            f"Testing {found['name']}", description=f"Job #{job['number']} exchanges the plan's token."
+        )
+
+    @rx.event
+    async def remove(self) -> rx.event.EventSpec | None:
+        """Detach an identity."""
+        key, self.removing = self.removing, ""
+        found = self._find(key)
+        return await self._act("detach_identity", {"p_job_identity": key}, "Identity detached") if found else None
+
+
+def _concerns(store: OrgStore, changed: Changed) -> bool:
+    """Of the many jobs that change, only tests concern this page."""
+    if changed.touches({AGAIN}):
+        return True
+    jobs = (store.row("provision_jobs", key) for key in changed.ids("provision_jobs"))
+    return any(job is not None and job.get("type") == "OUTPUT" for job in jobs)

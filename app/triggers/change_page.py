@@ -1,0 +1,157 @@
+"""The page of one change: the modules of a commit or pull request, its events and its reports."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.frame.layout import head, page
+from app.frame.route import Route
+from app.frame.session import SessionState
+from app.triggers.components.marks import result_mark
+from app.triggers.state.change import ChangeState
+from app.triggers.view.change import ChangedModule, ChangeEvent
+from app.ui.elements import clock_seconds, since
+from app.ui.feedback import empty, failed
+from app.ui.icons import icon
+from app.ui.table import cell, heads, table
+
+State = ChangeState
+Change = ChangeState.change
+HEADS = (("Module", ""), ("Result", ""), ("Changes", ""), ("Job", "r"), ("Time", "r hide-s"))
+
+
+def _button(icon_name: str, label: str, event: Any, is_shown: Any, **props: Any) -> rx.Component:
+    button = rx.button(icon(icon_name), label, on_click=event, color_scheme="gray", **props)
+    return rx.cond(is_shown & SessionState.can_operate, button, rx.fragment())
+
+
+def _acts() -> rx.Component:
+    there = rx.el.a(
+        icon("external-link"),
+        "Open on ",
+        Change["provider"],
+        href=Change["href"].to(str),
+        target="_blank",
+        rel="noreferrer",
+        class_name="rt-reset rt-BaseButton rt-Button rt-r-size-2 rt-variant-surface",
+        custom_attrs={"data-accent-color": "gray"},
+    )
+    return rx.fragment(
+        rx.cond(Change["href"] != "", there, rx.fragment()),
+        _button("rotate-cw", "Plan again", State.plan_again, Change["is_open_pull"].to(bool), variant="surface"),
+        _button("x", "Reject", State.review("reject"), Change["can_review"].to(bool), variant="surface"),
+        _button("check", "Approve", State.review("approve"), Change["can_review"].to(bool), variant="surface"),
+        _button("play", "Apply now", State.apply, Change["can_apply"].to(bool), high_contrast=True),
+    )
+
+
+def _fact(label: str, value: Any) -> rx.Component:
+    shown = rx.el.div(rx.el.dt(label), rx.el.dd(rx.el.span(value, class_name="ry-mono")))
+    return rx.cond(value != "", shown, rx.fragment())
+
+
+def _facts() -> rx.Component:
+    return rx.el.dl(
+        _fact("Repository", Change["repository"]),
+        _fact("Where", Change["place"]),
+        _fact("Commit", Change["head"]),
+        _fact("Base", Change["base"]),
+        _fact("By", Change["author"]),
+        class_name="ry-panel ry-facts",
+    )
+
+
+def _row(row: rx.Var[ChangedModule]) -> rx.Component:
+    path, number = row["path"].to(str), row["job"].to_string()
+    module = rx.el.div(
+        rx.link(path, href="/dashboard/modules?path=" + path, class_name="ry-a ry-mono ry-breaks"),
+        rx.cond(row["note"] != "", rx.el.small(row["note"], class_name="sm"), rx.fragment()),
+    )
+    job = rx.link("#" + number, href="/dashboard/jobs/" + number, class_name="ry-a num")
+    return rx.el.tr(
+        cell(module, class_name="n-a wrap"),
+        cell(result_mark(row["state"].to(str), row["result"]), class_name="n-b"),
+        cell(rx.cond(row["counts"] != "", row["counts"], "none").to(str), class_name="num n-c"),
+        cell(rx.cond(row["job"].to(int) > 0, job, rx.fragment()), class_name="r num n-d"),
+        cell(since(row["began_at"].to(str), row["ended_at"].to(str)), class_name="r mut num hide-s"),
+        role="row",
+        key=path,
+        custom_attrs={"data-row": path, "data-state": row["state"]},
+    )
+
+
+def _modules() -> rx.Component:
+    rows = Change["rows"].to(list[ChangedModule])
+    none = empty("circle-slash", "No modules", Change["description"].to(str), test_id="no-modules")
+    note = rx.el.p(Change["note"], class_name="ry-pb t-amb", custom_attrs={"data-testid": "change-note"})
+    return rx.el.section(
+        rx.el.div(
+            rx.el.h2("Modules"),
+            result_mark(Change["state"].to(str), Change["description"]),
+            class_name="ry-ph",
+        ),
+        rx.cond(Change["note"] != "", note, rx.fragment()),
+        rx.cond(rows.length() > 0, table("Modules", heads(*HEADS), rx.foreach(rows, _row)), none),
+        class_name="ry-panel",
+        aria_label="Modules",
+    )
+
+
+def _event(event: rx.Var[ChangeEvent]) -> rx.Component:
+    return rx.el.li(
+        rx.el.span(clock_seconds(event["at"].to(str)), class_name="mut num"),
+        rx.el.span(" ", event["words"], " "),
+        rx.el.small(event["detail"], class_name="sm"),
+        key=event["key"],
+    )
+
+
+def _list(title: str, key: str) -> rx.Component:
+    rows = Change[key].to(list[ChangeEvent])
+    panel = rx.el.section(
+        rx.el.div(rx.el.h2(title), class_name="ry-ph"),
+        rx.el.ul(rx.foreach(rows, _event), class_name="ry-pb ry-plain"),
+        class_name="ry-panel",
+        aria_label=title,
+    )
+    return rx.cond(rows.length() > 0, panel, rx.fragment())
+
+
+def _mode() -> rx.Component:
+    modes = Change["modes"].to(list[str])
+    panel = rx.el.section(
+        rx.el.div(rx.el.h2("Apply"), class_name="ry-ph"),
+        rx.foreach(modes, lambda words: rx.el.p(words, class_name="ry-pb ry-hint")),
+        class_name="ry-panel",
+        aria_label="Apply",
+    )
+    return rx.cond(modes.length() > 0, panel, rx.fragment())
+
+
+def _body() -> rx.Component:
+    rail = rx.el.div(_mode(), _list("Reported", "reports"), _list("Deliveries", "deliveries"), class_name="ry-stack")
+    shown = rx.fragment(
+        head(Change["title"].to(str), "", _acts()),
+        _facts(),
+        rx.el.div(rx.el.div(_modules(), class_name="ry-stack"), rail, class_name="ry-cols"),
+    )
+    problem = failed("The change could not be loaded", State.problem, State.problem_hint, State.load)
+    loading = rx.el.div(class_name="ry-panel ry-skel-block", style={"height": "320px"}, aria_busy="true")
+    return rx.cond(
+        State.problem != "",
+        rx.el.section(problem, class_name="ry-panel"),
+        rx.cond(Change["title"] != "", shown, loading),
+    )
+
+
+def change() -> rx.Component:
+    """The change's page."""
+    return page(
+        _body(),
+        title=rx.cond(Change["title"] != "", Change["title"], "Change").to(str),
+        active="jobs",
+        crumbs=(("Jobs", "/dashboard/jobs"),),
+    )
+
+
+ROUTES = (Route("/dashboard/changes/[connection]/[what]", "Change", change, [ChangeState.load]),)

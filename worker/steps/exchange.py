@@ -1,0 +1,31 @@
+"""Testing the identities of a module: each token is exchanged, and the job's log and result have the answers."""
+
+from worker.attempt.workspace import Workspace
+from worker.errors import JobFailed, Retryable
+from worker.exchange import exchange
+from worker.steps.identity_variables import IdentityFiles
+
+
+async def exchange_tokens(space: Workspace) -> None:
+    """Try every identity before the job fails with the first refusal: a person repairs all of them at once."""
+    server = space.context.server
+    issued = await server.identity_tokens(space.ref) if await server.has_identities(space.ref) else None
+    if issued is None:
+        raise JobFailed("The module has no identity.", code="no_identity", hint="runyard identities attach adds one.")
+    answers, problems = space.result.setdefault("identities", {}), []
+    for each in issued.tokens:
+        space.log.hide([each.token])
+        role = IdentityFiles(each, space.root, issued.phase, "").setting("role")
+        session_name = f"runyard-{space.job.id}-{space.job.attempt}"
+        try:
+            answers[each.name] = await exchange(each.kind, each.settings, role, each.token, session_name)
+        except Retryable as error:
+            answers[each.name] = error.message
+            problems.append(error.message)
+        space.say(f"{each.name}: {answers[each.name]}")
+    if problems:
+        raise JobFailed(
+            problems[0],
+            code="identity_refused",
+            hint="Compare the trust policy with the token: runyard identities test.",
+        )

@@ -78,7 +78,8 @@ def test_graph_shows_steps_edges_and_the_same_in_words(
     product: Product, person: Person, context: BrowserContext
 ) -> None:
     page = context.new_page()
-    page.goto(f"{GRAPH}?path=card")
+    make_module(product, person, "alone/module")
+    page.goto(f"{GRAPH}?path=alone")
     expect(page.get_by_test_id("no-dependencies")).to_be_visible()
     assert findings_in_both(page) == []
     paths = ("draw/root", "draw/left", "draw/right", "draw/leaf")

@@ -78,11 +78,11 @@ test-all: setup-test ## Run everything: slow tests too, every case of what `test
 	@$(MAKE) lint-only
 	@RUNYARD_TEST_ALL=1 RUNYARD_FAULT_ROUNDS=$${RUNYARD_FAULT_ROUNDS:-4} $(PYTEST) $(ARGS)
 
-lint: setup-lint ## Run the checks only: ruff, mypy, import contracts, unused packages and code, docs, edge functions
+lint: setup-lint ## Run the checks only: ruff, mypy, import contracts, unused packages and code, docs, prose, edge functions
 	@$(MAKE) lint-only
 
 # The longest first, so that the others fit beside it.
-LINTS := lint-mypy lint-deno lint-docs lint-vulture lint-deptry lint-ruff lint-imports
+LINTS := lint-mypy lint-deno lint-docs lint-vulture lint-deptry lint-ruff lint-imports lint-prose
 
 .PHONY: lint-only $(LINTS)
 lint-only:

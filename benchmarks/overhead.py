@@ -44,7 +44,7 @@ def three_providers() -> str:
 
 
 def make_mirror(folder: Path) -> bool:
-    """Lay out the mirror and the engine's configuration; whether the provider is there."""
+    """Lay out the mirror and the engine's configuration; whether the provider exists."""
     folder.mkdir()
     config = f'provider_installation {{\n  filesystem_mirror {{ path = "{folder}" }}\n}}\n'
     (folder / "cli.tfrc").write_text(config)

@@ -97,16 +97,19 @@ class Finding:
         return f'{self.path}:{self.line}: "{self.phrase}": {self.instead}'
 
 
-# One search for all of them, each a group: at a word's start the first letters decide.
-COMPILED = re.compile(r"\b(?:" + "|".join(f"({pattern.replace(' ', GAP)})" for pattern in RULES) + ")")
-INSTEAD = tuple(RULES.values())
+PATTERNS = {rf"\b{pattern}".replace(" ", GAP): instead for pattern, instead in RULES.items()}
+# One search for all of them is ten times faster than one for each.
+ANY = re.compile("|".join(PATTERNS))
 
 
 def findings(path: str, text: str) -> Iterator[Finding]:
     """Find the odd phrases of one file."""
-    for match in COMPILED.finditer(text):
+    for match in ANY.finditer(text):
         line = text.count("\n", 0, match.start()) + 1
-        yield Finding(path, line, " ".join(match.group().split()), INSTEAD[(match.lastindex or 1) - 1])
+        instead = next(
+            instead for pattern, instead in PATTERNS.items() if re.compile(pattern).match(text, match.start())
+        )
+        yield Finding(path, line, " ".join(match.group().split()), instead)
 
 
 def searched_files() -> list[str]:

@@ -84,7 +84,7 @@ async def log_in(address: str, mount: str, role: str, jwt: str, namespace: str =
     try:
         return str(said["auth"]["client_token"])
     except (KeyError, TypeError) as error:
-        raise Retryable(f"{place} is no login of Vault.") from error
+        raise Retryable(f"{place} is not a login of Vault.") from error
 
 
 async def _from_vault(source: str, environ: Mapping[str, str], token: str) -> str:
@@ -95,7 +95,7 @@ async def _from_vault(source: str, environ: Mapping[str, str], token: str) -> st
     # Version 2 of its key-value engine wraps the fields once more.
     fields = data.get("data") if isinstance(data, dict) and "metadata" in data else data
     if fields is None:
-        raise Retryable(f"{address} is no secret of Vault.")
+        raise Retryable(f"{address} is not a secret of Vault.")
     return _field(fields, field or "value", address)
 
 
@@ -115,7 +115,7 @@ async def _ask_vault(method: str, address: str, namespace: str, body: Any = None
         why = "; ".join(map(str, reasons or ())) or "no reason given"
         raise Retryable(f"Vault answered {answer.status_code} for {address}: {why}")
     if not isinstance(said, dict):
-        raise Retryable(f"{address} is no secret of Vault.")
+        raise Retryable(f"{address} is not a secret of Vault.")
     return said
 
 

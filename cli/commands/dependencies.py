@@ -71,7 +71,7 @@ def add(
         ),
     ] = None,
 ) -> None:
-    """Let a module depend on another, or change its bindings."""
+    """Add a dependency between modules, or change its bindings."""
     if cascade is not None and cascade not in CASCADES:
         raise Usage(f'"{cascade}" is no way to cascade.', "Write off, on-change or always.")
     options = {
@@ -125,5 +125,5 @@ def read_dependencies(file: Path) -> list[dict[str, Any]]:
 def _pairs(texts: list[str]) -> dict[str, str]:
     for text in texts:
         if "=" not in text:
-            raise Usage(f'"{text}" is no binding.', "Write --bind INPUT=OUTPUT.")
+            raise Usage(f'"{text}" is not a binding.', "Write --bind INPUT=OUTPUT.")
     return {name.strip(): output.strip() for name, _, output in (text.partition("=") for text in texts)}

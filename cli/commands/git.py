@@ -50,9 +50,7 @@ def connect(
     """
     kind = provider or KNOWN_HOSTS.get(urlsplit(url).hostname or "")
     if kind not in PROVIDERS:
-        raise Usage(
-            f"Nobody can tell which provider {url} has.", f"Add --provider with one of: {', '.join(PROVIDERS)}."
-        )
+        raise Usage(f"The provider of {url} is not known.", f"Add --provider with one of: {', '.join(PROVIDERS)}.")
     secret = _new_secret(kind)
     spec = {"provider": kind, "url": url, "base_url": base_url, **_polls(poll_seconds)}
     spec |= {"webhook_secret": _seal(here, secret)} | ({"token": _seal(here, _read_token())} if token else {})
@@ -257,5 +255,5 @@ def find(here: Here, text: str) -> dict[str, Any]:
     name = text.removesuffix(".git").lower()
     found = exact or [row for row in rows if row["repository"].endswith(f"/{name}") or row["id"].startswith(text)]
     if len(found) != 1:
-        raise NotFound(f'"{text}" is no connected repository.', "`runyard git status` shows those that there are.")
+        raise NotFound(f'"{text}" is not a connected repository.', "`runyard git status` shows all of them.")
     return dict(found[0])

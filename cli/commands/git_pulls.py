@@ -25,7 +25,7 @@ def change(
     """Show what a commit or a pull request led to: its modules with their results, counts and jobs."""
     number = what.removeprefix("#")
     if not COMMIT.fullmatch(what) and not number.isdigit():
-        raise Usage(f'"{what}" is no change.', "Write a whole commit, or the number of a pull request.")
+        raise Usage(f'"{what}" is not a change.', "Write a whole commit, or the number of a pull request.")
     which = {"commit": what} if COMMIT.fullmatch(what) else {"number": int(number)}
     found = here.api.call("git_change", connection=find(here, repository)["id"], **which)
     if here.printer.as_json:

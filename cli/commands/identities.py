@@ -95,7 +95,7 @@ def check(
     phase: Phase = "plan",
     exchange: Annotated[
         bool,
-        typer.Option("--exchange", help="Let a runner exchange the tokens of the plan phase, and print the answers."),
+        typer.Option("--exchange", help="Exchange the tokens of the plan phase on a runner, and print the answers."),
     ] = False,
 ) -> None:
     """Show the token that a module's next job would get, and check that clouds can read the issuer's keys."""

@@ -281,7 +281,7 @@ def _enqueue(here: Here, kind: str, modules: list[Row], options: dict[str, Any],
     ids = [row["id"] for row in modules]
     if len(ids) == 1:
         return [call_keyed(here.api, "enqueue_job", options, key, module=ids[0], **common)]
-    # A key counts for each module by itself, so that several calls may share it.
+    # A key counts for each module separately, so that several calls may share it.
     calls = (ids[at : at + MOST_AT_ONCE] for at in range(0, len(ids), MOST_AT_ONCE))
     made = [row for some in calls for row in call_keyed(here.api, "enqueue_jobs", options, key, modules=some, **common)]
     paths = {row["id"]: row["path"] for row in modules}

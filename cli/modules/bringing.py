@@ -66,7 +66,7 @@ def choose(proposals: list[Proposal], is_all: bool) -> list[Proposal]:
     if is_all or not can_come:
         return can_come
     if not sys.stdin.isatty():
-        raise Usage("Which of them? There is no terminal to ask on.", "Add --all, and --yes.")
+        raise Usage("There is no terminal to choose modules on.", "Add --all, and --yes.")
     numbers = numbers_of(typer.prompt("Bring which? Numbers such as 1,3-5, or all", default="all"), len(proposals))
     return [each for each in can_come if each.number in numbers]
 

@@ -38,7 +38,7 @@ def brought_words(job: Mapping[str, Any]) -> str:
         f"{job['module_path']}: serial {state['serial']} with {state['resources']} resources, from {state['backend']}."
     )
     if job["status"] != "SUCCEEDED":
-        return f"{came}\nIts first plan failed; plan again once the cause is gone."
+        return f"{came}\nIts first plan failed; plan again once the cause is fixed."
     found = plan_counts(job.get("plan_summary") or {})
     return (
         f"{came}\nFirst plan: {found}. Nothing was applied.\n"
@@ -79,7 +79,7 @@ def _hidden(instance: Mapping[str, Any]) -> set[str]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Every text inside of a value; one of any type is kept with its type beside it, which is no secret."""
+    """Every text inside of a value; one of any type is kept with its type beside it, which is not secret."""
     if isinstance(value, str) and value:
         yield value
     elif isinstance(value, dict):

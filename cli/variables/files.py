@@ -59,7 +59,7 @@ def given_pairs(texts: list[str]) -> dict[str, str]:
 
 def _known(each: Any) -> Variable:
     if not isinstance(each, dict):
-        raise CommandError("A variable in the list is no object.", "`runyard variables export` writes such a list.")
+        raise CommandError("A variable in the list is not an object.", "`runyard variables export` writes such a list.")
     return {name: each[name] for name in FIELDS if name in each}
 
 

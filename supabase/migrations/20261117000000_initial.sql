@@ -517,7 +517,7 @@ begin
   if private.is_proved() then
     return;
   elsif private.jwt() ? 'personal_token' then
-    perform private.fail('RY403', 'This personal token was revoked or has expired.', 'Make a new one under Account.');
+    perform private.fail('RY403', 'This personal token was revoked or has expired.', 'Create a new one under Account.');
   elsif not private.has_auth_session(private.jwt()) then
     perform private.fail('RY401', 'This session was ended.', 'Sign in again.');
   else
@@ -831,7 +831,7 @@ create function private.set_organization_makers(p_who public.organization_makers
 language plpgsql security definer set search_path = '' as $$
 begin
   if p_who is null then
-    perform private.fail('RY422', 'It is not said who may make organisations.', 'Say EVERYBODY or OWNERS.');
+    perform private.fail('RY422', 'It is not set who may create organisations.', 'Pass EVERYBODY or OWNERS.');
   end if;
   update private.installation set organization_makers = p_who where is_only;
   perform private.audit(null, 'installation.organization_makers', 'installation', null, null,
@@ -856,8 +856,8 @@ begin
   end if;
   perform private.need_person();
   if not (private.organization_makers() ->> 'may_create')::pg_catalog.bool then
-    perform private.fail('RY403', 'Only people who own an organisation make new ones on this installation.',
-      'Ask an owner to make it and to invite you.');
+    perform private.fail('RY403', 'Only people who own an organisation create new ones on this installation.',
+      'Ask an owner to create it and to invite you.');
   end if;
   if (select count(*) from public.memberships where user_id = private.caller_id() and role = 'owner') >= 20 then
     perform private.fail('RY429', 'You own 20 organisations, which is the limit.',
@@ -1497,7 +1497,7 @@ begin
 exception
   when check_violation or not_null_violation then
     perform private.fail('RY422', 'The secret must come as a bcrypt hash of cost 8 to 12.',
-      'Make the secret where you show it; send only its hash.');
+      'Generate the secret where you show it; send only its hash.');
 end;
 $$;
 
@@ -1675,7 +1675,7 @@ begin
   update public.service_accounts set last_used_at = now()
   where id = p_account and removed_at is null and not is_disabled and role is not null returning * into v_account;
   if v_account.id is null then
-    perform private.fail('RY403', 'This service account holds no role in the organisation.',
+    perform private.fail('RY403', 'This service account has no role in the organisation.',
       'An admin gives it one under Settings → Service accounts, or with `runyard accounts update --role`.');
   end if;
   return jsonb_build_object('role', v_account.role, 'version', v_account.credential_version);
@@ -1721,7 +1721,7 @@ begin
   return jsonb_build_object('expires_in', 600);
 exception
   when unique_violation then
-    perform private.fail('RY409', 'That code is in use.', 'Draw another one.');
+    perform private.fail('RY409', 'That code is in use.', 'Generate another one.');
   when check_violation or not_null_violation then
     perform private.fail('RY422', 'A field of the login is missing or not valid.',
       'Send the SHA-256 of the device''s secret, a code of eight letters from B to Z, and the program''s name.');
@@ -1736,7 +1736,7 @@ create function private.refuse_personal_token() returns void
 language plpgsql stable set search_path = '' as $$
 begin
   if private.jwt() ? 'personal_token' then
-    perform private.fail('RY403', 'A personal token makes no other login and no other token.',
+    perform private.fail('RY403', 'A personal token creates no other login and no other token.',
       'Sign in yourself: on the dashboard, or with: runyard login.');
   end if;
 end;
@@ -1849,7 +1849,7 @@ begin
   perform private.need_person();
   perform private.refuse_personal_token();
   if p_days is null or p_days not between 1 and 365 then
-    perform private.fail('RY422', 'A personal token lives for 1 to 365 days.', 'Choose how long you need it.');
+    perform private.fail('RY422', 'A personal token is valid for 1 to 365 days.', 'Choose how long you need it.');
   end if;
   delete from private.personal_tokens
   where user_id = private.caller_id() and expires_at < now() - interval '90 days';
@@ -3228,7 +3228,7 @@ begin
   v_worker := private.lock_worker(p_worker, 'runner.manage');
   if v_worker.type = 'cloud-hosted' then
     perform private.fail('RY409', format('"%s" runs in your cloud, and would keep running there.', v_worker.name),
-      'Call remove_cloud_worker instead: it takes down what was deployed, and the runner goes with it.');
+      'Call remove_cloud_worker instead: it removes the deployment and the runner.');
   end if;
   perform private.retire_worker(p_worker, 'removed by ' || private.caller_label(v_worker.org_id));
   perform private.audit(v_worker.org_id, 'worker.removed', 'worker', p_worker::pg_catalog.text, v_worker.name);
@@ -3351,7 +3351,7 @@ exception
   when check_violation or not_null_violation then
     perform private.fail('RY422',
       'The token must come as a bcrypt hash of cost 8 to 12 with a hint of four characters.',
-        'Make the token where you show it; send only its hash.');
+        'Generate the token where you show it; send only its hash.');
 end;
 $$;
 
@@ -4467,7 +4467,7 @@ create table private.state_locks (
   created_at timestamptz not null default now()
 );
 alter table private.state_locks enable row level security;
-comment on table private.state_locks is 'Who holds a module''s state: a job and an attempt.';
+comment on table private.state_locks is 'The holder of a module''s state: a job and an attempt.';
 comment on column private.state_locks.lock_id is 'The engine''s lock id; the proof that force-unlock asks for.';
 comment on column private.state_locks.info is 'What the engine said about the lock.';
 
@@ -4774,7 +4774,7 @@ begin
 end;
 $$;
 comment on function private.worker_state_unlock is
-  'Releases the state lock of this attempt. Releasing a lock that is gone is no error.';
+  'Releases the state lock of this attempt. Releasing it twice is not an error.';
 grant execute on function private.worker_state_unlock to worker, executor;
 
 create function private.state_info(p_module uuid) returns jsonb
@@ -4829,7 +4829,7 @@ begin
 end;
 $$;
 comment on function private.state_version is
-  'The text of one version of a state (body), with who wrote it. Reading it is audited. Admins.';
+  'The text of one version of a state (body), with its writer. Reading it is audited. Admins.';
 grant execute on function private.state_version to authenticated;
 
 -- The resources in a state of OpenTofu or Terraform.
@@ -5054,9 +5054,9 @@ begin
   v_found := v_found || private.attempt_evidence(v_lock.attempt, v_live, v_job);
   if v_live.stage = 'HELD' and v_live.instance_id is not null then
     v_found := v_found || case when v_seen > now() - private.lease() then private.evidence('against',
-        format('%s is in contact, and may come back to it.', v_job.worker_name), v_seen)
+        format('%s is in contact, and may return to it.', v_job.worker_name), v_seen)
       else private.evidence('unclear',
-        format('%s is out of contact. Its engine may go on without us, and its state is kept there.',
+        format('%s is out of contact. Its engine may continue without us, and its state is kept there.',
           v_job.worker_name), v_seen) end;
   end if;
   if v_kept > 0 then
@@ -5075,7 +5075,7 @@ comment on function private.lock_evidence is
 grant execute on function private.lock_evidence to authenticated;
 
 -- ## outputs for other modules
--- Outputs of one module for the jobs of another, by grant. What a job runs reads them with its own token
+-- Outputs of one module for the jobs of another, by grant. A job's programs read them with its own token
 -- (TF_TOKEN_<host>, terraform_remote_state), and gets the outputs alone: resources and their attributes stay with their
 -- module.
 create table public.output_grants (
@@ -5116,7 +5116,7 @@ begin
   return jsonb_build_object('module', v_module.path, 'reader', v_reader.path);
 end;
 $$;
-comment on function private.grant_outputs is 'Lets the jobs of one module read the outputs of another. Admins.';
+comment on function private.grant_outputs is 'Grants the jobs of one module access to the outputs of another. Admins.';
 grant execute on function private.grant_outputs to authenticated;
 
 create function private.revoke_outputs(p_module uuid, p_reader uuid) returns jsonb
@@ -5198,7 +5198,7 @@ grant execute on function private.force_unlock_state to authenticated;
 -- ==================== schemas/dependencies.sql
 
 -- Dependencies: a module (the consumer) depends on another (the producer), and may take outputs of it as its inputs.
--- Edges never form a cycle: whoever writes one has the organisation's lock of dependencies, so two people cannot close
+-- Edges never form a cycle: writing one takes the organisation's lock of dependencies, so two people cannot close
 -- a cycle together. Values are read from the producer's state by the attempt that needs them and are copied into no
 -- row; what is kept is a digest of each output, to see that a bound output has changed since the consumer was applied.
 
@@ -5416,7 +5416,7 @@ begin
 end;
 $$;
 
--- Refuses bindings that are no names, that the consumer's own inputs have a value for, or that read what nobody has.
+-- Refuses bindings that are not names, that the consumer's own inputs have a value for, or that read what nobody has.
 create function private.check_bindings(
   p_consumer public.modules, p_producer public.modules, p_bindings jsonb
 ) returns void
@@ -5580,7 +5580,7 @@ begin
     perform private.refuse_unknown_keys(v_edge, array['consumer', 'producer', 'bindings', 'cascades', 'is_promotion']);
     if p_path <> '' and v_edge ->> 'consumer' <> p_path and not starts_with(v_edge ->> 'consumer', p_path || '/') then
       perform private.fail('RY422', format('"%s" is not below "%s".', v_edge ->> 'consumer', p_path),
-        'Import the dependencies of each group by themselves, or those of all modules.');
+        'Import the dependencies of each group separately, or those of all modules.');
     end if;
     perform private.write_dependency(private.module_at(p_org, v_edge ->> 'consumer'),
       private.module_at(p_org, v_edge ->> 'producer'), v_edge - array['consumer', 'producer']);
@@ -6705,7 +6705,7 @@ begin
     where coalesce(l ->> 'job', '') !~ '^[0-9]{1,18}$' or coalesce(l ->> 'attempt', '') !~ '^[0-9]{1,9}$'
       or coalesce(l ->> 'is_dead', 'true') not in ('true', 'false')
   ) then
-    perform private.fail('RY422', 'What runs is a list of at most 1,000 jobs with their attempts.',
+    perform private.fail('RY422', 'Running jobs are a list of at most 1,000 jobs with their attempts.',
       'Send [{"job": 1, "attempt": 1}], or [] for nothing.');
   end if;
 end;
@@ -6910,7 +6910,7 @@ declare
   v_compared pg_catalog.jsonb := '{"cancel": [], "lost": []}';
 begin
   if p_status is null or p_status not in ('ONLINE', 'DRAINING') then
-    perform private.fail('RY422', 'A runner says ONLINE or DRAINING.');
+    perform private.fail('RY422', 'A runner reports ONLINE or DRAINING.');
   end if;
   select i.capacity, i.status, i.version, h.tick_at, (
       select count(*) from private.live_jobs as q where q.instance_id = i.id and q.stage = 'RUNNING')
@@ -7387,8 +7387,8 @@ $$;
 
 -- ## next in state
 
--- Next in state: of the jobs that act on one state, one at a time is ready or runs; the others wait behind it. A call that
--- changes a state's queue holds the state's lock, and makes the most urgent waiting job the next one.
+-- Next in state: of the jobs that act on one state, one at a time is ready or runs; the others wait behind it. A call
+-- that changes a state's queue holds the state's lock, and makes the most urgent waiting job the next one.
 -- Puts a job at the end of its lane and wakes the runners of that lane.
 create function private.make_ready(p_job bigint) returns void
 language plpgsql set search_path = '' as $$
@@ -7951,7 +7951,7 @@ begin
 end;
 $$;
 
--- A variable as members see it; nobody needs a sealed value, and an address is no secret.
+-- A variable as members see it; nobody needs a sealed value, and an address is not secret.
 create function private.shown_variable(p_variable public.variables) returns jsonb
 language sql stable set search_path = '' as $$
   select to_jsonb(p_variable) - array['org_id', 'created_by', 'ended_at']
@@ -8504,7 +8504,7 @@ begin
 end;
 $$;
 
--- Refuses variables of one job that are no names and values.
+-- Refuses variables of one job that are not names and values.
 create function private.check_variables(p_variables jsonb, p_plan text) returns void
 language plpgsql immutable set search_path = '' as $$
 begin
@@ -8525,7 +8525,7 @@ comment on type private.placement is 'What the queue of a state needs to know ab
 
 -- Jobs of a set are read by their numbers: "offset 0" makes it a look for each, and never a comparison of every row
 -- with every number; the end of this file, that it is a look into the index.
--- Where those of these jobs that are QUEUED belong: state and lane. Each lane is looked for once, all of them together.
+-- Where those of these jobs that are QUEUED belong: state and lane. Each lane is looked up once, all of them together.
 create function private.placements(
   p_jobs bigint[]
 ) returns table (job_id bigint, state_key uuid, priority smallint, attempt integer, lane_id integer)
@@ -8654,7 +8654,7 @@ begin
 end;
 $$;
 
--- Hooks from above each of these modules, by the path of its group; each group is looked at once.
+-- Hooks from above each of these modules, by the path of its group; each group is read once.
 create function private.group_chains(p_org uuid, p_modules uuid[]) returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin
@@ -8790,7 +8790,7 @@ begin
 end;
 $$;
 
--- The labels of a job that asks for more than its module does. Refuses more than a runner can have.
+-- The labels of a job that needs more than its module does. Refuses more than a runner can have.
 create function private.job_labels(p_module text[], p_more text[]) returns text[]
 language plpgsql immutable set search_path = '' as $$
 declare
@@ -8805,7 +8805,7 @@ end;
 $$;
 
 -- Writes a job for each of these modules, with everything frozen that a runner needs to know about it as it is now;
--- their numbers, in the order of the modules. Refuses one whose pinned runner is gone. The caller holds the modules'
+-- their numbers, in the order of the modules. Refuses one that lost its pinned runner. The caller holds the modules'
 -- locks, and places the jobs.
 -- Under a plan that is kept: for one job the planner would make a new one each time.
 create function private.add_module_jobs(
@@ -8813,7 +8813,7 @@ create function private.add_module_jobs(
 ) returns bigint[]
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan as $$
 declare
-  -- Whom a schedule or a set stands for: the sweep that places its jobs runs in anybody's call.
+  -- The member for whom a schedule or a set acts: the sweep that places its jobs runs in anybody's call.
   v_by pg_catalog.uuid := case when p_options ? 'created_by' then p_options ->> 'created_by'
     else private.jwt() ->> 'sub' end;
   v_labels pg_catalog.text[] := case when p_options ? 'labels' then private.text_list(p_options -> 'labels') end;
@@ -8868,7 +8868,7 @@ begin
         then private.promoted_source(m.id) else '{}' end) || v_pin as source, m.extra_files, m.hooks,
       private.bound_inputs(m.id) as bindings) as frozen
     cross join lateral (select frozen as module, v_groups -> m.group_path as "group", v_options as options) as payload
-    -- A request may ask for more approvals than the module does, never for fewer.
+    -- A request may require more approvals than the module does, never fewer.
     cross join lateral (select case when v_approvals is null then 0
       else greatest(m.approvals_required, v_approvals) end as approvals) as n
     where m.org_id = p_org and m.deleted_at is null
@@ -8985,7 +8985,7 @@ comment on function private.enqueue_job is
   'Enqueues a job for a module, with everything frozen that the runner will need. Idempotent by its key. Operators.';
 grant execute on function private.enqueue_job to authenticated;
 
--- Refuses what cannot be asked for many modules at once.
+-- Refuses options that do not work for many modules at once.
 create function private.check_module_list(p_modules uuid[], p_options jsonb) returns void
 language plpgsql immutable set search_path = '' as $$
 begin
@@ -9114,7 +9114,7 @@ begin
       return case when starts_with(p_offer.engine_note, p_lane.engine || ' is being prepared') then 'engine_preparing'
         else 'engine_missing' end;
     end if;
-    -- One version, or a list of those that are there.
+    -- One version, or a list of the installed ones.
     if p_lane.engine_version is not null and not exists (
       select from jsonb_array_elements_text('[]'::pg_catalog.jsonb || (p_offer.engines -> p_lane.engine::pg_catalog.text))
         as v where private.meets_requirement(v, p_lane.engine_version)
@@ -9838,7 +9838,7 @@ begin
   end if;
   if exists (select from private.live_jobs as q where q.job_id = v_lock.job_id and q.stage = 'RUNNING') then
     perform private.fail('RY409', format('Job %s is running and holds the lock.', private.job_number(v_lock.job_id)),
-      'Cancel it first; its lock goes with it.');
+      'Cancel it first; that releases its lock.');
   end if;
   delete from private.state_locks where module_id = p_module;
   -- Released: the attempt that held it does not return to it any more.
@@ -10242,7 +10242,7 @@ begin
     perform private.fail('RY409', 'Nothing is running; the job needs a decision.',
       'Resolve it: look with a refresh-only plan, retry it, or mark it as failed.');
   else
-    perform private.fail('RY409', format('The job is %s already.', v_job.status), 'What is done cannot be cancelled.');
+    perform private.fail('RY409', format('The job is %s already.', v_job.status), 'Finished jobs cannot be cancelled.');
   end if;
   perform private.audit(v_job.org_id, 'job.cancelled', 'job', v_job.number::pg_catalog.text,
     v_job.type || ' ' || coalesce(v_job.module_path, ''), jsonb_build_object('kind', p_kind, 'reason', p_reason));
@@ -10382,7 +10382,7 @@ language plpgsql set search_path = '' as $$
 begin
   perform private.need_pinned_runner(p_job.pinned_worker_id);
   perform private.refuse_locked_modules(array[p_job.module_id], p_job.plan_job_id);
-  perform private.fail('RY409', format('Its module asks for %s approvals now; the job has %s.', m.approvals_required,
+  perform private.fail('RY409', format('Its module requires %s approvals now; the job has %s.', m.approvals_required,
     p_job.approvals_received), 'Mark it as failed and retry it: the new job waits for them.')
   from public.modules as m where m.id = p_job.module_id and m.approvals_required > p_job.approvals_required;
   perform private.requeue_job(p_live, 'retried', private.caller_kind(), private.caller_id(),
@@ -10791,7 +10791,7 @@ begin
   return jsonb_build_object('template', private.subject_template(p_org));
 exception
   when check_violation then
-    perform private.fail('RY422', 'That is no subject of a token.',
+    perform private.fail('RY422', 'That is not a subject of a token.',
       'It has {organization} or {organization_id}, {module} or {workspace}, and {phase} or {operation}; {group}, '
       '{module_id} and {trust} are allowed, spaces and wildcards are not.');
 end;
@@ -11826,9 +11826,9 @@ begin
       'Choose a region that the identity lists.');
   elsif v_identity.verification_error is not null then
     perform private.fail('RY409', format('The last test of "%s" failed: %s', v_identity.name,
-      v_identity.verification_error), 'Mend it, and test the connection again (Settings, Cloud identities).');
+      v_identity.verification_error), 'Fix it, and test the connection again (Settings, Cloud identities).');
   elsif v_identity.verified_at is null then
-    perform private.fail('RY409', format('"%s" has not been tested since it was made or changed.', v_identity.name),
+    perform private.fail('RY409', format('"%s" has not been tested since it was created or changed.', v_identity.name),
       'Test the connection first (Settings, Cloud identities).');
   end if;
 end;
@@ -11992,7 +11992,7 @@ begin
   if jsonb_typeof(p_patch -> 'cloud') <> 'object' or jsonb_path_exists(p_patch,
       '$.cloud.keyvalue() ? (!(@.key like_regex "_arn$" && @.value.type() == "string"))', silent => true)
     or pg_column_size(p_cloud || (p_patch -> 'cloud')) > 16384 then
-    perform private.fail('RY422', 'What was made in the cloud is an object of names and ARNs, of at most 16 KiB.',
+    perform private.fail('RY422', 'The cloud resources are an object of names and ARNs, of at most 16 KiB.',
       'Send {"cloud": {"service_arn": "arn:…"}}.');
   end if;
   if p_patch ->> 'desired_count' !~ '^(1000|[0-9]{1,3})$' or p_patch ->> 'is_scaled_to_zero' not in ('true', 'false')
@@ -12301,7 +12301,7 @@ begin
     array['surplus_since', 'started_at', 'boot_failures', 'broken_until']);
   -- The next to decide reads it, and that may be a runner that decides for all organisations.
   if not private.is_scaling_memory(p_decision -> 'memory') then
-    perform private.fail('RY422', 'What the planner remembers is not valid.',
+    perform private.fail('RY422', 'The planner''s memory is not valid.',
       'Times are like 2026-11-01T08:00:00+00:00 or null; boot_failures is 0 to 999.');
   end if;
 end;
@@ -12353,7 +12353,7 @@ grant execute on function private.worker_scaling_decided to worker;
 -- counted from its jobs, never stored: a retry takes the place of the job that it repeats.
 --
 -- A set goes in the order of its modules' dependencies, a DESTROY backwards: private.placeable_members is the rule. The
--- end of a job places what waited for it, in the same transaction; a failure leaves out what depends on it. Whoever
+-- end of a job places what waited for it, in the same transaction; a failure leaves out what depends on it. A call that
 -- changes members of an ordered set has the set's lock, which comes after routing and states: behind it, states are
 -- locked only if they can be had at once, and the sweep places what could not be placed.
 --
@@ -12593,7 +12593,7 @@ begin
 end;
 $$;
 
--- Lets the end of a job go on in its set: what waited for it is placed, or left out when it did not succeed. The caller
+-- Continues a set after the end of a job: what waited for it is placed, or left out when it did not succeed. The caller
 -- has the lock of the job's state.
 create function private.follow_in_set(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
@@ -12621,7 +12621,7 @@ begin
 end;
 $$;
 
--- Lets a retry take the place of the job that it repeats in their sets.
+-- Replaces a job by its retry in their sets.
 create function private.follow_retry() returns trigger
 language plpgsql set search_path = '' as $$
 declare
@@ -12742,7 +12742,7 @@ end;
 $$;
 
 -- Enqueues jobs for members that may be placed, of this set alone or of all sets that ask for the same as this one;
--- returns how many were looked at.
+-- returns how many were checked.
 create function private.place_members(
   p_like public.job_sets, p_limit integer, p_waits boolean, p_set uuid default null
 ) returns integer
@@ -12963,7 +12963,7 @@ begin
 end;
 $$;
 
--- Cancels what waits of a set whose rest was cancelled, but no retry that was asked for since. What runs, finishes.
+-- Cancels what waits of a set whose rest was cancelled, but no retry that was requested since. Running jobs finish.
 -- Waits for nobody; returns how many jobs it looked at.
 create function private.cancel_waiting(p_set public.job_sets, p_limit integer) returns integer
 language plpgsql set search_path = '' as $$
@@ -12994,7 +12994,7 @@ declare
   v_set public.job_sets := private.my_set(p_set, 'job.run');
 begin
   if not private.is_set_open(p_set) then
-    perform private.fail('RY409', 'Nothing of this set waits or runs.', 'What is done cannot be cancelled.');
+    perform private.fail('RY409', 'Nothing of this set waits or runs.', 'Finished jobs cannot be cancelled.');
   end if;
   perform private.lock_set(p_set);
   -- Cancelled again, it takes with it what was retried since.
@@ -13045,7 +13045,7 @@ declare
   v_retried integer := 0;
   v_left_out integer;
 begin
-  -- Another retry of the set comes after this one; and states come before rows, as for whoever retries one job.
+  -- Another retry of the set comes after this one; and states come before rows, as in the retry of one job.
   perform pg_advisory_xact_lock(private.lock_key('set', v_set.org_id::pg_catalog.text));
   v_modules := array(select f.module_id from private.failed_jobs(p_set) as f);
   perform private.lock_states(v_set.org_id, v_modules);
@@ -13139,7 +13139,7 @@ begin
     v_used := v_used || jsonb_build_object(v_set.org_id::pg_catalog.text,
       coalesce((v_used ->> v_set.org_id::pg_catalog.text)::integer, 0) + v_left);
   end loop;
-  -- Each job that is looked at may leave an advisory lock until the end, of which a server has not many.
+  -- Each job that is checked may leave an advisory lock until the end, of which a server has not many.
   v_left := 500;
   for v_set in select * from public.job_sets as s where s.finished_at is null order by random() limit 1000 loop
     v_left := v_left - private.try_close(v_set, v_left);
@@ -13340,11 +13340,11 @@ $$;
 
 -- Cascades: an apply of a module may plan those that depend on it, where the dependency asks for it. One apply makes
 -- one set that names it as its cause; what a consumer's own apply changes is the next one's cause. A plan is applied
--- where the consumer applies by itself, and waits for its confirmation elsewhere. Its jobs are placed seconds later:
+-- where the consumer has auto-apply, and waits for its confirmation elsewhere. Its jobs are placed seconds later:
 -- a consumer of several modules that are applied together is planned once. A later apply does not prolong the wait.
 
--- The modules that an apply plans now. A consumer that was never applied, or was destroyed, has no changed input. What
--- the apply's own set places later, and what waits already to be planned by another cascade, is left out: a bound value
+-- The modules that an apply plans now. A consumer that was never applied, or was destroyed, has no changed input.
+-- Modules that the apply's own set places later, or that wait already for another cascade, are left out: a bound value
 -- is read when its job runs.
 create function private.cascaded_modules(p_job public.provision_jobs) returns uuid[]
 language sql stable set search_path = '' as $$
@@ -13403,7 +13403,7 @@ $$;
 
 -- Git: from a push to a plan. An event is a hint: a delivery, or the poll, only queues a RESOLVE job, in which a runner
 -- reads what the repository has now, with its own credentials, and reports for each module a fingerprint of its
--- folders. What to do is decided here, when that job ends: content that is neither applied nor planned yet is planned
+-- folders. The decision is made here, when that job ends: content that is neither applied nor planned yet is planned
 -- at that commit. So lost, repeated and forged events, force-pushes and squashes all lead to the same plans. Webhook
 -- secrets and API tokens arrive sealed, as those of notifications do.
 
@@ -13471,7 +13471,7 @@ comment on column public.git_connections.refused_at is 'When a delivery with a w
 comment on column public.git_connections.resolved_at is 'When a runner last read it.';
 comment on column public.git_connections.error is 'Why the last reading failed; null: it did not.';
 comment on column public.git_connections.heads is 'The refs that were read last, each with its commit.';
-comment on column public.git_connections.work_digest is 'What was asked then; with equal heads nothing is new.';
+comment on column public.git_connections.work_digest is 'The work requested then; with equal heads nothing is new.';
 comment on column public.git_connections.created_by_label is 'Their name at that time.';
 create trigger touch before update on public.git_connections
   for each row execute function private.touch_updated_at();
@@ -13581,7 +13581,7 @@ comment on column public.module_git.is_on is 'Whether pushes plan it.';
 comment on column public.module_git.branch is 'The branch; null: the ref of its source, or the default branch.';
 comment on column public.module_git.paths is 'More paths of the repository whose changes plan it.';
 comment on column public.module_git.apply is
-  'after_merge: a plan of its branch waits to be confirmed, or is applied where the module says so · before_merge: '
+  'after_merge: a plan of its branch waits to be confirmed, or is applied with auto-apply · before_merge: '
   'also plans of pull requests are applied, on request · never: plans only.';
 comment on column public.module_git.seen_branch is 'The branch that was read last.';
 comment on column public.module_git.seen_commit is 'The newest commit of the branch that was decided about.';
@@ -13751,7 +13751,7 @@ begin
 end;
 $$;
 
--- Ends what older commits of the branch still wait for; a plan that runs is asked to stop.
+-- Ends what older commits of the branch still wait for; a running plan gets a request to stop.
 create function private.supersede_plans(p_org uuid, p_modules uuid[], p_pull_request text, p_reason text) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -13823,8 +13823,8 @@ language sql set search_path = '' as $$
     or g.applied_fingerprint is distinct from coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
 $$;
 
--- Answers the deliveries that waited for this reading: for each module why it was planned or not. What no delivery
--- announced was found by the poll, and gets a row of its own.
+-- Answers the deliveries that waited for this reading: for each module why it was planned or not. A change without one
+-- was found by the poll, and gets a row of its own.
 create function private.answer_deliveries(
   p_job public.provision_jobs, p_findings private.git_finding[], p_sets jsonb
 ) returns void
@@ -14130,7 +14130,7 @@ begin
 end;
 $$;
 
--- Queues applies that only waited for a commit to be applied in this job's module, of modules that apply by themselves.
+-- Queues applies that only waited for a commit to be applied in this job's module, of modules with auto-apply.
 create function private.promote(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -14691,7 +14691,7 @@ exception
 end;
 $$;
 comment on function private.request_survey is
-  'Lets a runner list the root modules of a repository {group, url, ref} or of an archive {group, name, archive '
+  'Lists on a runner the root modules of a repository {group, url, ref} or of an archive {group, name, archive '
   '(base64), sha256}; they are in the result of the job. Operators.';
 grant execute on function private.request_survey to authenticated;
 
@@ -14775,7 +14775,7 @@ begin
       || jsonb_build_object('backend', v_root -> 'backend'));
   end loop;
   if jsonb_typeof(p_folders) is distinct from 'array' or jsonb_array_length(v_done) <> jsonb_array_length(p_folders) then
-    perform private.fail('RY422', 'A folder that was named is no root module of this reading.', 'Read it again.');
+    perform private.fail('RY422', 'A folder that was named is not a root module of this reading.', 'Read it again.');
   end if;
   return (select jsonb_agg(jsonb_build_object('id', d -> 'id', 'path', d -> 'path', 'engine', d -> 'engine', 'backend',
     d -> 'backend')) from jsonb_array_elements(v_done) as d);
@@ -16784,7 +16784,7 @@ $$;
 create function private.note_report(p_delivery public.deliveries, p_result jsonb) returns void
 language plpgsql set search_path = '' as $$
 begin
-  -- First: whoever holds the connection's lock may write its secrets.
+  -- First: the holder of the connection's lock may write its secrets.
   if p_delivery.subject = 'pulls' and p_delivery.status = 'DELIVERED' then
     perform private.note_listed_pulls(p_delivery.rule_id, p_result -> 'pulls');
     delete from public.deliveries where id = p_delivery.id;
@@ -17010,14 +17010,14 @@ begin
         then v_modules[1].id end);
     when 'confirm' then perform private.confirm_pull(v_pull, v_modules);
     when 'unlock' then perform private.unlock_pull(v_pull, v_modules);
-    else perform private.fail('RY422', format('"%s" is no command.', left(p_comment ->> 'verb', 50)),
+    else perform private.fail('RY422', format('"%s" is not a command.', left(p_comment ->> 'verb', 50)),
       'Write /runyard plan, apply, confirm, unlock or help.');
   end case;
   return null;
 end;
 $$;
 
--- Does a command as the member who wrote it, and queues its acknowledgement. What it was refused for is its answer.
+-- Does a command as the member who wrote it, and queues its acknowledgement. The reason of a refusal is its answer.
 create function private.run_command(
   p_connection public.git_connections, p_delivery public.git_deliveries, p_comment jsonb
 ) returns public.git_deliveries
@@ -19948,7 +19948,7 @@ begin
 end
 $$;
 comment on function public.grant_outputs is
-  'Lets the jobs of one module read the outputs of another. Admins.';
+  'Grants the jobs of one module access to the outputs of another. Admins.';
 grant execute on function public.grant_outputs to authenticated;
 
 create function public.installation_health() returns jsonb
@@ -20701,7 +20701,7 @@ begin
 end
 $$;
 comment on function public.request_survey is
-  'Lets a runner list the root modules of a repository {group, url, ref} or of an archive {group, name, '
+  'Lists on a runner the root modules of a repository {group, url, ref} or of an archive {group, name, '
   'archive (base64), sha256}; they are in the result of the job. Operators.';
 grant execute on function public.request_survey to authenticated;
 
@@ -21126,7 +21126,7 @@ begin
 end
 $$;
 comment on function public.state_version is
-  'The text of one version of a state (body), with who wrote it. Reading it is audited. Admins.';
+  'The text of one version of a state (body), with its writer. Reading it is audited. Admins.';
 grant execute on function public.state_version to authenticated;
 
 create function public.store_kept_state(p_id uuid) returns jsonb
@@ -21695,7 +21695,7 @@ begin
 end
 $$;
 comment on function public.worker_state_unlock is
-  'Releases the state lock of this attempt. Releasing a lock that is gone is no error.';
+  'Releases the state lock of this attempt. Releasing it twice is not an error.';
 grant execute on function public.worker_state_unlock to executor, worker;
 
 create function public.worker_target_status(p_job bigint, p_attempt integer) returns jsonb

@@ -311,7 +311,7 @@ begin
 exception
   when check_violation or not_null_violation then
     perform private.fail('RY422', 'The secret must come as a bcrypt hash of cost 8 to 12.',
-      'Make the secret where you show it; send only its hash.');
+      'Generate the secret where you show it; send only its hash.');
 end;
 $$;
 
@@ -489,7 +489,7 @@ begin
   update public.service_accounts set last_used_at = now()
   where id = p_account and removed_at is null and not is_disabled and role is not null returning * into v_account;
   if v_account.id is null then
-    perform private.fail('RY403', 'This service account holds no role in the organisation.',
+    perform private.fail('RY403', 'This service account has no role in the organisation.',
       'An admin gives it one under Settings → Service accounts, or with `runyard accounts update --role`.');
   end if;
   return jsonb_build_object('role', v_account.role, 'version', v_account.credential_version);
@@ -535,7 +535,7 @@ begin
   return jsonb_build_object('expires_in', 600);
 exception
   when unique_violation then
-    perform private.fail('RY409', 'That code is in use.', 'Draw another one.');
+    perform private.fail('RY409', 'That code is in use.', 'Generate another one.');
   when check_violation or not_null_violation then
     perform private.fail('RY422', 'A field of the login is missing or not valid.',
       'Send the SHA-256 of the device''s secret, a code of eight letters from B to Z, and the program''s name.');
@@ -550,7 +550,7 @@ create function private.refuse_personal_token() returns void
 language plpgsql stable set search_path = '' as $$
 begin
   if private.jwt() ? 'personal_token' then
-    perform private.fail('RY403', 'A personal token makes no other login and no other token.',
+    perform private.fail('RY403', 'A personal token creates no other login and no other token.',
       'Sign in yourself: on the dashboard, or with: runyard login.');
   end if;
 end;
@@ -663,7 +663,7 @@ begin
   perform private.need_person();
   perform private.refuse_personal_token();
   if p_days is null or p_days not between 1 and 365 then
-    perform private.fail('RY422', 'A personal token lives for 1 to 365 days.', 'Choose how long you need it.');
+    perform private.fail('RY422', 'A personal token is valid for 1 to 365 days.', 'Choose how long you need it.');
   end if;
   delete from private.personal_tokens
   where user_id = private.caller_id() and expires_at < now() - interval '90 days';

@@ -532,7 +532,7 @@ begin
 end
 $$;
 comment on function public.grant_outputs is
-  'Lets the jobs of one module read the outputs of another. Admins.';
+  'Grants the jobs of one module access to the outputs of another. Admins.';
 grant execute on function public.grant_outputs to authenticated;
 
 create function public.installation_health() returns jsonb
@@ -1285,7 +1285,7 @@ begin
 end
 $$;
 comment on function public.request_survey is
-  'Lets a runner list the root modules of a repository {group, url, ref} or of an archive {group, name, '
+  'Lists on a runner the root modules of a repository {group, url, ref} or of an archive {group, name, '
   'archive (base64), sha256}; they are in the result of the job. Operators.';
 grant execute on function public.request_survey to authenticated;
 
@@ -1710,7 +1710,7 @@ begin
 end
 $$;
 comment on function public.state_version is
-  'The text of one version of a state (body), with who wrote it. Reading it is audited. Admins.';
+  'The text of one version of a state (body), with its writer. Reading it is audited. Admins.';
 grant execute on function public.state_version to authenticated;
 
 create function public.store_kept_state(p_id uuid) returns jsonb
@@ -2279,7 +2279,7 @@ begin
 end
 $$;
 comment on function public.worker_state_unlock is
-  'Releases the state lock of this attempt. Releasing a lock that is gone is no error.';
+  'Releases the state lock of this attempt. Releasing it twice is not an error.';
 grant execute on function public.worker_state_unlock to executor, worker;
 
 create function public.worker_target_status(p_job bigint, p_attempt integer) returns jsonb

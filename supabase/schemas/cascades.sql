@@ -1,10 +1,10 @@
 -- Cascades: an apply of a module may plan those that depend on it, where the dependency asks for it. One apply makes
 -- one set that names it as its cause; what a consumer's own apply changes is the next one's cause. A plan is applied
--- where the consumer applies by itself, and waits for its confirmation elsewhere. Its jobs are placed seconds later:
+-- where the consumer has auto-apply, and waits for its confirmation elsewhere. Its jobs are placed seconds later:
 -- a consumer of several modules that are applied together is planned once. A later apply does not prolong the wait.
 
--- The modules that an apply plans now. A consumer that was never applied, or was destroyed, has no changed input. What
--- the apply's own set places later, and what waits already to be planned by another cascade, is left out: a bound value
+-- The modules that an apply plans now. A consumer that was never applied, or was destroyed, has no changed input.
+-- Modules that the apply's own set places later, or that wait already for another cascade, are left out: a bound value
 -- is read when its job runs.
 create function private.cascaded_modules(p_job public.provision_jobs) returns uuid[]
 language sql stable set search_path = '' as $$

@@ -50,7 +50,7 @@ begin
       return case when starts_with(p_offer.engine_note, p_lane.engine || ' is being prepared') then 'engine_preparing'
         else 'engine_missing' end;
     end if;
-    -- One version, or a list of those that are there.
+    -- One version, or a list of the installed ones.
     if p_lane.engine_version is not null and not exists (
       select from jsonb_array_elements_text('[]'::pg_catalog.jsonb || (p_offer.engines -> p_lane.engine::pg_catalog.text))
         as v where private.meets_requirement(v, p_lane.engine_version)

@@ -116,9 +116,9 @@ begin
       'Choose a region that the identity lists.');
   elsif v_identity.verification_error is not null then
     perform private.fail('RY409', format('The last test of "%s" failed: %s', v_identity.name,
-      v_identity.verification_error), 'Mend it, and test the connection again (Settings, Cloud identities).');
+      v_identity.verification_error), 'Fix it, and test the connection again (Settings, Cloud identities).');
   elsif v_identity.verified_at is null then
-    perform private.fail('RY409', format('"%s" has not been tested since it was made or changed.', v_identity.name),
+    perform private.fail('RY409', format('"%s" has not been tested since it was created or changed.', v_identity.name),
       'Test the connection first (Settings, Cloud identities).');
   end if;
 end;
@@ -282,7 +282,7 @@ begin
   if jsonb_typeof(p_patch -> 'cloud') <> 'object' or jsonb_path_exists(p_patch,
       '$.cloud.keyvalue() ? (!(@.key like_regex "_arn$" && @.value.type() == "string"))', silent => true)
     or pg_column_size(p_cloud || (p_patch -> 'cloud')) > 16384 then
-    perform private.fail('RY422', 'What was made in the cloud is an object of names and ARNs, of at most 16 KiB.',
+    perform private.fail('RY422', 'The cloud resources are an object of names and ARNs, of at most 16 KiB.',
       'Send {"cloud": {"service_arn": "arn:…"}}.');
   end if;
   if p_patch ->> 'desired_count' !~ '^(1000|[0-9]{1,3})$' or p_patch ->> 'is_scaled_to_zero' not in ('true', 'false')
@@ -591,7 +591,7 @@ begin
     array['surplus_since', 'started_at', 'boot_failures', 'broken_until']);
   -- The next to decide reads it, and that may be a runner that decides for all organisations.
   if not private.is_scaling_memory(p_decision -> 'memory') then
-    perform private.fail('RY422', 'What the planner remembers is not valid.',
+    perform private.fail('RY422', 'The planner''s memory is not valid.',
       'Times are like 2026-11-01T08:00:00+00:00 or null; boot_failures is 0 to 999.');
   end if;
 end;

@@ -207,14 +207,14 @@ begin
         then v_modules[1].id end);
     when 'confirm' then perform private.confirm_pull(v_pull, v_modules);
     when 'unlock' then perform private.unlock_pull(v_pull, v_modules);
-    else perform private.fail('RY422', format('"%s" is no command.', left(p_comment ->> 'verb', 50)),
+    else perform private.fail('RY422', format('"%s" is not a command.', left(p_comment ->> 'verb', 50)),
       'Write /runyard plan, apply, confirm, unlock or help.');
   end case;
   return null;
 end;
 $$;
 
--- Does a command as the member who wrote it, and queues its acknowledgement. What it was refused for is its answer.
+-- Does a command as the member who wrote it, and queues its acknowledgement. The reason of a refusal is its answer.
 create function private.run_command(
   p_connection public.git_connections, p_delivery public.git_deliveries, p_comment jsonb
 ) returns public.git_deliveries

@@ -195,7 +195,7 @@ begin
     perform private.fail('RY409', 'Nothing is running; the job needs a decision.',
       'Resolve it: look with a refresh-only plan, retry it, or mark it as failed.');
   else
-    perform private.fail('RY409', format('The job is %s already.', v_job.status), 'What is done cannot be cancelled.');
+    perform private.fail('RY409', format('The job is %s already.', v_job.status), 'Finished jobs cannot be cancelled.');
   end if;
   perform private.audit(v_job.org_id, 'job.cancelled', 'job', v_job.number::pg_catalog.text,
     v_job.type || ' ' || coalesce(v_job.module_path, ''), jsonb_build_object('kind', p_kind, 'reason', p_reason));
@@ -335,7 +335,7 @@ language plpgsql set search_path = '' as $$
 begin
   perform private.need_pinned_runner(p_job.pinned_worker_id);
   perform private.refuse_locked_modules(array[p_job.module_id], p_job.plan_job_id);
-  perform private.fail('RY409', format('Its module asks for %s approvals now; the job has %s.', m.approvals_required,
+  perform private.fail('RY409', format('Its module requires %s approvals now; the job has %s.', m.approvals_required,
     p_job.approvals_received), 'Mark it as failed and retry it: the new job waits for them.')
   from public.modules as m where m.id = p_job.module_id and m.approvals_required > p_job.approvals_required;
   perform private.requeue_job(p_live, 'retried', private.caller_kind(), private.caller_id(),

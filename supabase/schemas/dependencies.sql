@@ -1,5 +1,5 @@
 -- Dependencies: a module (the consumer) depends on another (the producer), and may take outputs of it as its inputs.
--- Edges never form a cycle: whoever writes one has the organisation's lock of dependencies, so two people cannot close
+-- Edges never form a cycle: writing one takes the organisation's lock of dependencies, so two people cannot close
 -- a cycle together. Values are read from the producer's state by the attempt that needs them and are copied into no
 -- row; what is kept is a digest of each output, to see that a bound output has changed since the consumer was applied.
 
@@ -217,7 +217,7 @@ begin
 end;
 $$;
 
--- Refuses bindings that are no names, that the consumer's own inputs have a value for, or that read what nobody has.
+-- Refuses bindings that are not names, that the consumer's own inputs have a value for, or that read what nobody has.
 create function private.check_bindings(
   p_consumer public.modules, p_producer public.modules, p_bindings jsonb
 ) returns void
@@ -381,7 +381,7 @@ begin
     perform private.refuse_unknown_keys(v_edge, array['consumer', 'producer', 'bindings', 'cascades', 'is_promotion']);
     if p_path <> '' and v_edge ->> 'consumer' <> p_path and not starts_with(v_edge ->> 'consumer', p_path || '/') then
       perform private.fail('RY422', format('"%s" is not below "%s".', v_edge ->> 'consumer', p_path),
-        'Import the dependencies of each group by themselves, or those of all modules.');
+        'Import the dependencies of each group separately, or those of all modules.');
     end if;
     perform private.write_dependency(private.module_at(p_org, v_edge ->> 'consumer'),
       private.module_at(p_org, v_edge ->> 'producer'), v_edge - array['consumer', 'producer']);

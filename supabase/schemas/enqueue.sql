@@ -34,7 +34,7 @@ begin
 end;
 $$;
 
--- Refuses variables of one job that are no names and values.
+-- Refuses variables of one job that are not names and values.
 create function private.check_variables(p_variables jsonb, p_plan text) returns void
 language plpgsql immutable set search_path = '' as $$
 begin
@@ -55,7 +55,7 @@ comment on type private.placement is 'What the queue of a state needs to know ab
 
 -- Jobs of a set are read by their numbers: "offset 0" makes it a look for each, and never a comparison of every row
 -- with every number; the end of this file, that it is a look into the index.
--- Where those of these jobs that are QUEUED belong: state and lane. Each lane is looked for once, all of them together.
+-- Where those of these jobs that are QUEUED belong: state and lane. Each lane is looked up once, all of them together.
 create function private.placements(
   p_jobs bigint[]
 ) returns table (job_id bigint, state_key uuid, priority smallint, attempt integer, lane_id integer)
@@ -184,7 +184,7 @@ begin
 end;
 $$;
 
--- Hooks from above each of these modules, by the path of its group; each group is looked at once.
+-- Hooks from above each of these modules, by the path of its group; each group is read once.
 create function private.group_chains(p_org uuid, p_modules uuid[]) returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin
@@ -320,7 +320,7 @@ begin
 end;
 $$;
 
--- The labels of a job that asks for more than its module does. Refuses more than a runner can have.
+-- The labels of a job that needs more than its module does. Refuses more than a runner can have.
 create function private.job_labels(p_module text[], p_more text[]) returns text[]
 language plpgsql immutable set search_path = '' as $$
 declare
@@ -335,7 +335,7 @@ end;
 $$;
 
 -- Writes a job for each of these modules, with everything frozen that a runner needs to know about it as it is now;
--- their numbers, in the order of the modules. Refuses one whose pinned runner is gone. The caller holds the modules'
+-- their numbers, in the order of the modules. Refuses one that lost its pinned runner. The caller holds the modules'
 -- locks, and places the jobs.
 -- Under a plan that is kept: for one job the planner would make a new one each time.
 create function private.add_module_jobs(
@@ -343,7 +343,7 @@ create function private.add_module_jobs(
 ) returns bigint[]
 language plpgsql set search_path = '' set plan_cache_mode = force_generic_plan as $$
 declare
-  -- Whom a schedule or a set stands for: the sweep that places its jobs runs in anybody's call.
+  -- The member for whom a schedule or a set acts: the sweep that places its jobs runs in anybody's call.
   v_by pg_catalog.uuid := case when p_options ? 'created_by' then p_options ->> 'created_by'
     else private.jwt() ->> 'sub' end;
   v_labels pg_catalog.text[] := case when p_options ? 'labels' then private.text_list(p_options -> 'labels') end;
@@ -398,7 +398,7 @@ begin
         then private.promoted_source(m.id) else '{}' end) || v_pin as source, m.extra_files, m.hooks,
       private.bound_inputs(m.id) as bindings) as frozen
     cross join lateral (select frozen as module, v_groups -> m.group_path as "group", v_options as options) as payload
-    -- A request may ask for more approvals than the module does, never for fewer.
+    -- A request may require more approvals than the module does, never fewer.
     cross join lateral (select case when v_approvals is null then 0
       else greatest(m.approvals_required, v_approvals) end as approvals) as n
     where m.org_id = p_org and m.deleted_at is null
@@ -515,7 +515,7 @@ comment on function private.enqueue_job is
   'Enqueues a job for a module, with everything frozen that the runner will need. Idempotent by its key. Operators.';
 grant execute on function private.enqueue_job to authenticated;
 
--- Refuses what cannot be asked for many modules at once.
+-- Refuses options that do not work for many modules at once.
 create function private.check_module_list(p_modules uuid[], p_options jsonb) returns void
 language plpgsql immutable set search_path = '' as $$
 begin

@@ -452,7 +452,7 @@ begin
   end if;
   if exists (select from private.live_jobs as q where q.job_id = v_lock.job_id and q.stage = 'RUNNING') then
     perform private.fail('RY409', format('Job %s is running and holds the lock.', private.job_number(v_lock.job_id)),
-      'Cancel it first; its lock goes with it.');
+      'Cancel it first; that releases its lock.');
   end if;
   delete from private.state_locks where module_id = p_module;
   -- Released: the attempt that held it does not return to it any more.

@@ -1,6 +1,6 @@
 -- Git: from a push to a plan. An event is a hint: a delivery, or the poll, only queues a RESOLVE job, in which a runner
 -- reads what the repository has now, with its own credentials, and reports for each module a fingerprint of its
--- folders. What to do is decided here, when that job ends: content that is neither applied nor planned yet is planned
+-- folders. The decision is made here, when that job ends: content that is neither applied nor planned yet is planned
 -- at that commit. So lost, repeated and forged events, force-pushes and squashes all lead to the same plans. Webhook
 -- secrets and API tokens arrive sealed, as those of notifications do.
 
@@ -68,7 +68,7 @@ comment on column public.git_connections.refused_at is 'When a delivery with a w
 comment on column public.git_connections.resolved_at is 'When a runner last read it.';
 comment on column public.git_connections.error is 'Why the last reading failed; null: it did not.';
 comment on column public.git_connections.heads is 'The refs that were read last, each with its commit.';
-comment on column public.git_connections.work_digest is 'What was asked then; with equal heads nothing is new.';
+comment on column public.git_connections.work_digest is 'The work requested then; with equal heads nothing is new.';
 comment on column public.git_connections.created_by_label is 'Their name at that time.';
 create trigger touch before update on public.git_connections
   for each row execute function private.touch_updated_at();
@@ -178,7 +178,7 @@ comment on column public.module_git.is_on is 'Whether pushes plan it.';
 comment on column public.module_git.branch is 'The branch; null: the ref of its source, or the default branch.';
 comment on column public.module_git.paths is 'More paths of the repository whose changes plan it.';
 comment on column public.module_git.apply is
-  'after_merge: a plan of its branch waits to be confirmed, or is applied where the module says so · before_merge: '
+  'after_merge: a plan of its branch waits to be confirmed, or is applied with auto-apply · before_merge: '
   'also plans of pull requests are applied, on request · never: plans only.';
 comment on column public.module_git.seen_branch is 'The branch that was read last.';
 comment on column public.module_git.seen_commit is 'The newest commit of the branch that was decided about.';
@@ -348,7 +348,7 @@ begin
 end;
 $$;
 
--- Ends what older commits of the branch still wait for; a plan that runs is asked to stop.
+-- Ends what older commits of the branch still wait for; a running plan gets a request to stop.
 create function private.supersede_plans(p_org uuid, p_modules uuid[], p_pull_request text, p_reason text) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -420,8 +420,8 @@ language sql set search_path = '' as $$
     or g.applied_fingerprint is distinct from coalesce(excluded.applied_fingerprint, g.applied_fingerprint)
 $$;
 
--- Answers the deliveries that waited for this reading: for each module why it was planned or not. What no delivery
--- announced was found by the poll, and gets a row of its own.
+-- Answers the deliveries that waited for this reading: for each module why it was planned or not. A change without one
+-- was found by the poll, and gets a row of its own.
 create function private.answer_deliveries(
   p_job public.provision_jobs, p_findings private.git_finding[], p_sets jsonb
 ) returns void

@@ -271,7 +271,7 @@ $$;
 create function private.note_report(p_delivery public.deliveries, p_result jsonb) returns void
 language plpgsql set search_path = '' as $$
 begin
-  -- First: whoever holds the connection's lock may write its secrets.
+  -- First: the holder of the connection's lock may write its secrets.
   if p_delivery.subject = 'pulls' and p_delivery.status = 'DELIVERED' then
     perform private.note_listed_pulls(p_delivery.rule_id, p_result -> 'pulls');
     delete from public.deliveries where id = p_delivery.id;

@@ -165,7 +165,7 @@ begin
   return jsonb_build_object('template', private.subject_template(p_org));
 exception
   when check_violation then
-    perform private.fail('RY422', 'That is no subject of a token.',
+    perform private.fail('RY422', 'That is not a subject of a token.',
       'It has {organization} or {organization_id}, {module} or {workspace}, and {phase} or {operation}; {group}, '
       '{module_id} and {trust} are allowed, spaces and wildcards are not.');
 end;

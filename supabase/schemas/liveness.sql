@@ -209,7 +209,7 @@ begin
     where coalesce(l ->> 'job', '') !~ '^[0-9]{1,18}$' or coalesce(l ->> 'attempt', '') !~ '^[0-9]{1,9}$'
       or coalesce(l ->> 'is_dead', 'true') not in ('true', 'false')
   ) then
-    perform private.fail('RY422', 'What runs is a list of at most 1,000 jobs with their attempts.',
+    perform private.fail('RY422', 'Running jobs are a list of at most 1,000 jobs with their attempts.',
       'Send [{"job": 1, "attempt": 1}], or [] for nothing.');
   end if;
 end;
@@ -414,7 +414,7 @@ declare
   v_compared pg_catalog.jsonb := '{"cancel": [], "lost": []}';
 begin
   if p_status is null or p_status not in ('ONLINE', 'DRAINING') then
-    perform private.fail('RY422', 'A runner says ONLINE or DRAINING.');
+    perform private.fail('RY422', 'A runner reports ONLINE or DRAINING.');
   end if;
   select i.capacity, i.status, i.version, h.tick_at, (
       select count(*) from private.live_jobs as q where q.instance_id = i.id and q.stage = 'RUNNING')

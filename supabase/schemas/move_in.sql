@@ -62,7 +62,7 @@ exception
 end;
 $$;
 comment on function private.request_survey is
-  'Lets a runner list the root modules of a repository {group, url, ref} or of an archive {group, name, archive '
+  'Lists on a runner the root modules of a repository {group, url, ref} or of an archive {group, name, archive '
   '(base64), sha256}; they are in the result of the job. Operators.';
 grant execute on function private.request_survey to authenticated;
 
@@ -146,7 +146,7 @@ begin
       || jsonb_build_object('backend', v_root -> 'backend'));
   end loop;
   if jsonb_typeof(p_folders) is distinct from 'array' or jsonb_array_length(v_done) <> jsonb_array_length(p_folders) then
-    perform private.fail('RY422', 'A folder that was named is no root module of this reading.', 'Read it again.');
+    perform private.fail('RY422', 'A folder that was named is not a root module of this reading.', 'Read it again.');
   end if;
   return (select jsonb_agg(jsonb_build_object('id', d -> 'id', 'path', d -> 'path', 'engine', d -> 'engine', 'backend',
     d -> 'backend')) from jsonb_array_elements(v_done) as d);

@@ -79,7 +79,7 @@ begin
 end;
 $$;
 
--- Queues applies that only waited for a commit to be applied in this job's module, of modules that apply by themselves.
+-- Queues applies that only waited for a commit to be applied in this job's module, of modules with auto-apply.
 create function private.promote(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 declare

@@ -441,8 +441,8 @@ $$;
 
 -- ## next in state
 
--- Next in state: of the jobs that act on one state, one at a time is ready or runs; the others wait behind it. A call that
--- changes a state's queue holds the state's lock, and makes the most urgent waiting job the next one.
+-- Next in state: of the jobs that act on one state, one at a time is ready or runs; the others wait behind it. A call
+-- that changes a state's queue holds the state's lock, and makes the most urgent waiting job the next one.
 -- Puts a job at the end of its lane and wakes the runners of that lane.
 create function private.make_ready(p_job bigint) returns void
 language plpgsql set search_path = '' as $$

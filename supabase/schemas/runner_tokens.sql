@@ -47,7 +47,7 @@ exception
   when check_violation or not_null_violation then
     perform private.fail('RY422',
       'The token must come as a bcrypt hash of cost 8 to 12 with a hint of four characters.',
-        'Make the token where you show it; send only its hash.');
+        'Generate the token where you show it; send only its hash.');
 end;
 $$;
 

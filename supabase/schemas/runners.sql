@@ -633,7 +633,7 @@ begin
   v_worker := private.lock_worker(p_worker, 'runner.manage');
   if v_worker.type = 'cloud-hosted' then
     perform private.fail('RY409', format('"%s" runs in your cloud, and would keep running there.', v_worker.name),
-      'Call remove_cloud_worker instead: it takes down what was deployed, and the runner goes with it.');
+      'Call remove_cloud_worker instead: it removes the deployment and the runner.');
   end if;
   perform private.retire_worker(p_worker, 'removed by ' || private.caller_label(v_worker.org_id));
   perform private.audit(v_worker.org_id, 'worker.removed', 'worker', p_worker::pg_catalog.text, v_worker.name);

@@ -4,7 +4,7 @@
 -- counted from its jobs, never stored: a retry takes the place of the job that it repeats.
 --
 -- A set goes in the order of its modules' dependencies, a DESTROY backwards: private.placeable_members is the rule. The
--- end of a job places what waited for it, in the same transaction; a failure leaves out what depends on it. Whoever
+-- end of a job places what waited for it, in the same transaction; a failure leaves out what depends on it. A call that
 -- changes members of an ordered set has the set's lock, which comes after routing and states: behind it, states are
 -- locked only if they can be had at once, and the sweep places what could not be placed.
 --
@@ -244,7 +244,7 @@ begin
 end;
 $$;
 
--- Lets the end of a job go on in its set: what waited for it is placed, or left out when it did not succeed. The caller
+-- Continues a set after the end of a job: what waited for it is placed, or left out when it did not succeed. The caller
 -- has the lock of the job's state.
 create function private.follow_in_set(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
@@ -272,7 +272,7 @@ begin
 end;
 $$;
 
--- Lets a retry take the place of the job that it repeats in their sets.
+-- Replaces a job by its retry in their sets.
 create function private.follow_retry() returns trigger
 language plpgsql set search_path = '' as $$
 declare
@@ -393,7 +393,7 @@ end;
 $$;
 
 -- Enqueues jobs for members that may be placed, of this set alone or of all sets that ask for the same as this one;
--- returns how many were looked at.
+-- returns how many were checked.
 create function private.place_members(
   p_like public.job_sets, p_limit integer, p_waits boolean, p_set uuid default null
 ) returns integer
@@ -614,7 +614,7 @@ begin
 end;
 $$;
 
--- Cancels what waits of a set whose rest was cancelled, but no retry that was asked for since. What runs, finishes.
+-- Cancels what waits of a set whose rest was cancelled, but no retry that was requested since. Running jobs finish.
 -- Waits for nobody; returns how many jobs it looked at.
 create function private.cancel_waiting(p_set public.job_sets, p_limit integer) returns integer
 language plpgsql set search_path = '' as $$
@@ -645,7 +645,7 @@ declare
   v_set public.job_sets := private.my_set(p_set, 'job.run');
 begin
   if not private.is_set_open(p_set) then
-    perform private.fail('RY409', 'Nothing of this set waits or runs.', 'What is done cannot be cancelled.');
+    perform private.fail('RY409', 'Nothing of this set waits or runs.', 'Finished jobs cannot be cancelled.');
   end if;
   perform private.lock_set(p_set);
   -- Cancelled again, it takes with it what was retried since.
@@ -696,7 +696,7 @@ declare
   v_retried integer := 0;
   v_left_out integer;
 begin
-  -- Another retry of the set comes after this one; and states come before rows, as for whoever retries one job.
+  -- Another retry of the set comes after this one; and states come before rows, as in the retry of one job.
   perform pg_advisory_xact_lock(private.lock_key('set', v_set.org_id::pg_catalog.text));
   v_modules := array(select f.module_id from private.failed_jobs(p_set) as f);
   perform private.lock_states(v_set.org_id, v_modules);
@@ -790,7 +790,7 @@ begin
     v_used := v_used || jsonb_build_object(v_set.org_id::pg_catalog.text,
       coalesce((v_used ->> v_set.org_id::pg_catalog.text)::integer, 0) + v_left);
   end loop;
-  -- Each job that is looked at may leave an advisory lock until the end, of which a server has not many.
+  -- Each job that is checked may leave an advisory lock until the end, of which a server has not many.
   v_left := 500;
   for v_set in select * from public.job_sets as s where s.finished_at is null order by random() limit 1000 loop
     v_left := v_left - private.try_close(v_set, v_left);

@@ -13,7 +13,7 @@ create table private.state_locks (
   created_at timestamptz not null default now()
 );
 alter table private.state_locks enable row level security;
-comment on table private.state_locks is 'Who holds a module''s state: a job and an attempt.';
+comment on table private.state_locks is 'The holder of a module''s state: a job and an attempt.';
 comment on column private.state_locks.lock_id is 'The engine''s lock id; the proof that force-unlock asks for.';
 comment on column private.state_locks.info is 'What the engine said about the lock.';
 
@@ -320,7 +320,7 @@ begin
 end;
 $$;
 comment on function private.worker_state_unlock is
-  'Releases the state lock of this attempt. Releasing a lock that is gone is no error.';
+  'Releases the state lock of this attempt. Releasing it twice is not an error.';
 grant execute on function private.worker_state_unlock to worker, executor;
 
 create function private.state_info(p_module uuid) returns jsonb
@@ -375,7 +375,7 @@ begin
 end;
 $$;
 comment on function private.state_version is
-  'The text of one version of a state (body), with who wrote it. Reading it is audited. Admins.';
+  'The text of one version of a state (body), with its writer. Reading it is audited. Admins.';
 grant execute on function private.state_version to authenticated;
 
 -- The resources in a state of OpenTofu or Terraform.
@@ -600,9 +600,9 @@ begin
   v_found := v_found || private.attempt_evidence(v_lock.attempt, v_live, v_job);
   if v_live.stage = 'HELD' and v_live.instance_id is not null then
     v_found := v_found || case when v_seen > now() - private.lease() then private.evidence('against',
-        format('%s is in contact, and may come back to it.', v_job.worker_name), v_seen)
+        format('%s is in contact, and may return to it.', v_job.worker_name), v_seen)
       else private.evidence('unclear',
-        format('%s is out of contact. Its engine may go on without us, and its state is kept there.',
+        format('%s is out of contact. Its engine may continue without us, and its state is kept there.',
           v_job.worker_name), v_seen) end;
   end if;
   if v_kept > 0 then
@@ -621,7 +621,7 @@ comment on function private.lock_evidence is
 grant execute on function private.lock_evidence to authenticated;
 
 -- ## outputs for other modules
--- Outputs of one module for the jobs of another, by grant. What a job runs reads them with its own token
+-- Outputs of one module for the jobs of another, by grant. A job's programs read them with its own token
 -- (TF_TOKEN_<host>, terraform_remote_state), and gets the outputs alone: resources and their attributes stay with their
 -- module.
 create table public.output_grants (
@@ -662,7 +662,7 @@ begin
   return jsonb_build_object('module', v_module.path, 'reader', v_reader.path);
 end;
 $$;
-comment on function private.grant_outputs is 'Lets the jobs of one module read the outputs of another. Admins.';
+comment on function private.grant_outputs is 'Grants the jobs of one module access to the outputs of another. Admins.';
 grant execute on function private.grant_outputs to authenticated;
 
 create function private.revoke_outputs(p_module uuid, p_reader uuid) returns jsonb

@@ -78,7 +78,7 @@ begin
   if private.is_proved() then
     return;
   elsif private.jwt() ? 'personal_token' then
-    perform private.fail('RY403', 'This personal token was revoked or has expired.', 'Make a new one under Account.');
+    perform private.fail('RY403', 'This personal token was revoked or has expired.', 'Create a new one under Account.');
   elsif not private.has_auth_session(private.jwt()) then
     perform private.fail('RY401', 'This session was ended.', 'Sign in again.');
   else
@@ -392,7 +392,7 @@ create function private.set_organization_makers(p_who public.organization_makers
 language plpgsql security definer set search_path = '' as $$
 begin
   if p_who is null then
-    perform private.fail('RY422', 'It is not said who may make organisations.', 'Say EVERYBODY or OWNERS.');
+    perform private.fail('RY422', 'It is not set who may create organisations.', 'Pass EVERYBODY or OWNERS.');
   end if;
   update private.installation set organization_makers = p_who where is_only;
   perform private.audit(null, 'installation.organization_makers', 'installation', null, null,
@@ -417,8 +417,8 @@ begin
   end if;
   perform private.need_person();
   if not (private.organization_makers() ->> 'may_create')::pg_catalog.bool then
-    perform private.fail('RY403', 'Only people who own an organisation make new ones on this installation.',
-      'Ask an owner to make it and to invite you.');
+    perform private.fail('RY403', 'Only people who own an organisation create new ones on this installation.',
+      'Ask an owner to create it and to invite you.');
   end if;
   if (select count(*) from public.memberships where user_id = private.caller_id() and role = 'owner') >= 20 then
     perform private.fail('RY429', 'You own 20 organisations, which is the limit.',

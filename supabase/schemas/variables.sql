@@ -236,7 +236,7 @@ begin
 end;
 $$;
 
--- A variable as members see it; nobody needs a sealed value, and an address is no secret.
+-- A variable as members see it; nobody needs a sealed value, and an address is not secret.
 create function private.shown_variable(p_variable public.variables) returns jsonb
 language sql stable set search_path = '' as $$
   select to_jsonb(p_variable) - array['org_id', 'created_by', 'ended_at']

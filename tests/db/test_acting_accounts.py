@@ -99,7 +99,7 @@ def test_a_new_role_counts_at_once(org: Organization) -> None:
 
 
 def test_an_account_without_a_role_gets_no_token(world: World, org: Organization) -> None:
-    with refused("RY403", "This service account holds no role in the organisation."):
+    with refused("RY403", "This service account has no role in the organisation."):
         world.service.call("use_service_account", p_account=org.account()["id"])
 
 

@@ -190,7 +190,7 @@ def test_a_held_job_that_needs_more_approvals_now_is_not_just_run_again(world: W
     runner.report(runner.claim_one(), "APPLY")
     world.lose(runner)
     org.owner.call("update_module", p_module=module, p_spec={"approvals_required": 2})
-    with refused("RY409", "Its module asks for 2 approvals now; the job has 0."):
+    with refused("RY409", "Its module requires 2 approvals now; the job has 0."):
         org.owner.call("resolve_attention", p_job=job, p_action="retry")
     org.owner.call("resolve_attention", p_job=job, p_action="mark_failed")
     assert org.owner.call("retry_job", p_job=job)["approvals_required"] == 2

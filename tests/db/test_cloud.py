@@ -102,7 +102,7 @@ def test_a_runner_without_rights_leaves_the_decisions_to_another(site: tuple[Wor
     assert other.call("worker_scaling_inputs")["workers"]
 
 
-ARNS = "What was made in the cloud is an object of names and ARNs, of at most 16 KiB."
+ARNS = "The cloud resources are an object of names and ARNs, of at most 16 KiB."
 NO_FIELD = "A field of the target has the wrong type."
 
 

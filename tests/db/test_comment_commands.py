@@ -85,7 +85,7 @@ def test_apply_and_unlock_work_before_the_merge(site: Site) -> None:
 @pytest.mark.parametrize(
     ("verb", "argument", "words"),
     [
-        ("deploy", "", '"deploy" is no command. Write /runyard plan, apply, confirm, unlock or help.'),
+        ("deploy", "", '"deploy" is not a command. Write /runyard plan, apply, confirm, unlock or help.'),
         ("plan", "net/none", 'There is no module "net/none" in this repository.'),
         ("confirm", "", "Nothing of #7 waits for a confirmation."),
     ],

@@ -109,7 +109,7 @@ def test_a_refusal_says_what_became_of_ones_own(world: World, org: Organization)
 
 
 def test_a_runner_names_a_thousand_attempts_at_most(spy: Runner) -> None:
-    with refused("RY422", "What runs is a list of at most 1,000 jobs with their attempts."):
+    with refused("RY422", "Running jobs are a list of at most 1,000 jobs with their attempts."):
         spy.call("worker_recover", p_running=[{"job": number, "attempt": 1} for number in range(1, 1002)])
 
 

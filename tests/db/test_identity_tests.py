@@ -121,7 +121,7 @@ def test_nothing_is_deployed_with_an_identity_that_nobody_has_tried(site: Site) 
     _, org, _, aws = site
     with refused("RY409") as refusal:
         deploy(org, aws)
-    assert refusal.value.diag.message_primary == '"aws" has not been tested since it was made or changed.'
+    assert refusal.value.diag.message_primary == '"aws" has not been tested since it was created or changed.'
     assert "Test the connection" in (refusal.value.diag.message_hint or "")
     try_it(site)
     deploy(org, aws)

@@ -268,7 +268,7 @@ def test_subject_follows_the_organisations_template(org: Organization, runner: R
     ],
 )
 def test_template_that_does_not_tell_jobs_apart_is_refused(org: Organization, template: str) -> None:
-    with refused("RY422", "That is no subject of a token."):
+    with refused("RY422", "That is not a subject of a token."):
         org.owner.call("set_identity_subject", p_org=org.id, p_template=template)
 
 

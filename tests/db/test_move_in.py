@@ -49,7 +49,7 @@ def test_a_runner_lists_root_modules_and_the_chosen_ones_are_created(org: Organi
         org.member("viewer").call("bring_modules", p_job=made["id"], p_folders=["net"])
     with refused("RY422", '"live" cannot come: Terragrunt is not supported yet.'):
         org.owner.call("bring_modules", p_job=made["id"], p_folders=["net", "live"])
-    with refused("RY422", "A folder that was named is no root module of this reading."):
+    with refused("RY422", "A folder that was named is not a root module of this reading."):
         org.owner.call("bring_modules", p_job=made["id"], p_folders=["net", "elsewhere"])
     done = org.owner.call("bring_modules", p_job=made["id"], p_folders=["net", ""])
     assert [(each["path"], each["engine"], each["backend"]) for each in done] == [

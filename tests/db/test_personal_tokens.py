@@ -96,9 +96,9 @@ def test_tokens_go_with_the_account(world: World, secret: str) -> None:
 def test_a_token_makes_no_token_and_confirms_no_login(world: World, org: Organization, secret: str) -> None:
     make(org.owner, secret)
     program = acting(world, secret)
-    with refused("RY403", "A personal token makes no other login and no other token."):
+    with refused("RY403", "A personal token creates no other login and no other token."):
         make(program, secret + "2")
-    with refused("RY403", "A personal token makes no other login and no other token."):
+    with refused("RY403", "A personal token creates no other login and no other token."):
         program.call("decide_device_login", p_user_code="BCDFGHJK", p_is_confirmed=True)
     program.call("revoke_personal_token", p_token=program.call("my_personal_tokens")[0]["id"])
 
@@ -122,7 +122,7 @@ def test_a_claimed_token_of_somebody_else_is_none(
 
 def test_what_is_refused(world: World, org: Organization, secret: str) -> None:
     for days in (0, 366, -1, None):
-        with refused("RY422", "A personal token lives for 1 to 365 days."):
+        with refused("RY422", "A personal token is valid for 1 to 365 days."):
             make(org.owner, secret, p_days=days)
     for wrong in ({"p_name": ""}, {"p_name": "x" * 61}, {"p_name": None}, {"p_token_hash": "x"}, {"p_hint": "abc"}):
         with refused("RY422", "The token's name, hash or hint is not valid."):

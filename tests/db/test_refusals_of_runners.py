@@ -33,7 +33,7 @@ RUNNERS: dict[str, tuple[str, str, Callable[[Runner, dict[str, Any]], Any]]] = {
     ),
     "an attempt of no job": (
         "RY422",
-        "What runs is a list of at most 1,000 jobs with their attempts.",
+        "Running jobs are a list of at most 1,000 jobs with their attempts.",
         lambda runner, _: runner.call("worker_recover", p_running=[{"job": "x"}]),
     ),
     "a decision of many tasks": (
@@ -70,7 +70,7 @@ RUNNERS: dict[str, tuple[str, str, Callable[[Runner, dict[str, Any]], Any]]] = {
     ),
     "a status that is none": (
         "RY422",
-        "A runner says ONLINE or DRAINING.",
+        "A runner reports ONLINE or DRAINING.",
         lambda runner, _: runner.heartbeat(status="ASLEEP"),
     ),
     "an endless log": (

@@ -153,7 +153,7 @@ def test_every_change_is_in_the_ledger_with_its_reason_and_a_dry_run_changes_not
 MEMORY = {"surplus_since": None, "started_at": "2026-11-01T08:00:00.123456+00:00", "boot_failures": 2}
 
 
-NO_MEMORY = "What the planner remembers is not valid."
+NO_MEMORY = "The planner's memory is not valid."
 NO_DECISION = "That is not a decision."
 
 

@@ -207,13 +207,13 @@ def test_who_may_make_organisations_is_the_installations_to_say(world: World, or
     assert guest.call("organization_makers") == {"who": "EVERYBODY", "may_create": True}
     world.service.call("set_organization_makers", p_who="OWNERS")
     assert guest.call("organization_makers") == {"who": "OWNERS", "may_create": False}
-    with refused("RY403", "Only people who own an organisation make new ones"):
+    with refused("RY403", "Only people who own an organisation create new ones"):
         guest.call("create_organization", p_name="Mine", p_slug="mine")
     assert org.owner.call("organization_makers")["may_create"]
     assert org.owner.call("create_organization", p_name="Second", p_slug="second-one")["slug"] == "second-one"
     world.service.call("set_organization_makers", p_who="EVERYBODY")
     assert guest.call("create_organization", p_name="Mine", p_slug="mine")["slug"] == "mine"
-    with refused("RY422", "It is not said who may make organisations."):
+    with refused("RY422", "It is not set who may create organisations."):
         world.service.call("set_organization_makers", p_who=None)
     seen = world.owner.rows(
         "select detail ->> 'who' from public.audit_events where action = 'installation.organization_makers'"

@@ -24,7 +24,7 @@ MOST_PART = 63
 
 @dataclass(frozen=True)
 class Root:
-    """One folder that is planned by itself; a problem is the reason why it cannot come."""
+    """One folder that is planned on its own; a problem is the reason why it cannot be imported."""
 
     folder: str
     engine: str

@@ -86,7 +86,7 @@ class EngineFinder:
         if versions:
             self.versions[name] = versions
         elif self.versions.pop(name, None):
-            self._log.warning("engine is gone", engine=name)
+            self._log.warning("engine was removed", engine=name)
 
     async def _checked(self, binary: Path) -> str | None:
         try:

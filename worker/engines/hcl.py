@@ -59,7 +59,7 @@ class HclDriver:
     async def init(self, space: Workspace) -> None:
         """Choose the backend, then install providers and modules."""
         await settle_backend(space, self._engine)
-        # The folder may have a state or another backend's settings in it: nothing is copied from there by itself.
+        # The folder may have a state or another backend's settings in it: nothing is copied from there.
         async with provider_cache(space, self._engine):
             await space.run([self._binary, "init", "-input=false", "-reconfigure"])
         check_backend(space)

@@ -41,7 +41,7 @@ async def read_bound(space: Workspace) -> BoundValues:
 
 
 async def _check_declared(space: Workspace) -> None:
-    """Refuse a bound input that the code does not declare: the engine would only warn, and go on without it."""
+    """Refuse a bound input that the code does not declare: the engine would only warn, and continue without it."""
     module = space.spec.module
     if module.engine is EngineName.PULUMI:
         return

@@ -54,7 +54,7 @@ def credential_helper(
 
 
 async def _from_app(space: Workspace) -> Credential | None:
-    """Get a token for an hour and this repository; a project that gives none is no reason to stop."""
+    """Get a token for an hour and this repository; continue if the project gives none."""
     try:
         given = await space.context.server.repository_token(space.ref) or {}
     except WorkerError as error:

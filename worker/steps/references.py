@@ -36,7 +36,7 @@ async def _read(space: Workspace, each: GivenVariable) -> GivenVariable:
 
 
 def _check_allowed(space: Workspace, name: str, reference: str) -> None:
-    """The runner's operator decides which secrets jobs may name: whoever sets variables could otherwise read all of them."""
+    """The runner's operator decides which secrets jobs may name: anyone who sets variables could otherwise read all of them."""
     module = space.spec.module.path
     group = module.rpartition("/")[0]
     allowed = [

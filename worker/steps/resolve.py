@@ -19,7 +19,7 @@ _FILTER = "--filter=blob:limit=64k"
 _MOST_OLD_COMMITS = 20
 _MOST_AHEAD = 100
 _REMOTE = "refs/runyard/"
-# All that is told of a head at once: each git process costs the start of a sandbox.
+# All facts of a head at once: each git process costs the start of a sandbox.
 _FORMAT = "%(objectname)%09%(tree)%09%(refname)%09%(authorname)%09%(subject)"
 _BRANCH = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./@+-]{0,199}\Z")
 

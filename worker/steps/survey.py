@@ -84,4 +84,4 @@ def _files(folder: Path, root: Root) -> dict[str, str]:
     try:
         return {name.as_posix(): each.read_text(encoding="utf-8") for name, each in code.items()}
     except UnicodeDecodeError as error:
-        raise ValueError("It has files that are no text") from error
+        raise ValueError("It has files that are not text") from error

@@ -26,7 +26,7 @@ def git_facts(job: Row) -> GitFacts:
         "commit": str(git.get("commit") or git.get("head_commit") or "")[:7],
         "author": str(git.get("author") or ""),
         "pull_request": f"#{pull}" if pull else "",
-        # The head of a pull request is no commit of its branch: its change is the pull request.
+        # The head of a pull request is not a commit of its branch: its change is the pull request.
         "commit_href": f"{place}/{git['commit']}" if git.get("commit") else "",
         "pull_href": f"{place}/{pull}" if pull else "",
     }

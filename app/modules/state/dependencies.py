@@ -20,7 +20,7 @@ class DependenciesState(LinkedModules, rx.State):
 
     @rx.event
     async def add(self, form: dict[str, Any]) -> Any:
-        """Let the module depend on the one that was typed."""
+        """Add a dependency on the entered module."""
         cascades = str(form.get("cascades") or "off")
         if cascades not in CASCADES:
             return None
@@ -35,7 +35,7 @@ class DependenciesState(LinkedModules, rx.State):
 
     @rx.event
     async def accept(self, path: str) -> Any:
-        """Let the module depend on one whose outputs its code reads."""
+        """Add a dependency on a module whose outputs its code reads."""
         if not any(each["path"] == path for each in self.dependencies["proposals"]):
             return None
         words = ("Depends on {}", "Sets run it after that module.")
@@ -48,7 +48,7 @@ class DependenciesState(LinkedModules, rx.State):
 
     @rx.event
     async def remove(self, producer: str) -> Any:
-        """Let the module no longer depend on another."""
+        """Remove a dependency."""
 
         async def call(producer: str) -> None:
             await self._rpc("remove_dependency", {"p_consumer": self._module_id, "p_producer": producer})

@@ -217,7 +217,7 @@ def engines_of(instance: Row) -> str:
 
 
 def versions(found: str | list[str]) -> str:
-    """Say which versions of an engine there are: one, or several side by side."""
+    """List the versions of an engine: one, or several side by side."""
     return found if isinstance(found, str) else " and ".join(found)
 
 

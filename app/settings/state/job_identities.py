@@ -127,7 +127,7 @@ class JobIdentitiesState(Items, rx.State):
 
     @rx.event
     async def test(self, key: str) -> rx.event.EventSpec | None:
-        """Let a runner exchange the tokens of a module; the table shows what the cloud answered."""
+        """Exchange the tokens of a module on a runner; the table shows the cloud's answer."""
         found = self._find(key)
         if found is None:
             return None

@@ -77,7 +77,7 @@ def _covers(path: str, module: str) -> bool:
 
 
 def test_words(name: str, job: Row | None) -> tuple[str, str]:
-    """Say how the last test ended, in the cloud's own words."""
+    """Describe how the last test ended, in the cloud's own words."""
     if job is None:
         return "NONE", "Not tested"
     if job["status"] in RUNNING:

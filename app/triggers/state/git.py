@@ -192,7 +192,7 @@ class GitState(Items, rx.State):
 
     @rx.event
     async def poll_now(self, key: str) -> rx.event.EventSpec | None:
-        """Let a runner read a repository now."""
+        """Read a repository on a runner now."""
         if self._find(key) is None:
             return None
         try:

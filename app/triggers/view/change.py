@@ -115,7 +115,7 @@ def _note(found: Row, pull: Row, is_open: bool) -> str:
     if is_open and pull.get("is_fork"):
         return "It comes from a fork: its plans get no secrets and are never applied."
     if is_open and found.get("is_behind"):
-        return f"{pull.get('base')} has moved since these plans. Modules whose folders it changes are planned again by themselves."
+        return f"{pull.get('base')} has moved since these plans. Modules whose folders it changes are planned again automatically."
     return str(pull.get("problem") or "") if is_open else ""
 
 

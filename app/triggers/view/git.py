@@ -41,7 +41,7 @@ STEPS = {
         "Choose custom events: push, pull request, pull request synchronized and, for commands, pull request comment.",
     ],
     "generic": [
-        "Let the sender POST JSON to the address after each push: a ref and a commit.",
+        "Configure the sender to POST JSON to the address after each push: a ref and a commit.",
         "Sign each request with the secret, as Standard Webhooks describes.",
     ],
 }

@@ -162,7 +162,7 @@ class PathVariablesState(AppState, rx.State):
 
     @rx.event
     async def show(self, path: str) -> None:
-        """Read the variables of a path; a page that fails says so itself."""
+        """Read the variables of a path; a page that fails shows its own error."""
         self.path, self.rows = path, []
         try:
             found = await self._rpc("preview_variables", {"p_org": await self._org_id(), "p_path": path})

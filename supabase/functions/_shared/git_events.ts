@@ -90,7 +90,7 @@ export function pullRequest(body: Json): Partial<Delivery> {
       base,
       head_commit,
       head_branch: text(at(pull, "head", "ref")),
-      // A repository that is gone was a fork, too.
+      // A deleted repository was a fork, too.
       is_fork: at(pull, "head", "repo", "id") === undefined ||
         at(pull, "head", "repo", "id") !== at(pull, "base", "repo", "id"),
       is_draft: pull.draft === true,

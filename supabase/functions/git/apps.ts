@@ -28,7 +28,7 @@ function text(value: unknown, name: string): string {
   throw new Answer(502, { code: "RY502", message: `GitHub's answer has no ${name}.` });
 }
 
-/** Exchanges GitHub's code for the app's key, once, for whoever has the state; then leads to where it is installed. */
+/** Exchanges GitHub's code for the app's key, once, for the holder of the state; then redirects to the page that installs it. */
 export async function completeApp(request: Request, app: string): Promise<Response> {
   await limit([[`git:app:${addressOf(request)}`, CODES_PER_ADDRESS]]);
   const { searchParams } = new URL(request.url);
@@ -39,7 +39,7 @@ export async function completeApp(request: Request, app: string): Promise<Respon
     throw new Answer(404, {
       code: "RY404",
       message: "There is no such app to create.",
-      hint: "Begin again in Settings → Git: a code is good for an hour, and once.",
+      hint: "Begin again in Settings → Git: a code is valid for an hour, and works once.",
     });
   }
   const made = await askGithub(`${pending.api_url}/app-manifests/${code}/conversions`, {});

@@ -48,7 +48,7 @@ function readEvent(request: Request, bytes: Uint8Array): Record<string, unknown>
     const body = JSON.parse(isForm ? new URLSearchParams(text).get("payload") ?? "" : text);
     if (typeof body === "object" && body !== null && !Array.isArray(body)) return body;
   } catch {
-    // Answered below, as every other body that is no event.
+    // Answered below, as every other body that is not an event.
   }
   throw new Answer(400, { code: "RY422", message: "The body is not a JSON object." });
 }

@@ -115,7 +115,7 @@ export const handler = serveWith(async (request) => {
   const body = await readBody(request);
   if (typeof body === "object" && body !== null && "deliver" in body) {
     parse(deliverRequest, body);
-    // Anybody may wake it: it sends what is due, once, no matter who asks, and says nothing about it.
+    // Anybody may wake it: it sends what is due, once, no matter who asks, and reveals nothing about it.
     await limit([[`notify:wake:${addressOf(request)}`, WAKES_PER_ADDRESS]]);
     await deliver();
     return json(200, {});

@@ -73,7 +73,7 @@ function commentOf(report: Report, org: string): string {
   return [marker(report), title, "", ...table, ...more].join("\n");
 }
 
-/** Seconds until the provider accepts the next request, where it says so. */
+/** Seconds until the provider accepts the next request, where its answer has them. */
 function waitOf(response: Response): number | undefined {
   const after = Number(response.headers.get("retry-after") ?? NaN);
   const reset = Number(response.headers.get("x-ratelimit-reset") ?? NaN);
@@ -177,7 +177,7 @@ async function listPulls(api: Api, report: Report): Promise<Outcome> {
 /** Acknowledges a command: a reaction, which a provider accepts twice, and an answer, which is written once. */
 async function writeAnswer(api: Api, report: Report, write: Write): Promise<Outcome> {
   const reaction = await api.send(write.method, write.path, write.body);
-  // GitLab refuses a reaction that is there.
+  // GitLab refuses a reaction that exists.
   const isThere = reaction.ok || (await reaction.text()).includes("already been taken");
   if (!isThere && reaction.status !== 404) return failed(reaction);
   // The comment may be deleted by now.

@@ -73,7 +73,7 @@ function failure(error: unknown): Outcome {
   return { status: "FAILED", note: words(error) };
 }
 
-/** Sends a message and says how it went, never by an exception. */
+/** Sends a message and returns the result, never by an exception. */
 export async function send(message: Message): Promise<Outcome & { took_ms: number }> {
   const began = performance.now();
   const result = await attempt(message).catch(failure);

@@ -238,7 +238,7 @@ async function asPerson(http: Request, secret: string): Promise<Record<string, u
       code: "RY401",
       error: "invalid_grant",
       message: "The personal token is not known, was revoked, or has expired.",
-      hint: "Make a new one under Account.",
+      hint: "Create a new one under Account.",
     });
   }
   const access_token = await signPersonal(

@@ -3,13 +3,12 @@
 import asyncio
 import tempfile
 import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from queue import Queue
 from statistics import median
 from typing import Any
 
-import psycopg
 from playwright.async_api import Page
 
 from benchmarks.outcome import Outcome
@@ -56,33 +55,24 @@ def connect(product: Product, person: Person, *, is_ordered: bool) -> None:
 
 
 class Slots:
-    """A runner's calls on connections of its own: REST and its client are not what is measured."""
+    """A runner that keeps its connections, as a real one does."""
 
     def __init__(self, product: Product, person: Person) -> None:
-        self._claims = ScriptedRunner(product, person, "bench-1", capacity=50).claims()
-        self._free: Queue[psycopg.Connection[Any]] = Queue()
-        for _ in range(AT_ONCE):
-            self._free.put(psycopg.connect(product.stack.db_url, autocommit=True))
+        self._client = ScriptedRunner(product, person, "bench-1", capacity=50).client()
 
-    def call(self, statement: str, *values: Any) -> Any:
-        """Call a function as the runner."""
-        connection = self._free.get()
-        try:
-            connection.execute("select set_config('role', 'worker', false)")
-            connection.execute("select set_config('request.jwt.claims', %s, false)", [self._claims])
-            row: Any = connection.execute(statement, values).fetchone()
-            return row[0]
-        finally:
-            self._free.put(connection)
+    def _call(self, name: str, **arguments: Any) -> Any:
+        answer = self._client.post(name, json=arguments)
+        answer.raise_for_status()
+        return answer.json() if answer.content else None
 
     def claim(self) -> list[dict[str, Any]]:
         """Send a heartbeat, and take what waits."""
-        self.call("select public.worker_heartbeat('ONLINE', '1.8.2', '[]')")
-        return list(self.call("select public.worker_claim(gen_random_uuid(), 50)")["jobs"])
+        self._call("worker_heartbeat", p_status="ONLINE", p_version="1.8.2", p_running=[])
+        return list(self._call("worker_claim", p_request_id=str(uuid.uuid4()), p_slots=50)["jobs"])
 
     def finish(self, job: dict[str, Any]) -> None:
         """End a job well."""
-        self.call("select public.worker_finish(%s, %s, 'SUCCEEDED')", job["id"], job["attempt"])
+        self._call("worker_finish", p_job=job["id"], p_attempt=job["attempt"], p_status="SUCCEEDED")
 
 
 def run_set(product: Product, person: Person, slots: Slots) -> tuple[str, float]:

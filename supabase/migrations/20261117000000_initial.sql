@@ -14403,8 +14403,8 @@ grant execute on function private.module_repository to authenticated;
 
 -- ==================== schemas/git_apps.sql
 
--- GitHub Apps: one for an organisation, created from a manifest without copying a key. GitHub sends a code to the function
--- git, which exchanges it, seals the key and the webhook secret and writes them here. The app's deliveries name their
+-- GitHub Apps: one for an organisation, created from a manifest without copying a key. GitHub sends a code to the
+-- function git, which exchanges it, seals the key and the webhook secret and writes them here. The app's deliveries name their
 -- repository, which is connected by its first one. Reports and fetches use tokens of its installation, for an hour and
 -- one repository; a runner gets one for the attempt whose lease it holds.
 
@@ -14469,13 +14469,14 @@ begin
     perform private.fail('RY429', 'An organisation has at most 20 GitHub Apps.', 'Remove one first.');
   end if;
   insert into public.git_apps (org_id, url, api_url, created_by, created_by_label)
-  values (p_org, v_url, case when v_url = 'https://github.com' then 'https://api.github.com' else v_url || '/api/v3' end,
-    private.caller_id(), private.caller_label(p_org)) returning * into v_app;
+  values (p_org, v_url, case when v_url = 'https://github.com' then 'https://api.github.com'
+      else v_url || '/api/v3' end, private.caller_id(), private.caller_label(p_org)) returning * into v_app;
   insert into private.git_app_secrets (app_id, state_hash) values (v_app.id, p_state_hash);
   return to_jsonb(v_app);
 exception
   when check_violation or not_null_violation then
-    perform private.fail('RY422', 'The app cannot be begun.', 'It needs the SHA-256 of a state, and GitHub''s address.');
+    perform private.fail('RY422', 'The app cannot be begun.',
+      'It needs the SHA-256 of a state, and GitHub''s address.');
 end;
 $$;
 comment on function private.start_git_app is
@@ -14551,7 +14552,8 @@ grant execute on function private.remove_git_app to authenticated;
 -- The sealed webhook secret of an app, as that of a repository.
 create function private.git_app_secret(p_app uuid) returns jsonb
 language sql stable set search_path = '' as $$
-  select jsonb_build_object('org_id', a.org_id, 'provider', 'github', 'webhook_secret', s.webhook_secret, 'is_app', true)
+  select jsonb_build_object('org_id', a.org_id, 'provider', 'github', 'webhook_secret', s.webhook_secret, 'is_app',
+    true)
   from public.git_apps as a join private.git_app_secrets as s on s.app_id = a.id
   where a.id = p_app and s.webhook_secret is not null
 $$;
@@ -17088,8 +17090,8 @@ $$;
 create function private.change_rows(p_connection public.git_connections, p_key text) returns jsonb
 language sql stable set search_path = '' as $$
   select coalesce(jsonb_agg(to_jsonb(r) || jsonb_build_object('job_id', j.id, 'status', j.status, 'started_at',
-    j.started_at, 'finished_at', j.finished_at, 'problem', j.error ->> 'message', 'apply', coalesce(g.apply, 'after_merge'),
-    'is_locked', l.module_id is not null, 'reviews', (select count(*) from public.approvals as a
+    j.started_at, 'finished_at', j.finished_at, 'problem', j.error ->> 'message', 'apply', coalesce(g.apply,
+    'after_merge'), 'is_locked', l.module_id is not null, 'reviews', (select count(*) from public.approvals as a
       where a.job_id = j.id and a.decision = 'approve')) order by r.path), '[]')
   from private.report_rows(p_connection.id, p_key) as r
   left join public.provision_jobs as j on j.org_id = p_connection.org_id and j.number = r.job

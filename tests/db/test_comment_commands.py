@@ -10,6 +10,7 @@ from tests.db.test_git_reports import TOKEN, sent
 from tests.db.world import Organization, User, World, refused
 
 CHANGES = {"has_changes": True, "create": 1}
+FORK = "It comes from a fork: a plan is for one commit, which you name."
 STRANGER = "This account is not linked to a member of the organisation."
 LOGIN = {"p_host": "git.example.com", "p_login": "ann"}
 
@@ -144,6 +145,8 @@ def test_only_admins_link_logins_of_members(site: Site) -> None:
         operator.call("link_git_login", p_org=org.id, p_user=operator.id, **LOGIN)
     with refused("RY404", "There is no such member."):
         org.owner.call("link_git_login", p_org=org.id, p_user=site[0].user().id, **LOGIN)
+    with refused("RY422", "A link needs a host and a login."):
+        org.owner.call("link_git_login", p_org=org.id, p_user=operator.id, p_host="", p_login="ann")
     with refused("RY404", "There is no such link."):
         org.owner.call("unlink_git_login", p_org=org.id, **LOGIN)
     org.owner.call("link_git_login", p_org=org.id, p_user=operator.id, **LOGIN)
@@ -165,8 +168,8 @@ def test_a_fork_is_planned_for_the_commit_that_a_member_names_and_never_applied(
         "attach_identity", p_org=org.id, p_path="net", p_spec={"kind": "custom", "name": "registry", "audience": "x"}
     )
     assert fork(site)["verdict"] == "IGNORED"
-    assert "one commit, which you name" in say(site, "plan")
-    assert "one commit, which you name" in say(site, "plan", commit(4))
+    assert FORK in say(site, "plan")
+    assert FORK in say(site, "plan", commit(4))
     assert runner.claim(10) == []
     assert say(site, "plan", commit(5)).startswith("DONE")
     assert merged(site, 5, vpc="v2") == [], "this runner is not for forks"
@@ -205,7 +208,7 @@ def test_a_fork_gets_no_secrets_and_no_outputs_of_other_modules(site: Site) -> N
     plan = one.claim_one()
     named = {"p_job": plan["id"], "p_attempt": plan["attempt"]}
     assert [each["name"] for each in org.owner.call("list_job_variables", p_job=plan["id"])] == ["PLAIN"]
-    with refused("RY422", "a fork gets none"):
+    with refused("RY422", "has inputs that are outputs of other modules, and a fork gets none."):
         one.call("worker_bound_values", **named)
     assert runner.claim(10) == []
 
@@ -222,6 +225,6 @@ def test_a_fork_that_moved_after_the_request_is_not_planned(site: Site) -> None:
 def test_a_fork_is_refused_where_forks_are_not_allowed(site: Site) -> None:
     _, org, runner, connection = site
     fork(site)
-    with refused("RY404"):
+    with refused("RY404", "There is no open pull request #7."):
         org.owner.call("plan_pull_request", p_connection=connection, p_number=7, p_commit=commit(5))
     assert runner.claim(10) == []

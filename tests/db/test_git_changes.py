@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.db.git_site import Site, announce, commit, first_reading, last, merged, open_site, push, read
+from tests.db.git_site import SEALED, Site, announce, commit, first_reading, last, merged, open_site, push, read
 from tests.db.test_git_reports import TOKEN, end, lease, sent
-from tests.db.world import Organization, World, refused
+from tests.db.world import Organization, World, refused, sha256
 
 CHANGES = {"has_changes": True, "create": 2, "update": 1}
 
@@ -62,7 +62,7 @@ def test_a_commit_shows_its_modules_and_the_pull_request_that_it_merged(site: Si
 
 
 def test_strangers_and_unknown_changes_are_not_there(site: Site) -> None:
-    with refused("RY404"):
+    with refused("RY404", "There is no such change."):
         change(site, p_number=99)
     with refused("RY404"):
         site[0].user().call("git_change", p_connection=site[3], p_number=7)
@@ -133,3 +133,25 @@ def test_modules_of_a_repository_are_found_by_an_index(site: Site) -> None:
         world.owner.connection.execute("set local enable_bitmapscan = off")
         plan = "\n".join(world.owner.rows(query, org.id, "git.example.com/infra/edge"))
     assert "modules_repository_idx" in plan, plan
+
+
+def test_an_app_is_begun_by_admins_completed_once_and_removed(world: World, org: Organization) -> None:
+    digest = sha256("state")
+    with refused("RY422", "The app cannot be begun."):
+        org.owner.call("start_git_app", p_org=org.id, p_state_hash="no digest")
+    app = org.owner.call("start_git_app", p_org=org.id, p_state_hash=digest)["id"]
+    spec = {"number": 1, "slug": "s", "html_url": "https://github.com/apps/s"}
+    sealed = {"webhook_secret": SEALED, "private_key": SEALED}
+    with refused("RY404", "There is no such app to create."):
+        world.service.call("complete_git_app", p_app=app, p_state_hash=sha256("other"), p_spec=spec | sealed)
+    world.service.call("complete_git_app", p_app=app, p_state_hash=digest, p_spec=spec | sealed)
+    with refused("RY404", "There is no such app to create."):
+        world.service.call("complete_git_app", p_app=app, p_state_hash=digest, p_spec=spec | sealed)
+    assert SEALED not in str(org.owner.call("list_git_apps", p_org=org.id))
+    org.owner.call("remove_git_app", p_app=app)
+    with refused("RY404", "There is no such app."):
+        org.owner.call("remove_git_app", p_app=app)
+    for _ in range(20):
+        org.owner.call("start_git_app", p_org=org.id, p_state_hash=digest)
+    with refused("RY429", "An organisation has at most 20 GitHub Apps."):
+        org.owner.call("start_git_app", p_org=org.id, p_state_hash=digest)

@@ -88,7 +88,7 @@ def test_all_approvals_are_needed_and_the_author_gives_none(site: Site) -> None:
     (plan,) = merged(site, 5, vpc="v2")
     world.owner.connection.execute("update public.pull_requests set sender = 'ann'")
     site[2].finish(plan, p_plan_summary=CHANGES, p_result={"change_digest": DIGEST})
-    with refused("RY403", "somebody else reviews it"):
+    with refused("RY403", "You changed this pull request; somebody else reviews it."):
         author.call("approve_job", p_job=plan["id"], p_decision="approve")
     with refused("RY403"):
         org.member("viewer").call("approve_job", p_job=plan["id"], p_decision="approve")
@@ -111,7 +111,7 @@ def test_an_older_plan_is_not_reviewed(site: Site) -> None:
     plan = planned_pull(site)
     announce(site, 8)
     merged(site, 8, vpc="v3")
-    with refused("RY409", "newest finished plan"):
+    with refused("RY409", "Only the newest finished plan of an open pull request is reviewed."):
         review(site, plan)
 
 
@@ -167,7 +167,7 @@ def test_only_a_module_with_that_mode_a_current_plan_and_the_right_is_applied(si
         org.member("viewer").call("apply_pull_request", **named)
     announce(site, 8)
     (newer,) = merged(site, 8, vpc="v3")
-    with refused("RY409", "not the newest plan"):
+    with refused("RY409", "is not the newest plan of an open pull request."):
         org.enqueue("net/vpc", "APPLY", plan_job_id=plan["id"])
     runner.finish(newer, p_plan_summary=CHANGES)
     (apply,) = org.owner.call("apply_pull_request", **named)

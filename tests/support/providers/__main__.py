@@ -1,15 +1,12 @@
-"""Build what is missing: `python -m tests.support.providers`, with `vault` for Vault, which takes a quarter of an hour."""
-
-import sys
+"""Build what is missing: `python -m tests.support.providers`. (Started by hand a provider only says that it is one.)"""
 
 from cli.engines.build import built
 from cli.engines.cache import cached, install, locked
 from cli.engines.progress import Reporter
-from tests.support.providers import PROVIDER, VAULT
+from tests.support.providers import PROVIDER
 
 if __name__ == "__main__":
-    wanted = VAULT if sys.argv[1:] == ["vault"] else PROVIDER
-    with locked(wanted):
-        if cached(wanted) is None:
-            with built(wanted, Reporter(wanted, None)) as made:
-                install(wanted, made)
+    with locked(PROVIDER):
+        if cached(PROVIDER) is None:
+            with built(PROVIDER, Reporter(PROVIDER, None)) as made:
+                install(PROVIDER, made)

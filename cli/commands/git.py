@@ -66,6 +66,7 @@ def set_connection(
     base_url: BaseUrl = None,
     token: Token = False,
     no_token: Annotated[bool, typer.Option("--no-token", help="Remove the API token: nothing is reported.")] = False,
+    url: Annotated[str | None, typer.Option("--url", help="Its new URL, after it was renamed or moved.")] = None,
     forks: Annotated[
         bool | None, typer.Option("--forks/--no-forks", help="Whether members may request plans of commits of forks.")
     ] = None,
@@ -73,13 +74,13 @@ def set_connection(
         bool, typer.Option("--new-secret", help="Replace the webhook's secret, and print the new one once.")
     ] = False,
 ) -> None:
-    """Change what is named. Another API address removes the token: send it again with --token."""
+    """Change what is named. Another URL or API address removes the token: send it again with --token."""
     if token and no_token:
         raise Usage("A token is set or removed.", "Leave out --token or --no-token.")
     found = find(here, repository)
     secret = _new_secret(found["provider"]) if new_secret else ""
     spec: dict[str, Any] = _polls(poll_seconds) | ({} if base_url is None else {"base_url": base_url or None})
-    spec |= {} if forks is None else {"allows_forks": forks}
+    spec |= ({} if forks is None else {"allows_forks": forks}) | ({"url": url} if url else {})
     spec |= {"token": _seal(here, _read_token()) if token else None} if token or no_token else {}
     spec |= {"webhook_secret": _seal(here, secret)} if new_secret else {}
     after = here.api.call("update_git_connection", connection=found["id"], spec=spec)

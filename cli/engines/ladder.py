@@ -41,7 +41,7 @@ def provide(engine: Engine, report: Reporter) -> Path:
     except EngineError as unreachable:
         if engine.version != ENGINES.get(engine.name, engine).version:
             # Only the sources of the catalogue's version are pinned by checksums in this repository.
-            raise EngineError(f"{engine.title} {engine.version} is not to be had: {unreachable}") from unreachable
+            raise EngineError(f"{engine.title} {engine.version} is not available: {unreachable}") from unreachable
         report.say(3, f"Building {engine.title} {engine.version}: {unreachable}")
     with built(engine, report) as made:
         return keep(engine, made)

@@ -10,21 +10,29 @@ from stack.auth.errors import too_many
 
 MOST_WAITING = 500
 MOST_OF_ONE = 50
+REST = 3
+# An owner counts as alone when nobody else was served for so long.
+COMPANY_SECONDS = 10.0
 T = TypeVar("T")
 
 
 class Turns:
     """A queue per owner, so that a flood of one delays its own work alone.
 
-    An owner never has every thread, and rests after each turn for as long as that took: half of one processor is the most
-    that a flood costs.
+    An owner never has every thread. While others are served, too, it rests after each turn three times as long as that
+    took: a quarter of one processor is the most that its flood costs.
     """
 
-    def __init__(self, threads: int = 2, most_of_one: int = MOST_OF_ONE) -> None:
+    def __init__(
+        self, threads: int = 2, most_of_one: int = MOST_OF_ONE, company_seconds: float = COMPANY_SECONDS
+    ) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="turns")
         self._free = threads
         self._share = max(threads - 1, 1)
         self._most_of_one = most_of_one
+        self._company_seconds = company_seconds
+        self._last_owner = ""
+        self._changed_at = float("-inf")
         self._running = Counter[str]()
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
 
@@ -61,13 +69,16 @@ class Turns:
     def _begin(self, owner: str) -> None:
         self._free -= 1
         self._running[owner] += 1
+        if owner != self._last_owner:
+            self._last_owner, self._changed_at = owner, asyncio.get_running_loop().time()
 
     def _end(self, owner: str, began_at: float) -> None:
-        """Free the thread at once, and the owner when it has rested; one of which nothing waits has no need to."""
+        """Free the thread at once, and the owner when it has rested; one that is alone, or has nothing waiting, need not."""
         self._free += 1
         loop = asyncio.get_running_loop()
-        if owner in self._waiting:
-            loop.call_later(loop.time() - began_at, self._release, owner)
+        now = loop.time()
+        if owner in self._waiting and now - self._changed_at < self._company_seconds:
+            loop.call_later(REST * (now - began_at), self._release, owner)
             self._serve_waiting()
         else:
             self._release(owner)

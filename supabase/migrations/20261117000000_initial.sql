@@ -3585,7 +3585,8 @@ create table public.provision_jobs (
   constraint provision_jobs_module_fkey foreign key (org_id, module_id) references public.modules (org_id, id),
   -- A reading for move-in is about a repository that nobody has connected.
   constraint provision_jobs_one_target check (num_nonnulls(module_id, target_worker_id, target_identity_id,
-    target_connection_id) = case when payload ? 'survey' then 0 else 1 end)
+    target_connection_id) = 1 or type = 'RESOLVE' and num_nonnulls(module_id, target_worker_id, target_identity_id,
+    target_connection_id) = 0)
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
   -- Counts by status come from an index alone only where vacuum has been.
   autovacuum_vacuum_insert_scale_factor = 0.02);
@@ -12572,17 +12573,18 @@ begin
     select w.consumer_id from wait as w
     union
     select e.after_id from later as l join private.set_edges as e on e.set_id = p_set and e.before_id = l.module_id
-  ), verdict as materialized (
-    select distinct on (m.module_id) m.module_id, v.root, v.words, coalesce(v.rank > 1, false) as is_waiting
-    from private.set_members as m
-    left join (
+  ), cause as materialized (
+    select distinct on (c.module_id) c.* from (
       select b.module_id, 1 as rank, b.root, f.words from below as b join ended as f on f.module_id = b.root
       union all select w.consumer_id, 2, w.producer_id, w.words from wait as w
       union all select e.after_id, 3, o.id, format('Waits for %s, which waits for an apply.', o.path)
       from later as l join private.set_edges as e on e.set_id = p_set and e.before_id = l.module_id
-      join public.modules as o on o.id = e.before_id) as v on v.module_id = m.module_id
+      join public.modules as o on o.id = e.before_id) as c
+    order by c.module_id, c.rank, c.root
+  ), verdict as materialized (
+    select m.module_id, c.root, c.words, coalesce(c.rank > 1, false) as is_waiting
+    from private.set_members as m left join cause as c on c.module_id = m.module_id
     where m.set_id = p_set and m.job_id is null and (m.left_out is null or m.because_of is not null)
-    order by m.module_id, v.rank, v.root
   )
   update private.set_members as m set left_out = v.words, because_of = v.root, is_waiting_for_apply = v.is_waiting
   from verdict as v
@@ -16926,7 +16928,7 @@ begin
     and l.login = lower(p_login) and coalesce(l.account_id, p_account) = p_account returning * into v_link;
   if v_link.user_id is null then
     perform private.fail('RY403', 'This account is not linked to a member of the organisation.',
-      'An admin links it under Settings → Git, or with `runyard git link`.');
+      'An admin links it: `runyard git link`.');
   end if;
   return v_link.user_id;
 end;

@@ -125,7 +125,7 @@ begin
     and l.login = lower(p_login) and coalesce(l.account_id, p_account) = p_account returning * into v_link;
   if v_link.user_id is null then
     perform private.fail('RY403', 'This account is not linked to a member of the organisation.',
-      'An admin links it under Settings → Git, or with `runyard git link`.');
+      'An admin links it: `runyard git link`.');
   end if;
   return v_link.user_id;
 end;

@@ -77,7 +77,8 @@ create table public.provision_jobs (
   constraint provision_jobs_module_fkey foreign key (org_id, module_id) references public.modules (org_id, id),
   -- A reading for move-in is about a repository that nobody has connected.
   constraint provision_jobs_one_target check (num_nonnulls(module_id, target_worker_id, target_identity_id,
-    target_connection_id) = case when payload ? 'survey' then 0 else 1 end)
+    target_connection_id) = 1 or type = 'RESOLVE' and num_nonnulls(module_id, target_worker_id, target_identity_id,
+    target_connection_id) = 0)
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
   -- Counts by status come from an index alone only where vacuum has been.
   autovacuum_vacuum_insert_scale_factor = 0.02);

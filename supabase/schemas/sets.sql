@@ -224,17 +224,18 @@ begin
     select w.consumer_id from wait as w
     union
     select e.after_id from later as l join private.set_edges as e on e.set_id = p_set and e.before_id = l.module_id
-  ), verdict as materialized (
-    select distinct on (m.module_id) m.module_id, v.root, v.words, coalesce(v.rank > 1, false) as is_waiting
-    from private.set_members as m
-    left join (
+  ), cause as materialized (
+    select distinct on (c.module_id) c.* from (
       select b.module_id, 1 as rank, b.root, f.words from below as b join ended as f on f.module_id = b.root
       union all select w.consumer_id, 2, w.producer_id, w.words from wait as w
       union all select e.after_id, 3, o.id, format('Waits for %s, which waits for an apply.', o.path)
       from later as l join private.set_edges as e on e.set_id = p_set and e.before_id = l.module_id
-      join public.modules as o on o.id = e.before_id) as v on v.module_id = m.module_id
+      join public.modules as o on o.id = e.before_id) as c
+    order by c.module_id, c.rank, c.root
+  ), verdict as materialized (
+    select m.module_id, c.root, c.words, coalesce(c.rank > 1, false) as is_waiting
+    from private.set_members as m left join cause as c on c.module_id = m.module_id
     where m.set_id = p_set and m.job_id is null and (m.left_out is null or m.because_of is not null)
-    order by m.module_id, v.rank, v.root
   )
   update private.set_members as m set left_out = v.words, because_of = v.root, is_waiting_for_apply = v.is_waiting
   from verdict as v

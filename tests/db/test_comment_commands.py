@@ -183,6 +183,33 @@ def test_a_fork_is_planned_for_the_commit_that_a_member_names_and_never_applied(
         org.owner.call("apply_pull_request", **named)
 
 
+def test_a_fork_gets_no_secrets_and_no_outputs_of_other_modules(site: Site) -> None:
+    world, org, runner, connection = site
+    org.owner.call("update_git_connection", p_connection=connection, p_spec={"allows_forks": True})
+    org.owner.call(
+        "set_variables", p_org=org.id, p_path="net", p_variables=[{"kind": "env", "name": "PLAIN", "value": "x"}]
+    )
+    key = org.owner.call("create_sealing_key", p_org=org.id, p_public_key="B" * 42 + "A=")["id"]
+    world.owner.connection.execute(
+        "insert into public.variables (org_id, path, kind, name, value, key_id, created_by_label)"
+        " values (%s, 'net', 'env', 'SECRET', to_jsonb(%s::text), %s, 'test')",
+        [org.id, "A" * 64, key],
+    )
+    ends = {"p_consumer": org.modules["net/vpc"], "p_producer": org.modules["net/dns"]}
+    org.owner.call("grant_outputs", p_module=org.modules["net/dns"], p_reader=org.modules["net/vpc"])
+    org.owner.call("set_dependency", **ends, p_options={"bindings": {"x": "y"}})
+    fork(site)
+    org.owner.call("plan_pull_request", p_connection=connection, p_number=7, p_commit=commit(5))
+    merged(site, 5, vpc="v2")
+    one = org.runner("untrusted", is_assigned_to_all_modules=True, labels=["untrusted=true"])
+    plan = one.claim_one()
+    named = {"p_job": plan["id"], "p_attempt": plan["attempt"]}
+    assert [each["name"] for each in org.owner.call("list_job_variables", p_job=plan["id"])] == ["PLAIN"]
+    with refused("RY422", "a fork gets none"):
+        one.call("worker_bound_values", **named)
+    assert runner.claim(10) == []
+
+
 def test_a_fork_that_moved_after_the_request_is_not_planned(site: Site) -> None:
     _, org, _, connection = site
     org.owner.call("update_git_connection", p_connection=connection, p_spec={"allows_forks": True})

@@ -55,6 +55,17 @@ def test_after_90_days_a_job_keeps_what_lists_show(fresh_world: World, org: Orga
     org.owner.call("retry_job", p_job=young)
 
 
+def test_a_reading_for_move_in_loses_its_payload_too(fresh_world: World, org: Organization, runner: Runner) -> None:
+    source = {"group": "old", "url": "https://git.example.com/a/b"}
+    made = org.owner.call("request_survey", p_org=org.id, p_source=source)
+    runner.finish(runner.claim_one(), p_result={"roots": []})
+    past = "update public.provision_jobs set finished_at = now() - interval '91 days' where id = %s"
+    fresh_world.owner.connection.execute(past, [made["id"]])
+    assert keep_house(fresh_world)["slimmed_jobs"] == 1
+    with refused("RY404", "lists no root modules."):
+        org.owner.call("survey", p_org=org.id, p_number=made["number"])
+
+
 def test_after_400_days_a_job_is_deleted_with_its_events(fresh_world: World, org: Organization, runner: Runner) -> None:
     old, young = ended(org, runner, 401), ended(org, runner, 399)
     assert keep_house(fresh_world)["deleted_jobs"] == 1

@@ -9,6 +9,10 @@ import { Answer } from "./http.ts";
 const THREADS = 2;
 /** One thread is left to the others, however much one organisation asks for. */
 const THREADS_OF_ONE = THREADS - 1;
+/** While others are served, too, one rests after each turn so many times as long as that took. */
+const REST = 3;
+/** An organisation counts as alone when no other was served for so long. */
+const COMPANY_MILLISECONDS = 10_000;
 const LIMIT_MILLISECONDS = 15_000;
 const MOST_WAITING = 500;
 const MOST_OF_ONE = 100;
@@ -36,6 +40,8 @@ class Turns {
   #waiting = new Map<string, Comparison[]>();
   #running = new Map<string, number>();
   #size = 0;
+  #lastOwner = "";
+  #changedAt = -Infinity;
 
   add(comparison: Comparison): void {
     const own = this.#waiting.get(comparison.owner) ?? [];
@@ -52,6 +58,9 @@ class Turns {
       const running = this.#running.get(owner) ?? 0;
       if (running >= THREADS_OF_ONE) continue;
       this.#running.set(owner, running + 1);
+      if (owner !== this.#lastOwner) {
+        [this.#lastOwner, this.#changedAt] = [owner, performance.now()];
+      }
       // Behind the others: a map keeps the order in which its keys came.
       this.#waiting.delete(owner);
       if (own.length > 1) this.#waiting.set(owner, own);
@@ -61,8 +70,10 @@ class Turns {
     return undefined;
   }
 
-  has(owner: string): boolean {
-    return this.#waiting.has(owner);
+  /** How long an organisation rests after a turn: a quarter of one processor is the most that its flood costs others. */
+  restOf(owner: string, milliseconds: number): number {
+    const isAlone = performance.now() - this.#changedAt >= COMPANY_MILLISECONDS;
+    return isAlone || !this.#waiting.has(owner) ? 0 : REST * milliseconds;
   }
 
   end(owner: string): void {
@@ -84,7 +95,7 @@ class Lane {
       const { owner, done } = next;
       const beganAt = performance.now();
       await this.#run(next.secret, next.hash).then(done.resolve, done.reject);
-      release(owner, turns.has(owner) ? performance.now() - beganAt : 0);
+      release(owner, turns.restOf(owner, performance.now() - beganAt));
     }
     this.#isBusy = false;
   }
@@ -121,7 +132,6 @@ function work(): void {
   for (const lane of lanes) lane.work(turns);
 }
 
-/** Pauses an organisation for as long as its turn took: half of one processor is the most that a flood costs. */
 function release(owner: string, milliseconds: number): void {
   setTimeout(() => {
     turns.end(owner);

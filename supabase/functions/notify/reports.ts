@@ -89,8 +89,12 @@ function isRepeated(report: Report, status: number, text: string): boolean {
     text.includes("Cannot transition status");
 }
 
+/** Redirects are not followed: the token is for one address. */
 function failed(response: Response): Outcome {
-  const note = String(response.status);
+  const isMoved = [301, 307, 308].includes(response.status);
+  const note = isMoved
+    ? `${response.status}: the repository was moved; change its URL`
+    : String(response.status);
   return { status: "FAILED", http_status: response.status, note, retry_seconds: waitOf(response) };
 }
 

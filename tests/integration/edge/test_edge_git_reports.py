@@ -148,6 +148,10 @@ def test_a_pull_request_without_modules_gets_no_comment(provider: GitProvider) -
         ((403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1"}, ""), {"status": "FAILED", "retry_seconds": 1}),
         ((500, {}, ""), {"status": "FAILED", "http_status": 500}),
         ((302, {"location": "/elsewhere"}, ""), {"status": "FAILED", "http_status": 302}),
+        (
+            (301, {"location": "/renamed"}, ""),
+            {"status": "FAILED", "note": "301: the repository was moved; change its URL"},
+        ),
     ],
 )
 def test_a_refused_report_keeps_the_time_that_the_provider_names(

@@ -87,3 +87,11 @@ def test_nothing_is_public_before_the_release_was_checked_and_tested() -> None:
     assert [pair for pair in wanted if not waits_for(*pair)] == []
     assert "make release-check" in commands(jobs["check"])
     assert ".ci/run" in commands(jobs["test"])
+
+
+@pytest.mark.parametrize(("image", "page"), [("runyard-worker", "runner/docker.md"), ("runyard-server", "server.md")])
+def test_the_documented_name_of_an_image_is_the_one_that_a_release_pushes(image: str, page: str) -> None:
+    assert f"ghcr.io/<owner>/{image}" in (PROJECT / "docs" / page).read_text()
+    pushed = str(jobs_of(PROJECT / ".github" / "workflows" / "release.yml")["image"])
+    assert 'names="ghcr.io/${GITHUB_REPOSITORY_OWNER,,}"' in pushed
+    assert f'docker push "$names/{image}:$version"' in pushed

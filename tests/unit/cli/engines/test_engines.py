@@ -137,7 +137,7 @@ def test_another_version_is_a_folder_of_its_own_and_never_built_without_pinned_s
     (other,) = chosen("tofu@1.9.1")
     assert (other.name, other.version, other.key.startswith("tofu-1.9.1-")) == ("tofu", "1.9.1", True)
     other = replace(other, archive=f"{url}/tofu_{{version}}.tar.gz", sums=f"{url}/sums")
-    with pytest.raises(EngineError, match=r"OpenTofu 1\.9\.1 is not to be had"):
+    with pytest.raises(EngineError, match=r"OpenTofu 1\.9\.1 is not available"):
         ensure(other, is_pinned=True)
     publish(folder, other)
     assert ensure(other, is_pinned=True).parent.name == other.key

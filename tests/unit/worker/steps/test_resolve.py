@@ -250,3 +250,15 @@ async def test_commits_since_the_applied_one_are_counted(place: Place) -> None:
     ]  # fmt: skip
     found = await place.read(*asked)
     assert [each["ahead"] for each in found["modules"]] == [3, 0, None, None]
+
+
+async def test_another_commit_of_a_submodule_changes_the_fingerprint(place: Place) -> None:
+    def pin(commit: str) -> None:
+        git(place.origin, "update-index", "--add", "--cacheinfo", f"160000,{commit},vpc/vendored")
+        git(place.origin, "commit", "-q", "-m", "pin")
+
+    pin("a" * 40)
+    first, other = await place.fingerprint(), await place.fingerprint("dns")
+    pin("b" * 40)
+    assert await place.fingerprint() != first
+    assert await place.fingerprint("dns") == other

@@ -320,7 +320,7 @@ def test_a_personal_token_acts_as_its_owner_until_it_is_revoked(
     expire(kept)
     assert [one["slug"] for one in kept.json("orgs", "list")] == [org["slug"]], "renewed with the token"
     again = kept.run("personal-tokens", "create", "another")
-    assert (again.returncode, "makes no other" in again.stderr) == (ExitCode.REFUSED, True)
+    assert (again.returncode, "creates no other" in again.stderr) == (ExitCode.REFUSED, True)
     assert terminal.run("personal-tokens", "revoke", made["id"], "--yes").returncode == 0
     gone = kept.run("orgs", "list")
     assert gone.returncode != 0

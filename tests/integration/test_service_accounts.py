@@ -200,7 +200,7 @@ def test_a_pipeline_learns_what_is_wrong(bench: Bench, admin: Terminal, issuer: 
     admin.run("accounts", "update", account, "--no-role")
     identity = {"RUNYARD_ID_TOKEN": issuer.token(repository="acme/infrastructure")}
     done = Terminal(tmp_path / "x", {**place, **identity}).run("jobs", "list")
-    assert (done.returncode, "holds no role" in done.stderr) == (9, True), done.stderr
+    assert (done.returncode, "has no role" in done.stderr) == (9, True), done.stderr
 
 
 def test_a_runner_signs_in_by_oidc_and_another_by_a_client_secret(

@@ -158,7 +158,7 @@ def test_without_a_role_it_is_told_so(edge: Edge, person: Person) -> None:
     made = account(person, secret)
     answer = edge.post("service-account-token", {**by_secret(made["client_id"], secret), "scope": "api"})
     assert (answer.status_code, answer.json()["code"]) == (403, "RY403")
-    assert "holds no role" in answer.json()["message"]
+    assert "has no role" in answer.json()["message"]
     wrong = edge.post("service-account-token", {**by_secret(made["client_id"], "wrong"), "scope": "api"})
     assert wrong.status_code == 401, "a stranger learns nothing"
 

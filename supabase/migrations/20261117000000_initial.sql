@@ -2611,8 +2611,8 @@ create type public.job_type as enum ('PLAN', 'APPLY', 'DESTROY', 'OUTPUT', 'DRIF
   'VERIFY_IDENTITY', 'RESOLVE', 'STATE');
 comment on type public.job_type is
   'What a job does. The first five act on a module, the next three on a cloud-hosted runner; VERIFY_IDENTITY tries a '
-  'cloud identity, RESOLVE reads the branches of a connected repository, STATE moves, removes or imports resources of a '
-  'module''s state.';
+  'cloud identity, RESOLVE reads the branches of a connected repository, STATE moves, removes or imports resources of '
+  'a module''s state.';
 
 create table public.workers (
   id uuid primary key default gen_random_uuid(),
@@ -7886,7 +7886,8 @@ begin
     perform private.need('identity.manage', p_new.org_id, p_new.path);
   end if;
   if v_old.ended_at is null and (v_old.value, v_old.is_hcl, v_old.is_enforced, v_old.is_reference)
-    = (p_new.value, p_new.is_hcl, p_new.is_enforced, p_new.is_reference) and v_old.key_id is not distinct from p_new.key_id then
+    = (p_new.value, p_new.is_hcl, p_new.is_enforced, p_new.is_reference)
+    and v_old.key_id is not distinct from p_new.key_id then
     return v_old;
   end if;
   update public.variables set ended_at = now() where id = v_old.id and ended_at is null;
@@ -8006,8 +8007,8 @@ end;
 $$;
 comment on function private.set_variables is
   'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced, '
-  'key_id, is_reference}]; with key_id, the value is sealed to that key; a reference is the address of a value that the '
-  'runner reads (vault://, aws-sm://, file://). A variable that has this value already keeps its version. '
+  'key_id, is_reference}]; with key_id, the value is sealed to that key; a reference is the address of a value that '
+  'the runner reads (vault://, aws-sm://, file://). A variable that has this value already keeps its version. '
   'Each row of the answer has a warning where the value may be a secret. Operators; admins for the organisation and '
   'for enforced ones.';
 grant execute on function private.set_variables to authenticated;
@@ -8372,7 +8373,8 @@ begin
     end if;
   end loop;
   if p_change ->> 'action' <> 'import' and private.state_serial(v_first.id) = 0 then
-    perform private.fail('RY409', format('Runyard has no state of "%s".', v_first.path), 'Bring it in, or apply first.');
+    perform private.fail('RY409', format('Runyard has no state of "%s".', v_first.path),
+      'Bring it in, or apply first.');
   end if;
 end;
 $$;
@@ -8817,7 +8819,8 @@ declare
   v_by pg_catalog.uuid := case when p_options ? 'created_by' then p_options ->> 'created_by'
     else private.jwt() ->> 'sub' end;
   v_labels pg_catalog.text[] := case when p_options ? 'labels' then private.text_list(p_options -> 'labels') end;
-  v_approvals integer := case when p_type in ('APPLY', 'DESTROY', 'STATE') then coalesce(p_options ->> 'approvals_required',
+  v_approvals integer := case when p_type in ('APPLY', 'DESTROY', 'STATE')
+    then coalesce(p_options ->> 'approvals_required',
     '0') end;
   v_label pg_catalog.text := coalesce(p_options ->> 'created_by_label', private.caller_label(p_org));
   v_sent pg_catalog.jsonb := case when p_options ? 'upload_id'
@@ -9116,7 +9119,8 @@ begin
     end if;
     -- One version, or a list of the installed ones.
     if p_lane.engine_version is not null and not exists (
-      select from jsonb_array_elements_text('[]'::pg_catalog.jsonb || (p_offer.engines -> p_lane.engine::pg_catalog.text))
+      select from jsonb_array_elements_text('[]'::pg_catalog.jsonb
+        || (p_offer.engines -> p_lane.engine::pg_catalog.text))
         as v where private.meets_requirement(v, p_lane.engine_version)
     ) then
       return 'engine_version';
@@ -10732,7 +10736,8 @@ begin
   perform private.need_target(p_org, p_path);
   perform private.refuse_unknown_keys(p_spec, array['kind', 'name', 'audience', 'settings', 'is_for_pull_requests']);
   perform private.check_identity_settings(v_kind, v_settings);
-  insert into public.job_identities as i (org_id, path, name, kind, audience, settings, is_for_pull_requests, created_by)
+  insert into public.job_identities as i (org_id, path, name, kind, audience, settings, is_for_pull_requests,
+    created_by)
   values (p_org, p_path, coalesce(p_spec ->> 'name', v_kind), v_kind,
     coalesce(p_spec ->> 'audience', private.usual_audience(v_kind, v_settings)), v_settings,
     coalesce(p_spec -> 'is_for_pull_requests' = 'true', false), private.caller_id())
@@ -13280,7 +13285,8 @@ begin
   if v_modules <> '{}' then
     v_applies := private.apply_plans(v_set, v_modules, v_plans);
   elsif v_approved = 0 then
-    perform private.fail('RY409', coalesce(v_refusals #>> '{0,message}', 'No chosen plan of this set can be applied.'),
+    perform private.fail('RY409', format('%s', coalesce(v_refusals #>> '{0,message}',
+        'No chosen plan of this set can be applied.')),
       'Look at the review again: a plan without changes, a preview and an applied plan cannot be applied.');
   end if;
   return jsonb_build_object('approved', v_approved, 'applying', cardinality(v_modules), 'refused', v_refusals,
@@ -14113,7 +14119,7 @@ declare
     where j.id = p_plan);
 begin
   if v_problem is not null then
-    perform private.fail('RY409', v_problem, 'Apply that module with the same commit first.');
+    perform private.fail('RY409', format('%s', v_problem), 'Apply that module with the same commit first.');
   end if;
 end;
 $$;
@@ -14122,7 +14128,7 @@ $$;
 create function private.refuse_unpromoted(p_modules uuid[]) returns void
 language plpgsql stable set search_path = '' as $$
 begin
-  perform private.fail('RY409', p.problem, 'Apply that module first.')
+  perform private.fail('RY409', format('%s', p.problem), 'Apply that module first.')
   from unnest(p_modules) as m (id)
   cross join lateral (select private.promotion_problem(m.id, private.promoted_source(m.id) ->> 'commit') as problem)
     as p
@@ -14404,9 +14410,9 @@ grant execute on function private.module_repository to authenticated;
 -- ==================== schemas/git_apps.sql
 
 -- GitHub Apps: one for an organisation, created from a manifest without copying a key. GitHub sends a code to the
--- function git, which exchanges it, seals the key and the webhook secret and writes them here. The app's deliveries name their
--- repository, which is connected by its first one. Reports and fetches use tokens of its installation, for an hour and
--- one repository; a runner gets one for the attempt whose lease it holds.
+-- function git, which exchanges it, seals the key and the webhook secret and writes them here. The app's deliveries
+-- name their repository, which is connected by its first one. Reports and fetches use tokens of its installation, for
+-- an hour and one repository; a runner gets one for the attempt whose lease it holds.
 
 create table public.git_apps (
   id uuid primary key default gen_random_uuid(),
@@ -14680,12 +14686,14 @@ begin
   if p_source ? 'archive' then
     v_body := decode(p_source ->> 'archive', 'base64');
     if encode(sha256(v_body), 'hex') is distinct from v_source ->> 'sha256' or octet_length(v_body) > 26214400 then
-      perform private.fail('RY422', 'The archive is not what its SHA-256 says, or larger than 25 MiB.', 'Send it again.');
+      perform private.fail('RY422', 'The archive is not what its SHA-256 says, or larger than 25 MiB.',
+        'Send it again.');
     end if;
     insert into private.artifacts (job_id, attempt, name, body, sha256)
     values (v_job.id, 0, 'source', v_body, v_source ->> 'sha256');
   end if;
-  perform private.audit(p_org, 'job.enqueued', 'job', v_job.number::pg_catalog.text, 'RESOLVE ' || (v_source ->> 'name'));
+  perform private.audit(p_org, 'job.enqueued', 'job', v_job.number::pg_catalog.text,
+    'RESOLVE ' || (v_source ->> 'name'));
   return jsonb_build_object('id', v_job.id, 'number', v_job.number);
 exception
   when invalid_parameter_value then
@@ -14704,7 +14712,8 @@ declare
   v_job public.provision_jobs := private.my_job(p_job, 'job.run');
 begin
   if v_job.status <> 'SUCCEEDED' or not v_job.payload ? 'survey' or v_job.result is null then
-    perform private.fail('RY409', format('Job %s has not listed root modules.', v_job.number), 'Read the source again.');
+    perform private.fail('RY409', format('Job %s has not listed root modules.', v_job.number),
+      'Read the source again.');
   end if;
   return v_job;
 end;
@@ -14776,7 +14785,8 @@ begin
     v_done := v_done || (private.create_module(v_job.org_id, v_parts[1], v_parts[2], private.root_spec(v_job, v_root))
       || jsonb_build_object('backend', v_root -> 'backend'));
   end loop;
-  if jsonb_typeof(p_folders) is distinct from 'array' or jsonb_array_length(v_done) <> jsonb_array_length(p_folders) then
+  if jsonb_typeof(p_folders) is distinct from 'array'
+    or jsonb_array_length(v_done) <> jsonb_array_length(p_folders) then
     perform private.fail('RY422', 'A folder that was named is not a root module of this reading.', 'Read it again.');
   end if;
   return (select jsonb_agg(jsonb_build_object('id', d -> 'id', 'path', d -> 'path', 'engine', d -> 'engine', 'backend',

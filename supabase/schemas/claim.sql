@@ -52,7 +52,8 @@ begin
     end if;
     -- One version, or a list of the installed ones.
     if p_lane.engine_version is not null and not exists (
-      select from jsonb_array_elements_text('[]'::pg_catalog.jsonb || (p_offer.engines -> p_lane.engine::pg_catalog.text))
+      select from jsonb_array_elements_text('[]'::pg_catalog.jsonb
+        || (p_offer.engines -> p_lane.engine::pg_catalog.text))
         as v where private.meets_requirement(v, p_lane.engine_version)
     ) then
       return 'engine_version';

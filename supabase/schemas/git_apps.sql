@@ -1,7 +1,7 @@
 -- GitHub Apps: one for an organisation, created from a manifest without copying a key. GitHub sends a code to the
--- function git, which exchanges it, seals the key and the webhook secret and writes them here. The app's deliveries name their
--- repository, which is connected by its first one. Reports and fetches use tokens of its installation, for an hour and
--- one repository; a runner gets one for the attempt whose lease it holds.
+-- function git, which exchanges it, seals the key and the webhook secret and writes them here. The app's deliveries
+-- name their repository, which is connected by its first one. Reports and fetches use tokens of its installation, for
+-- an hour and one repository; a runner gets one for the attempt whose lease it holds.
 
 create table public.git_apps (
   id uuid primary key default gen_random_uuid(),

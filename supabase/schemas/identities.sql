@@ -106,7 +106,8 @@ begin
   perform private.need_target(p_org, p_path);
   perform private.refuse_unknown_keys(p_spec, array['kind', 'name', 'audience', 'settings', 'is_for_pull_requests']);
   perform private.check_identity_settings(v_kind, v_settings);
-  insert into public.job_identities as i (org_id, path, name, kind, audience, settings, is_for_pull_requests, created_by)
+  insert into public.job_identities as i (org_id, path, name, kind, audience, settings, is_for_pull_requests,
+    created_by)
   values (p_org, p_path, coalesce(p_spec ->> 'name', v_kind), v_kind,
     coalesce(p_spec ->> 'audience', private.usual_audience(v_kind, v_settings)), v_settings,
     coalesce(p_spec -> 'is_for_pull_requests' = 'true', false), private.caller_id())

@@ -49,12 +49,14 @@ begin
   if p_source ? 'archive' then
     v_body := decode(p_source ->> 'archive', 'base64');
     if encode(sha256(v_body), 'hex') is distinct from v_source ->> 'sha256' or octet_length(v_body) > 26214400 then
-      perform private.fail('RY422', 'The archive is not what its SHA-256 says, or larger than 25 MiB.', 'Send it again.');
+      perform private.fail('RY422', 'The archive is not what its SHA-256 says, or larger than 25 MiB.',
+        'Send it again.');
     end if;
     insert into private.artifacts (job_id, attempt, name, body, sha256)
     values (v_job.id, 0, 'source', v_body, v_source ->> 'sha256');
   end if;
-  perform private.audit(p_org, 'job.enqueued', 'job', v_job.number::pg_catalog.text, 'RESOLVE ' || (v_source ->> 'name'));
+  perform private.audit(p_org, 'job.enqueued', 'job', v_job.number::pg_catalog.text,
+    'RESOLVE ' || (v_source ->> 'name'));
   return jsonb_build_object('id', v_job.id, 'number', v_job.number);
 exception
   when invalid_parameter_value then
@@ -73,7 +75,8 @@ declare
   v_job public.provision_jobs := private.my_job(p_job, 'job.run');
 begin
   if v_job.status <> 'SUCCEEDED' or not v_job.payload ? 'survey' or v_job.result is null then
-    perform private.fail('RY409', format('Job %s has not listed root modules.', v_job.number), 'Read the source again.');
+    perform private.fail('RY409', format('Job %s has not listed root modules.', v_job.number),
+      'Read the source again.');
   end if;
   return v_job;
 end;
@@ -145,7 +148,8 @@ begin
     v_done := v_done || (private.create_module(v_job.org_id, v_parts[1], v_parts[2], private.root_spec(v_job, v_root))
       || jsonb_build_object('backend', v_root -> 'backend'));
   end loop;
-  if jsonb_typeof(p_folders) is distinct from 'array' or jsonb_array_length(v_done) <> jsonb_array_length(p_folders) then
+  if jsonb_typeof(p_folders) is distinct from 'array'
+    or jsonb_array_length(v_done) <> jsonb_array_length(p_folders) then
     perform private.fail('RY422', 'A folder that was named is not a root module of this reading.', 'Read it again.');
   end if;
   return (select jsonb_agg(jsonb_build_object('id', d -> 'id', 'path', d -> 'path', 'engine', d -> 'engine', 'backend',

@@ -62,7 +62,7 @@ declare
     where j.id = p_plan);
 begin
   if v_problem is not null then
-    perform private.fail('RY409', v_problem, 'Apply that module with the same commit first.');
+    perform private.fail('RY409', format('%s', v_problem), 'Apply that module with the same commit first.');
   end if;
 end;
 $$;
@@ -71,7 +71,7 @@ $$;
 create function private.refuse_unpromoted(p_modules uuid[]) returns void
 language plpgsql stable set search_path = '' as $$
 begin
-  perform private.fail('RY409', p.problem, 'Apply that module first.')
+  perform private.fail('RY409', format('%s', p.problem), 'Apply that module first.')
   from unnest(p_modules) as m (id)
   cross join lateral (select private.promotion_problem(m.id, private.promoted_source(m.id) ->> 'commit') as problem)
     as p

@@ -16,8 +16,8 @@ create type public.job_type as enum ('PLAN', 'APPLY', 'DESTROY', 'OUTPUT', 'DRIF
   'VERIFY_IDENTITY', 'RESOLVE', 'STATE');
 comment on type public.job_type is
   'What a job does. The first five act on a module, the next three on a cloud-hosted runner; VERIFY_IDENTITY tries a '
-  'cloud identity, RESOLVE reads the branches of a connected repository, STATE moves, removes or imports resources of a '
-  'module''s state.';
+  'cloud identity, RESOLVE reads the branches of a connected repository, STATE moves, removes or imports resources of '
+  'a module''s state.';
 
 create table public.workers (
   id uuid primary key default gen_random_uuid(),

@@ -128,7 +128,8 @@ begin
   if v_modules <> '{}' then
     v_applies := private.apply_plans(v_set, v_modules, v_plans);
   elsif v_approved = 0 then
-    perform private.fail('RY409', coalesce(v_refusals #>> '{0,message}', 'No chosen plan of this set can be applied.'),
+    perform private.fail('RY409', format('%s', coalesce(v_refusals #>> '{0,message}',
+        'No chosen plan of this set can be applied.')),
       'Look at the review again: a plan without changes, a preview and an applied plan cannot be applied.');
   end if;
   return jsonb_build_object('approved', v_approved, 'applying', cardinality(v_modules), 'refused', v_refusals,

@@ -171,7 +171,8 @@ begin
     perform private.need('identity.manage', p_new.org_id, p_new.path);
   end if;
   if v_old.ended_at is null and (v_old.value, v_old.is_hcl, v_old.is_enforced, v_old.is_reference)
-    = (p_new.value, p_new.is_hcl, p_new.is_enforced, p_new.is_reference) and v_old.key_id is not distinct from p_new.key_id then
+    = (p_new.value, p_new.is_hcl, p_new.is_enforced, p_new.is_reference)
+    and v_old.key_id is not distinct from p_new.key_id then
     return v_old;
   end if;
   update public.variables set ended_at = now() where id = v_old.id and ended_at is null;
@@ -291,8 +292,8 @@ end;
 $$;
 comment on function private.set_variables is
   'Sets variables of a module, a group or ("") the organisation: [{kind, name, value, is_hcl, is_enforced, '
-  'key_id, is_reference}]; with key_id, the value is sealed to that key; a reference is the address of a value that the '
-  'runner reads (vault://, aws-sm://, file://). A variable that has this value already keeps its version. '
+  'key_id, is_reference}]; with key_id, the value is sealed to that key; a reference is the address of a value that '
+  'the runner reads (vault://, aws-sm://, file://). A variable that has this value already keeps its version. '
   'Each row of the answer has a warning where the value may be a secret. Operators; admins for the organisation and '
   'for enforced ones.';
 grant execute on function private.set_variables to authenticated;

@@ -296,3 +296,9 @@ def test_hcp_variables_make_identities_and_attached_ones_win(org: Organization, 
     put_env(org, org.owner, TFC_AZURE_PROVIDER_AUTH="true")
     with refused("RY422", "TFC_AZURE_PROVIDER_AUTH is set, but not all that belongs to it."):
         org.owner.call("preview_identities", p_module=module)
+
+
+def test_only_an_output_job_tests_identities(org: Organization) -> None:
+    org.module("a/b")
+    with refused("RY422", "Identities are tested by an output job."):
+        org.enqueue("a/b", "APPLY", test_identities=True)

@@ -134,7 +134,9 @@ def test_known_change_is_a_preview_that_nobody_applies(org: Organization, chain:
     planned(chain, site)
     row = review(org, made)["a/site"]
     assert (row["is_preview"], row["has_changes"], row["decision"]) == (True, True, None)
-    with refused("RY409", f"Job {site['number']} is a preview"):
+    with refused(
+        "RY409", f"Job {site['number']} is a preview: it has values that were not applied, and is never applied."
+    ):
         org.enqueue("a/site", "APPLY", plan_job_id=site["id"])
     assert chain.claim_one()["module_path"] == "a/watch", "nothing applies it by itself"
 

@@ -125,7 +125,15 @@ def test_recovery_codes_cannot_be_guessed_or_used_by_others(world: World, org: O
     assert half.call("use_recovery_code", p_hash=hashes()[0])
 
 
-@pytest.mark.parametrize("sent", [[], hashes()[:9], [*hashes()[:9], "x"], [hashes()[0]] * 10])
-def test_recovery_codes_are_ten_different_hashes(org: Organization, sent: list[str]) -> None:
-    with refused("RY422"):
+@pytest.mark.parametrize(
+    ("sent", "words"),
+    [
+        ([], "There are ten recovery codes."),
+        (hashes()[:9], "There are ten recovery codes."),
+        ([*hashes()[:9], "x"], "A hash is not valid, or is listed twice."),
+        ([hashes()[0]] * 10, "A hash is not valid, or is listed twice."),
+    ],
+)
+def test_recovery_codes_are_ten_different_hashes(org: Organization, sent: list[str], words: str) -> None:
+    with refused("RY422", words):
         org.owner.call("set_recovery_codes", p_hashes=array(sent))

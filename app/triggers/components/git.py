@@ -81,7 +81,7 @@ def connections_panel() -> rx.Component:
     return settings_panel(
         "Repositories",
         "Pushes and pull requests plan modules. A runner reads the repository with its own credentials.",
-        rx.el.span(admin_button("Create GitHub App", "github", State.create_app), connect, class_name="ry-row"),
+        rx.el.span(admin_button("Create GitHub App", "blocks", State.create_app), connect, class_name="ry-row"),
         item_table(State, "Repositories", HEADS, _row, none),
     )
 

@@ -12,11 +12,10 @@ from playwright.sync_api import Browser, Page, expect
 from cli.launcher.demo.prepare import DEMO_EMAIL
 from tests.e2e.product import Person, Product
 from tests.e2e.test_accessibility import findings_in_both, sideways
-from tests.e2e.test_work_pages import open_as
 from tests.faults.test_break_something import ask, owner, path_of, send, sign_in
 from tests.support.stack import RunningStack
 
-__all__ = ["open_as", "owner"]
+__all__ = ["owner"]
 pytestmark = pytest.mark.timeout(900)
 # A fault, a restart, a person's decision and a second apply.
 DRILL = 400_000

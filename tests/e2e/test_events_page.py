@@ -10,9 +10,8 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
-from tests.e2e.test_work_pages import enqueue, make_module, open_as
+from tests.e2e.test_work_pages import enqueue, make_module
 
-__all__ = ["open_as"]
 pytestmark = pytest.mark.timeout(600)
 
 

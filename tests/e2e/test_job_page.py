@@ -7,9 +7,9 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
-from tests.e2e.test_work_pages import STEP, enqueue, id_of, make_module, open_as, owner, runner, status
+from tests.e2e.test_work_pages import STEP, enqueue, id_of, make_module, owner, runner, status
 
-__all__ = ["open_as", "owner", "runner"]
+__all__ = ["owner", "runner"]
 pytestmark = pytest.mark.timeout(900)
 
 

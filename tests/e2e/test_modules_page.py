@@ -9,9 +9,9 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
-from tests.e2e.test_work_pages import enqueue, make_module, open_as, owner, runner
+from tests.e2e.test_work_pages import enqueue, make_module, owner, runner
 
-__all__ = ["open_as", "owner", "runner"]
+__all__ = ["owner", "runner"]
 pytestmark = pytest.mark.timeout(900)
 MANY = """
   insert into public.modules (org_id, group_id, group_path, name, path)

@@ -11,10 +11,9 @@ from playwright.sync_api import Page, expect
 from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
 from tests.e2e.test_trust import APPLYING
-from tests.e2e.test_work_pages import enqueue, make_module, open_as, status
+from tests.e2e.test_work_pages import enqueue, make_module, status
 from tests.support.waiting import wait_until
 
-__all__ = ["open_as"]
 pytestmark = pytest.mark.timeout(600)
 WORDS = re.compile(r"Out of contact since \d\d:\d\d:\d\d")
 

@@ -10,11 +10,11 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
-from tests.e2e.test_work_pages import STEP, enqueue, make_module, open_as, owner, runner, status
+from tests.e2e.test_work_pages import STEP, enqueue, make_module, owner, runner, status
 from tests.support.browser import settled
 from tests.support.waiting import wait_until
 
-__all__ = ["open_as", "owner", "runner"]
+__all__ = ["owner", "runner"]
 
 ADDRESS = "cloud_queue.ledger"
 SUMMARY = {

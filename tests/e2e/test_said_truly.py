@@ -10,9 +10,8 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from stack.settings import PROJECT
 from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
-from tests.e2e.test_work_pages import STEP, SUMMARY, enqueue, make_module, open_as, status
+from tests.e2e.test_work_pages import STEP, SUMMARY, enqueue, make_module, status
 
-__all__ = ["open_as"]
 pytestmark = pytest.mark.timeout(600)
 Opener = Callable[[Person], Page]
 

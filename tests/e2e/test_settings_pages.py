@@ -8,9 +8,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.product import Person, Product
-from tests.e2e.test_work_pages import open_as, owner
+from tests.e2e.test_work_pages import owner
 
-__all__ = ["open_as", "owner"]
+__all__ = ["owner"]
 pytestmark = pytest.mark.timeout(900)
 
 

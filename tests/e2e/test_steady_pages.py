@@ -16,10 +16,10 @@ from tests.e2e.product import PASSWORD, Person, Product
 from tests.e2e.runner import ScriptedRunner
 from tests.e2e.test_runners_page import Open, person, row, sign_in
 from tests.e2e.test_trust import Line, mark
-from tests.e2e.test_work_pages import STEP, SUMMARY, enqueue, make_module, open_as, status
+from tests.e2e.test_work_pages import STEP, SUMMARY, enqueue, make_module, status
 from tests.support.browser import LATER, kept_back, settled
 
-__all__ = ["open_as", "person", "sign_in"]
+__all__ = ["person", "sign_in"]
 pytestmark = pytest.mark.timeout(600)
 # What the page of jobs is made of, which comes when it is first asked for.
 OF_JOBS = re.compile(r"/assets/_dashboard_\._jobs_\._index-")

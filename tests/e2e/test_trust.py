@@ -10,11 +10,11 @@ from stack.settings import PROJECT
 from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
 from tests.e2e.test_runners_page import Open, person, row, sign_in
-from tests.e2e.test_work_pages import STEP, enqueue, make_module, open_as, status
+from tests.e2e.test_work_pages import STEP, enqueue, make_module, status
 from tests.support.browser import FRAMES, LATER, settled
 from tests.support.waiting import wait_until
 
-__all__ = ["open_as", "person", "sign_in"]
+__all__ = ["person", "sign_in"]
 pytestmark = pytest.mark.timeout(600)
 APPLYING = {**STEP, "name": "apply", "title": "Apply", "phase": "APPLY"}
 SKEW = "window.runyard.now() - Date.now()"

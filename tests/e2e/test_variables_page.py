@@ -14,11 +14,11 @@ from playwright.sync_api import Page, Request, WebSocket, expect
 
 from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
-from tests.e2e.test_work_pages import enqueue, make_module, open_as, owner
+from tests.e2e.test_work_pages import enqueue, make_module, owner
 from worker.api.replies import GivenVariable
 from worker.attempt.sealed_values import Keys
 
-__all__ = ["open_as", "owner"]
+__all__ = ["owner"]
 pytestmark = pytest.mark.timeout(900)
 
 

@@ -170,7 +170,7 @@ def test_a_repository_with_several_roots_moves_in(
         ("files", "local", "tofu", False), ("live", None, "terragrunt", True), ("net", "http", "tofu", False),
     ]  # fmt: skip
     unasked = terminal.run("modules", "import", address, "--group", group)
-    assert (unasked.returncode, "no terminal to ask on" in unasked.stderr) == (ExitCode.USAGE, True)
+    assert (unasked.returncode, "no terminal to choose modules on" in unasked.stderr) == (ExitCode.USAGE, True)
     done = terminal.run("modules", "import", address, "--group", group, "--all", "--yes")
     assert f"Created {group}/files\nCreated {group}/net" in done.stdout, done.stderr
     assert f"runyard state import {group}/net" in done.stderr

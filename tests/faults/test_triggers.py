@@ -203,11 +203,11 @@ def test_a_refused_report_of_a_pull_request_reaches_its_provider_later(open_stac
         headers = gitea(SECRET, body, "pull_request")
         assert httpx.post(address, content=body, headers=headers, timeout=60).status_code == 202
         wait_until(lambda: open_deliveries(person) == 0, timeout_seconds=300, every_seconds=0.5)
-    assert {(each.method, each.path) for each in provider.requests} == {
-        ("POST", f"/api/v1/repos/infra/edge/statuses/{head}")
-    }
-    assert len(provider.requests) > 2, "it was refused twice"
-    last = provider.requests[-1]
+    # The poll reads open pull requests meanwhile, and may meet the refusals first.
+    reports = [each for each in provider.requests if each.method == "POST"]
+    assert {each.path for each in reports} == {f"/api/v1/repos/infra/edge/statuses/{head}"}
+    assert len(provider.requests) > 2, "two were refused"
+    last = reports[-1]
     assert (last.body["state"], last.headers["authorization"]) == ("pending", "token token-of-the-test")
 
 

@@ -1184,30 +1184,9 @@ grant execute on function private.member_sign_ins to authenticated;
 
 -- ==================== schemas/accounts.sql
 
--- Identities other than runners: service accounts, personal tokens, device logins and cloud identities. The database
--- stores hashes of secrets, never the secrets. A cloud identity is not secret: it is a role to assume, and its external
+-- Identities other than runners and people: service accounts and cloud identities. The database stores hashes of
+-- secrets, never the secrets. A cloud identity is not secret: it is a role to assume, and its external
 -- id is meant for the other side.
-
-create table private.personal_tokens (
-  id uuid primary key default gen_random_uuid(),
-  user_id uuid not null references auth.users (id) on delete cascade,
-  name text not null check (length(name) between 1 and 60 and name = trim(name)),
-  token_hash text not null unique check (token_hash ~ '^[0-9a-f]{64}$'),
-  hint text not null check (length(hint) = 4),
-  created_at timestamptz not null default now(),
-  expires_at timestamptz not null,
-  last_used_at timestamptz
-);
-create index personal_tokens_user_id_idx on private.personal_tokens (user_id);
-alter table private.personal_tokens enable row level security;
-comment on table private.personal_tokens is
-  'Tokens with which a person''s programs act as that person; they go with the account.';
-comment on column private.personal_tokens.name is 'What its owner calls it.';
-comment on column private.personal_tokens.token_hash is
-  'SHA-256 (hex); with 256 random bits there is nothing to guess. The token is shown once and never stored.';
-comment on column private.personal_tokens.hint is 'The last four characters of the token.';
-comment on column private.personal_tokens.expires_at is 'From then on it is void.';
-comment on column private.personal_tokens.last_used_at is 'When it was last exchanged for a login.';
 
 -- Whether a text is a bcrypt hash of cost 8 to 12.
 create function private.is_bcrypt_hash(p_hash text) returns boolean
@@ -1686,6 +1665,11 @@ comment on function private.use_service_account is
   'functions only.';
 grant execute on function private.use_service_account to service_role;
 
+-- ==================== schemas/sign_in.sql
+
+-- Sign-in: what belongs to a person and to no organisation. The database stores hashes of codes and tokens, never the
+-- codes and tokens.
+
 -- ## programs that people sign in
 -- Signing a program in by a short code: it shows the code, somebody who is signed in confirms it on a page, and the
 -- program gets a login of theirs from the edge function device-login (RFC 8628). No password is typed into a terminal.
@@ -1830,9 +1814,29 @@ comment on function private.take_device_login is
 grant execute on function private.take_device_login to service_role;
 
 -- ## personal tokens
-
 -- A person's programs act as that person, with a token of their own: the edge function service-account-token exchanges
 -- it for a login of ten minutes, and every call asks the token's row (private.is_proved).
+create table private.personal_tokens (
+  id uuid primary key default gen_random_uuid(),
+  user_id uuid not null references auth.users (id) on delete cascade,
+  name text not null check (length(name) between 1 and 60 and name = trim(name)),
+  token_hash text not null unique check (token_hash ~ '^[0-9a-f]{64}$'),
+  hint text not null check (length(hint) = 4),
+  created_at timestamptz not null default now(),
+  expires_at timestamptz not null,
+  last_used_at timestamptz
+);
+create index personal_tokens_user_id_idx on private.personal_tokens (user_id);
+alter table private.personal_tokens enable row level security;
+comment on table private.personal_tokens is
+  'Tokens with which a person''s programs act as that person; they go with the account.';
+comment on column private.personal_tokens.name is 'What its owner calls it.';
+comment on column private.personal_tokens.token_hash is
+  'SHA-256 (hex); with 256 random bits there is nothing to guess. The token is shown once and never stored.';
+comment on column private.personal_tokens.hint is 'The last four characters of the token.';
+comment on column private.personal_tokens.expires_at is 'From then on it is void.';
+comment on column private.personal_tokens.last_used_at is 'When it was last exchanged for a login.';
+
 -- A personal token as its owner sees it.
 create function private.personal_token_row(p_token private.personal_tokens) returns jsonb
 language sql stable set search_path = '' as $$
@@ -3299,210 +3303,6 @@ comment on function private.change_runners is
   'Changes up to 200 runners in one way (drain, resume, disable, enable, update, label) and returns how many were '
   'changed and which refused, and why. Options: reason, labels. Operators; each change asks for its own role.';
 grant execute on function private.change_runners to authenticated;
-
--- ==================== schemas/runner_tokens.sql
-
--- Tokens with which runners sign in. Only the bcrypt hash of a token reaches the database; the edge function verifies
--- it.
-
--- ## secrets and sessions
-create table private.worker_tokens (
-  id uuid primary key default gen_random_uuid(),
-  worker_id uuid not null references public.workers (id) on delete cascade,
-  hash text not null check (private.is_bcrypt_hash(hash)),
-  hint text not null check (length(hint) = 4),
-  created_by uuid,
-  created_at timestamptz not null default now(),
-  expires_at timestamptz,
-  last_used_at timestamptz,
-  revoked_at timestamptz
-);
-create index worker_tokens_worker_id_idx on private.worker_tokens (worker_id, created_at desc);
-alter table private.worker_tokens enable row level security;
-comment on table private.worker_tokens is
-  'Hashes of runners'' tokens. Two may be live at a time, so that rotation overlaps.';
-comment on column private.worker_tokens.hash is 'bcrypt hash; the token is shown once and never stored.';
-comment on column private.worker_tokens.hint is 'Its last four characters.';
-comment on column private.worker_tokens.expires_at is 'After this it opens no session.';
-comment on column private.worker_tokens.last_used_at is 'When it last opened a session.';
-comment on column private.worker_tokens.revoked_at is 'When it was revoked; its sessions ended then.';
-
-create view private.live_tokens as
-select
-  t.id,
-  t.worker_id,
-  t.hash,
-  t.created_at
-from private.worker_tokens as t
-where t.revoked_at is null and (t.expires_at is null or t.expires_at > now());
-comment on view private.live_tokens is 'Tokens that open sessions: neither revoked nor expired.';
-comment on column private.live_tokens.hash is 'bcrypt hash of the token.';
-
--- Stores the hash of a new token.
-create function private.add_token(p_worker uuid, p_hash text, p_hint text, p_expires_at timestamptz) returns uuid
-language plpgsql set search_path = '' as $$
-declare
-  v_id pg_catalog.uuid;
-begin
-  insert into private.worker_tokens (worker_id, hash, hint, created_by, expires_at)
-  values (p_worker, p_hash, p_hint, private.caller_id(), p_expires_at) returning id into v_id;
-  return v_id;
-exception
-  when check_violation or not_null_violation then
-    perform private.fail('RY422',
-      'The token must come as a bcrypt hash of cost 8 to 12 with a hint of four characters.',
-        'Generate the token where you show it; send only its hash.');
-end;
-$$;
-
--- ## tokens
-
--- A token's record without its hash.
-create function private.token_json(p_token private.worker_tokens) returns jsonb
-language sql stable set search_path = '' as $$
-  select to_jsonb(p_token) - 'hash' || jsonb_build_object('is_live',
-    exists (select from private.live_tokens as t where t.id = p_token.id))
-$$;
-
--- Ends a runner's tokens, and the sessions that they opened, at a time, where they do not end before it.
-create function private.expire_tokens(p_worker uuid, p_at timestamptz) returns void
-language plpgsql set search_path = '' as $$
-begin
-  update private.worker_tokens as t set expires_at = least(t.expires_at, p_at)
-  where t.worker_id = p_worker and t.revoked_at is null;
-  update private.sessions as s set expires_at = t.expires_at from private.worker_tokens as t
-  where s.worker_id = p_worker and s.ended_at is null and t.id = s.token_id
-    and s.expires_at is distinct from t.expires_at;
-end;
-$$;
-
-create function private.rotate_worker_token(
-  p_worker uuid, p_token_hash text, p_token_hint text, p_overlap_seconds integer default 86400
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_worker public.workers;
-  v_token private.worker_tokens;
-begin
-  v_worker := private.lock_worker(p_worker, 'runner.manage');
-  if coalesce(p_overlap_seconds, -1) not between 0 and 2592000 then
-    perform private.fail('RY422', 'The overlap must be between 0 seconds and 30 days.');
-  end if;
-  perform private.expire_tokens(p_worker, now() + make_interval(secs => p_overlap_seconds));
-  -- Two live tokens at most: the newest of the old ones may overlap, the others end now.
-  for v_token in
-    update private.worker_tokens as t set revoked_at = now()
-    where t.worker_id = p_worker and t.revoked_at is null and t.id not in (
-      select o.id from private.worker_tokens as o where o.worker_id = p_worker and o.revoked_at is null
-        order by o.created_at desc limit 1)
-    returning t.*
-  loop
-    perform private.end_sessions(p_worker, null, v_token.id, 'its token was revoked');
-  end loop;
-  -- On its own line: in a where clause it would be called for every row, and add a token each time.
-  v_token.id := private.add_token(p_worker, p_token_hash, p_token_hint, null);
-  select * into v_token from private.worker_tokens where id = v_token.id;
-  perform private.refresh_worker_status(p_worker);
-  perform private.record_worker_event(p_worker, 'token_rotated',
-    'Rotated by ' || private.caller_label(v_worker.org_id));
-  perform private.audit(v_worker.org_id, 'worker.token_rotated', 'worker', p_worker::pg_catalog.text, v_worker.name,
-    jsonb_build_object('hint', p_token_hint, 'overlap_seconds', p_overlap_seconds));
-  return private.token_json(v_token);
-end;
-$$;
-comment on function private.rotate_worker_token is
-  'Gives a runner a new token; the present one, and the sessions that it opened, stay good for the overlap. Admins.';
-grant execute on function private.rotate_worker_token to authenticated;
-
-create function private.revoke_worker_token(p_token uuid) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_token private.worker_tokens;
-  v_worker public.workers;
-begin
-  select t.* into v_token from private.worker_tokens as t join public.workers as w on w.id = t.worker_id
-  where t.id = p_token and w.removed_at is null and (w.is_shared or w.org_id in (select private.my_org_ids()));
-  if v_token.id is null then
-    perform private.fail('RY404', 'There is no such token.');
-  end if;
-  v_worker := private.lock_worker(v_token.worker_id, 'runner.manage');
-  update private.worker_tokens set revoked_at = coalesce(revoked_at, now()) where id = p_token returning * into v_token;
-  perform private.end_sessions(v_worker.id, null, p_token, 'its token was revoked');
-  perform private.refresh_worker_status(v_worker.id);
-  perform private.wake_worker(v_worker.id);
-  perform private.record_worker_event(v_worker.id, 'token_revoked',
-    'Revoked by ' || private.caller_label(v_worker.org_id));
-  perform private.audit(v_worker.org_id, 'worker.token_revoked', 'worker', v_worker.id::pg_catalog.text, v_worker.name,
-    jsonb_build_object('hint', v_token.hint));
-  return private.token_json(v_token);
-end;
-$$;
-comment on function private.revoke_worker_token is
-  'Revokes a token and ends the sessions that it opened, at once. Admins.';
-grant execute on function private.revoke_worker_token to authenticated;
-
-create function private.list_worker_tokens(p_worker uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need('runner.manage', w.org_id) from public.workers as w
-  where w.id = p_worker and not w.is_shared and w.org_id in (select private.my_org_ids());
-  if not found then
-    perform private.fail('RY404', 'There is no such runner.');
-  end if;
-  return (select coalesce(jsonb_agg(private.token_json(t) order by t.created_at desc), '[]')
-    from private.worker_tokens as t
-    where t.worker_id = p_worker);
-end;
-$$;
-comment on function private.list_worker_tokens is
-  'A runner''s tokens: hint, creation, expiry, last use; never the token or its hash. Admins.';
-grant execute on function private.list_worker_tokens to authenticated;
-
-create function private.check_worker_credential(
-  p_worker uuid, p_token uuid default null, p_service_account uuid default null, p_account_version integer default
-  null
-) returns void
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_worker public.workers;
-  v_account public.service_accounts;
-begin
-  select * into v_worker from public.workers where id = p_worker and removed_at is null;
-  select * into v_account from public.service_accounts
-  where id = p_service_account and org_id = v_worker.org_id and removed_at is null and not is_disabled
-    and credential_version = p_account_version;
-  if num_nonnulls(p_token, p_service_account) = 1 and (v_account.id = v_worker.service_account_id or exists (
-    select from private.live_tokens as t where t.id = p_token and t.worker_id = p_worker)) then
-    return;
-  end if;
-  -- Who has proved to be an account of the same organisation may know what is missing; others learn nothing.
-  if v_account.id is not null then
-    perform private.fail('RY403', format('The service account "%s" is not assigned to this runner.', v_account.name),
-      format('Choose it on the runner''s page under Edit, or: runyard runners update "%s" --service-account "%s".',
-        v_worker.name,
-        v_account.name));
-  end if;
-  perform private.fail('RY403', 'These credentials do not belong to this runner.',
-    'Use the token that was shown when the runner was registered.');
-end;
-$$;
-comment on function private.check_worker_credential is
-  'Refuses a token or a service account that may not open a session of this runner, and says why. Edge functions '
-  'only.';
-grant execute on function private.check_worker_credential to service_role;
-
-create function private.worker_token_hashes(p_worker uuid) returns jsonb
-language sql stable security definer set search_path = '' as $$
-  select coalesce(jsonb_agg(jsonb_build_object('token_id', t.id, 'hash', t.hash) order by t.created_at desc), '[]')
-  from (
-    select t.id, t.hash, t.created_at from private.live_tokens as t join public.workers as w on w.id = t.worker_id
-    where t.worker_id = p_worker and w.removed_at is null
-    order by t.created_at desc limit 2
-  ) as t
-$$;
-comment on function private.worker_token_hashes is
-  'Hashes of a runner''s live tokens, two at most, to be verified outside of the database. Edge functions only.';
-grant execute on function private.worker_token_hashes to service_role;
 
 -- ==================== schemas/jobs.sql
 
@@ -5770,6 +5570,178 @@ comment on function private.worker_bound_values is
   'Refused, with the names of both modules, where one is missing.';
 grant execute on function private.worker_bound_values to worker, executor;
 
+-- ## promotions
+
+-- Promotion between environments: production depends on staging, and is applied only with the commit that staging was
+-- last applied with. It is a condition of the dependency, checked wherever a plan is about to be applied. Where nobody
+-- names a commit, production is planned at the promoted one; a push is planned at its own commit, and its apply waits
+-- until that commit was applied in staging.
+
+-- Refuses a promotion between modules that do not come from one repository.
+create function private.check_promotion_edge(p_consumer public.modules, p_producer public.modules, p_wanted jsonb)
+returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if jsonb_typeof(coalesce(p_wanted, 'false')) not in ('boolean', 'null') then
+    perform private.fail('RY422', 'is_promotion is true or false.');
+  end if;
+  if p_wanted = 'true' and (p_consumer.source_kind <> 'git' or p_producer.source_kind <> 'git'
+    or private.repository_key(p_consumer.source ->> 'url') <> private.repository_key(p_producer.source ->> 'url')) then
+    perform private.fail('RY409', format('"%s" and "%s" do not come from one git repository.', p_consumer.path,
+      p_producer.path), 'A commit is promoted between modules of the same repository.');
+  end if;
+end;
+$$;
+
+-- Why a module may not be applied with a commit, or null.
+create function private.promotion_problem(p_module uuid, p_commit text) returns text
+language plpgsql stable set search_path = '' as $$
+begin
+  return (select format('Waits for %s: %s.', p.path, case when g.applied_commit is null then 'nothing was applied there'
+      when p_commit is null then 'the commit of this one is not known'
+      else format('commit %s was not applied there, which has %s', left(p_commit, 7), left(g.applied_commit, 7)) end)
+    from public.module_dependencies as d join public.modules as p on p.id = d.producer_id
+    left join public.module_git as g on g.module_id = d.producer_id
+    where d.consumer_id = p_module and d.is_promotion and (g.applied_commit = p_commit) is not true
+    order by p.path limit 1);
+end;
+$$;
+
+-- The commit at which a module is planned and applied where nobody names another one; {} for one without a promotion.
+create function private.promoted_source(p_module uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return (select case when count(distinct g.applied_commit) = 1 then jsonb_build_object('commit',
+      min(g.applied_commit)) else '{}' end
+    from public.module_dependencies as d join public.module_git as g on g.module_id = d.producer_id
+    where d.consumer_id = p_module and d.is_promotion);
+end;
+$$;
+
+-- Why a plan may not be applied: its commit was not applied where it should have been. Null for one that may, and for
+-- a plan that destroys.
+create function private.plan_promotion_problem(p_plan public.provision_jobs) returns text
+language plpgsql stable set search_path = '' as $$
+begin
+  return case when p_plan.payload #> '{options,destroy}' is distinct from 'true' then private.promotion_problem(
+    p_plan.module_id, coalesce(p_plan.result ->> 'commit', p_plan.payload #>> '{module,source,commit}')) end;
+end;
+$$;
+
+-- Refuses to apply a plan of a commit that was not applied where it should have been.
+create function private.check_promotion(p_plan bigint) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_problem pg_catalog.text := (select private.plan_promotion_problem(j) from public.provision_jobs as j
+    where j.id = p_plan);
+begin
+  if v_problem is not null then
+    perform private.fail('RY409', format('%s', v_problem), 'Apply that module with the same commit first.');
+  end if;
+end;
+$$;
+
+-- Refuses applies without a plan of modules whose commit was not applied where it should have been.
+create function private.refuse_unpromoted(p_modules uuid[]) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  perform private.fail('RY409', format('%s', p.problem), 'Apply that module first.')
+  from unnest(p_modules) as m (id)
+  cross join lateral (select private.promotion_problem(m.id, private.promoted_source(m.id) ->> 'commit') as problem)
+    as p
+  where p.problem is not null limit 1;
+end;
+$$;
+
+-- Queues applies that only waited for a commit to be applied in this job's module, of modules with auto-apply.
+create function private.promote(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_next public.provision_jobs;
+begin
+  for v_next in
+    select j.* from public.module_dependencies as d
+    join public.modules as m on m.id = d.consumer_id and m.auto_apply and m.deleted_at is null
+    join public.provision_jobs as j on j.module_id = m.id and j.org_id = m.org_id and j.status = 'AWAITING_APPROVAL'
+      and j.type = 'APPLY' and j.approvals_required = 0
+    join public.provision_jobs as p on p.id = j.plan_job_id and p.planned_serial = private.state_serial(m.id)
+    where d.producer_id = p_job.module_id and d.is_promotion and private.plan_promotion_problem(p) is null
+      and not exists (select from public.module_locks as l where l.module_id = m.id) order by j.module_id
+  loop
+    continue when not private.try_lock_state(v_next.org_id, v_next.module_id);
+    update public.provision_jobs set status = 'QUEUED', queued_at = now()
+    where id = v_next.id and status = 'AWAITING_APPROVAL' returning * into v_next;
+    continue when not found;
+    perform private.record_job_event(v_next, 'confirmed', 'AWAITING_APPROVAL', 'QUEUED', 'system', null, 'promotion',
+      format('Its commit was applied by job %s of %s.', p_job.number, p_job.module_path));
+    perform private.queue_jobs(v_next.org_id, array[v_next.id]);
+  end loop;
+end;
+$$;
+
+-- ## cascades
+
+-- Cascades: an apply of a module may plan those that depend on it, where the dependency asks for it. One apply makes
+-- one set that names it as its cause; what a consumer's own apply changes is the next one's cause. A plan is applied
+-- where the consumer has auto-apply, and waits for its confirmation elsewhere. Its jobs are placed seconds later:
+-- a consumer of several modules that are applied together is planned once. A later apply does not prolong the wait.
+
+-- The modules that an apply plans now. A consumer that was never applied, or was destroyed, has no changed input.
+-- Modules that the apply's own set places later, or that wait already for another cascade, are left out: a bound value
+-- is read when its job runs.
+create function private.cascaded_modules(p_job public.provision_jobs) returns uuid[]
+language sql stable set search_path = '' as $$
+  select array(
+    select d.consumer_id from public.module_dependencies as d
+    join public.modules as m on m.id = d.consumer_id and m.deleted_at is null
+    where d.producer_id = p_job.module_id and d.cascades <> 'off'
+      and (d.cascades = 'always' or exists (
+          select from private.changed_inputs as c
+          where c.consumer_id = d.consumer_id and c.producer_id = d.producer_id))
+      and not exists (
+        select from private.set_members as own
+        join private.set_members as later on later.set_id = own.set_id and later.module_id = d.consumer_id
+        left join public.provision_jobs as j on j.id = later.job_id
+        where own.job_id in (p_job.id, p_job.plan_job_id) and later.left_out is null
+          and (later.job_id is null or own.job_id = p_job.plan_job_id and j.status = 'QUEUED'))
+      and not exists (
+        select from public.job_sets as s
+        join private.set_members as t on t.set_id = s.id and t.module_id = d.consumer_id and t.left_out is null
+        left join public.provision_jobs as j on j.id = t.job_id
+        where s.org_id = p_job.org_id and s.finished_at is null and s.cause_job_id is not null
+          and (j.id is null or j.status = 'QUEUED'))
+    order by d.consumer_id)
+$$;
+
+-- Plans what depends on a module that was just applied, as one set. The caller has the lock of the module's state.
+create function private.cascade(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_modules pg_catalog.uuid[];
+  v_words pg_catalog.text := format('After job %s of %s.', p_job.number, p_job.module_path);
+  v_set public.job_sets;
+begin
+  -- Most modules have no such consumer: one look into the index, and nothing is planned for them.
+  if not exists (select from public.module_dependencies as d where d.producer_id = p_job.module_id
+    and d.cascades <> 'off') then
+    return;
+  end if;
+  v_modules := private.cascaded_modules(p_job);
+  if v_modules = '{}' then
+    return;
+  end if;
+  if cardinality(v_modules) > 500 then
+    perform private.record_job_event(p_job, 'cascade_refused', null, null, 'system', null, 'system', format(
+      '%s modules depend on its outputs, and one apply plans 500 at most. Plan their group.', cardinality(v_modules)));
+    return;
+  end if;
+  insert into public.job_sets (org_id, type, path, options, cause_job_id, starts_at, created_by_label)
+  values (p_job.org_id, 'PLAN', p_job.module_path, jsonb_build_object('priority', 150, 'confirm', true, 'reason',
+    v_words), p_job.id, now() + interval '5 s', format('cascade of #%s', p_job.number)) returning * into v_set;
+  perform private.add_members(v_set, v_modules);
+end;
+$$;
+
 -- ==================== schemas/kept_states.sql
 
 -- Kept states: writes of an attempt that may no longer store its state. They are kept aside until a person stores or
@@ -6009,6 +5981,209 @@ grant execute on function private.discard_kept_state to authenticated;
 -- verifies the token (bcrypt, once) and calls open_worker_session with the secret key; the runner then has a short JWT
 -- with the session's id. Its calls name no runner: the identity comes from that id alone, and the row is read every
 -- time, so revoking is immediate.
+
+-- ## tokens
+
+-- Tokens with which runners sign in. Only the bcrypt hash of a token reaches the database; the edge function verifies
+-- it.
+
+create table private.worker_tokens (
+  id uuid primary key default gen_random_uuid(),
+  worker_id uuid not null references public.workers (id) on delete cascade,
+  hash text not null check (private.is_bcrypt_hash(hash)),
+  hint text not null check (length(hint) = 4),
+  created_by uuid,
+  created_at timestamptz not null default now(),
+  expires_at timestamptz,
+  last_used_at timestamptz,
+  revoked_at timestamptz
+);
+create index worker_tokens_worker_id_idx on private.worker_tokens (worker_id, created_at desc);
+alter table private.worker_tokens enable row level security;
+comment on table private.worker_tokens is
+  'Hashes of runners'' tokens. Two may be live at a time, so that rotation overlaps.';
+comment on column private.worker_tokens.hash is 'bcrypt hash; the token is shown once and never stored.';
+comment on column private.worker_tokens.hint is 'Its last four characters.';
+comment on column private.worker_tokens.expires_at is 'After this it opens no session.';
+comment on column private.worker_tokens.last_used_at is 'When it last opened a session.';
+comment on column private.worker_tokens.revoked_at is 'When it was revoked; its sessions ended then.';
+
+create view private.live_tokens as
+select
+  t.id,
+  t.worker_id,
+  t.hash,
+  t.created_at
+from private.worker_tokens as t
+where t.revoked_at is null and (t.expires_at is null or t.expires_at > now());
+comment on view private.live_tokens is 'Tokens that open sessions: neither revoked nor expired.';
+comment on column private.live_tokens.hash is 'bcrypt hash of the token.';
+
+-- Stores the hash of a new token.
+create function private.add_token(p_worker uuid, p_hash text, p_hint text, p_expires_at timestamptz) returns uuid
+language plpgsql set search_path = '' as $$
+declare
+  v_id pg_catalog.uuid;
+begin
+  insert into private.worker_tokens (worker_id, hash, hint, created_by, expires_at)
+  values (p_worker, p_hash, p_hint, private.caller_id(), p_expires_at) returning id into v_id;
+  return v_id;
+exception
+  when check_violation or not_null_violation then
+    perform private.fail('RY422',
+      'The token must come as a bcrypt hash of cost 8 to 12 with a hint of four characters.',
+        'Generate the token where you show it; send only its hash.');
+end;
+$$;
+
+-- A token's record without its hash.
+create function private.token_json(p_token private.worker_tokens) returns jsonb
+language sql stable set search_path = '' as $$
+  select to_jsonb(p_token) - 'hash' || jsonb_build_object('is_live',
+    exists (select from private.live_tokens as t where t.id = p_token.id))
+$$;
+
+-- Ends a runner's tokens, and the sessions that they opened, at a time, where they do not end before it.
+create function private.expire_tokens(p_worker uuid, p_at timestamptz) returns void
+language plpgsql set search_path = '' as $$
+begin
+  update private.worker_tokens as t set expires_at = least(t.expires_at, p_at)
+  where t.worker_id = p_worker and t.revoked_at is null;
+  update private.sessions as s set expires_at = t.expires_at from private.worker_tokens as t
+  where s.worker_id = p_worker and s.ended_at is null and t.id = s.token_id
+    and s.expires_at is distinct from t.expires_at;
+end;
+$$;
+
+create function private.rotate_worker_token(
+  p_worker uuid, p_token_hash text, p_token_hint text, p_overlap_seconds integer default 86400
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_worker public.workers;
+  v_token private.worker_tokens;
+begin
+  v_worker := private.lock_worker(p_worker, 'runner.manage');
+  if coalesce(p_overlap_seconds, -1) not between 0 and 2592000 then
+    perform private.fail('RY422', 'The overlap must be between 0 seconds and 30 days.');
+  end if;
+  perform private.expire_tokens(p_worker, now() + make_interval(secs => p_overlap_seconds));
+  -- Two live tokens at most: the newest of the old ones may overlap, the others end now.
+  for v_token in
+    update private.worker_tokens as t set revoked_at = now()
+    where t.worker_id = p_worker and t.revoked_at is null and t.id not in (
+      select o.id from private.worker_tokens as o where o.worker_id = p_worker and o.revoked_at is null
+        order by o.created_at desc limit 1)
+    returning t.*
+  loop
+    perform private.end_sessions(p_worker, null, v_token.id, 'its token was revoked');
+  end loop;
+  -- On its own line: in a where clause it would be called for every row, and add a token each time.
+  v_token.id := private.add_token(p_worker, p_token_hash, p_token_hint, null);
+  select * into v_token from private.worker_tokens where id = v_token.id;
+  perform private.refresh_worker_status(p_worker);
+  perform private.record_worker_event(p_worker, 'token_rotated',
+    'Rotated by ' || private.caller_label(v_worker.org_id));
+  perform private.audit(v_worker.org_id, 'worker.token_rotated', 'worker', p_worker::pg_catalog.text, v_worker.name,
+    jsonb_build_object('hint', p_token_hint, 'overlap_seconds', p_overlap_seconds));
+  return private.token_json(v_token);
+end;
+$$;
+comment on function private.rotate_worker_token is
+  'Gives a runner a new token; the present one, and the sessions that it opened, stay good for the overlap. Admins.';
+grant execute on function private.rotate_worker_token to authenticated;
+
+create function private.revoke_worker_token(p_token uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_token private.worker_tokens;
+  v_worker public.workers;
+begin
+  select t.* into v_token from private.worker_tokens as t join public.workers as w on w.id = t.worker_id
+  where t.id = p_token and w.removed_at is null and (w.is_shared or w.org_id in (select private.my_org_ids()));
+  if v_token.id is null then
+    perform private.fail('RY404', 'There is no such token.');
+  end if;
+  v_worker := private.lock_worker(v_token.worker_id, 'runner.manage');
+  update private.worker_tokens set revoked_at = coalesce(revoked_at, now()) where id = p_token returning * into v_token;
+  perform private.end_sessions(v_worker.id, null, p_token, 'its token was revoked');
+  perform private.refresh_worker_status(v_worker.id);
+  perform private.wake_worker(v_worker.id);
+  perform private.record_worker_event(v_worker.id, 'token_revoked',
+    'Revoked by ' || private.caller_label(v_worker.org_id));
+  perform private.audit(v_worker.org_id, 'worker.token_revoked', 'worker', v_worker.id::pg_catalog.text, v_worker.name,
+    jsonb_build_object('hint', v_token.hint));
+  return private.token_json(v_token);
+end;
+$$;
+comment on function private.revoke_worker_token is
+  'Revokes a token and ends the sessions that it opened, at once. Admins.';
+grant execute on function private.revoke_worker_token to authenticated;
+
+create function private.list_worker_tokens(p_worker uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('runner.manage', w.org_id) from public.workers as w
+  where w.id = p_worker and not w.is_shared and w.org_id in (select private.my_org_ids());
+  if not found then
+    perform private.fail('RY404', 'There is no such runner.');
+  end if;
+  return (select coalesce(jsonb_agg(private.token_json(t) order by t.created_at desc), '[]')
+    from private.worker_tokens as t
+    where t.worker_id = p_worker);
+end;
+$$;
+comment on function private.list_worker_tokens is
+  'A runner''s tokens: hint, creation, expiry, last use; never the token or its hash. Admins.';
+grant execute on function private.list_worker_tokens to authenticated;
+
+create function private.check_worker_credential(
+  p_worker uuid, p_token uuid default null, p_service_account uuid default null, p_account_version integer default
+  null
+) returns void
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_worker public.workers;
+  v_account public.service_accounts;
+begin
+  select * into v_worker from public.workers where id = p_worker and removed_at is null;
+  select * into v_account from public.service_accounts
+  where id = p_service_account and org_id = v_worker.org_id and removed_at is null and not is_disabled
+    and credential_version = p_account_version;
+  if num_nonnulls(p_token, p_service_account) = 1 and (v_account.id = v_worker.service_account_id or exists (
+    select from private.live_tokens as t where t.id = p_token and t.worker_id = p_worker)) then
+    return;
+  end if;
+  -- Who has proved to be an account of the same organisation may know what is missing; others learn nothing.
+  if v_account.id is not null then
+    perform private.fail('RY403', format('The service account "%s" is not assigned to this runner.', v_account.name),
+      format('Choose it on the runner''s page under Edit, or: runyard runners update "%s" --service-account "%s".',
+        v_worker.name,
+        v_account.name));
+  end if;
+  perform private.fail('RY403', 'These credentials do not belong to this runner.',
+    'Use the token that was shown when the runner was registered.');
+end;
+$$;
+comment on function private.check_worker_credential is
+  'Refuses a token or a service account that may not open a session of this runner, and says why. Edge functions '
+  'only.';
+grant execute on function private.check_worker_credential to service_role;
+
+create function private.worker_token_hashes(p_worker uuid) returns jsonb
+language sql stable security definer set search_path = '' as $$
+  select coalesce(jsonb_agg(jsonb_build_object('token_id', t.id, 'hash', t.hash) order by t.created_at desc), '[]')
+  from (
+    select t.id, t.hash, t.created_at from private.live_tokens as t join public.workers as w on w.id = t.worker_id
+    where t.worker_id = p_worker and w.removed_at is null
+    order by t.created_at desc limit 2
+  ) as t
+$$;
+comment on function private.worker_token_hashes is
+  'Hashes of a runner''s live tokens, two at most, to be verified outside of the database. Edge functions only.';
+grant execute on function private.worker_token_hashes to service_role;
+
+-- ## sessions
 
 create table private.sessions (
   id uuid primary key default gen_random_uuid(),
@@ -7523,7 +7698,7 @@ begin
 end;
 $$;
 
--- ==================== schemas/shared_runners.sql
+-- ## shared runners
 
 -- Shared runners: they belong to no organisation, are managed with the installation's service key, and serve the
 -- organisations that the installation and the organisation itself allow.
@@ -7538,7 +7713,6 @@ alter table private.shared_worker_orgs enable row level security;
 comment on table private.shared_worker_orgs is
   'For whom a shared runner works, where the installation''s file limits it; one without a row works for everybody.';
 
--- ## rules
 create view private.shared_refusals as
 select
   w.id as worker_id,
@@ -7556,7 +7730,6 @@ comment on view private.shared_refusals is
 comment on column private.shared_refusals.reason is
   'The organisation wants none, or the installation''s file keeps the runner for others; null: it works for it.';
 
--- ## shared runners
 create function private.set_shared_runners(p_org uuid, p_use public.shared_use) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 begin
@@ -7583,7 +7756,6 @@ comment on function private.set_shared_runners is
   'NONE_AVAILABLE. Admins.';
 grant execute on function private.set_shared_runners to authenticated;
 
--- ## shared runners
 
 -- Shared runners: they come from the installation's file, belong to no organisation, and are changed by its
 -- administrator alone.
@@ -8303,7 +8475,176 @@ comment on function private.worker_variables is
   'The variables of a running job with their values: for the attempt that holds the lease alone.';
 grant execute on function private.worker_variables to worker, executor;
 
--- ==================== schemas/state_changes.sql
+-- ==================== schemas/moves.sql
+
+-- Moves: modules and states that come here, and resources that move between states.
+
+-- ## moving in
+
+-- Moving in: what exists comes here. A runner reads a repository that nobody has connected yet, or an archive, and
+-- reports its root modules; a member chooses, and the chosen ones become modules. Their states come in by plans with
+-- the option bring_state, as for every other module.
+
+-- The source of a reading, checked: an address with a ref, or an archive with its SHA-256; and a group for its modules.
+create function private.survey_source(p_source jsonb) returns jsonb
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_url pg_catalog.text := nullif(trim(p_source ->> 'url'), '');
+  v_name pg_catalog.text := substring(lower(coalesce(p_source ->> 'name', v_url)) from '([^/:]+?)(?:\.git)?/*$');
+begin
+  perform private.refuse_unknown_keys(p_source, array['url', 'ref', 'group', 'name', 'archive', 'sha256']);
+  if (v_url is null) = (p_source ->> 'archive' is null) or coalesce(p_source ->> 'group', '') = ''
+    or length(p_source ->> 'ref') > 200 then
+    perform private.fail('RY422', 'A reading needs a group, and either a repository''s URL or an archive.',
+      'Write {"group": "platform", "url": "https://…", "ref": "main"}.');
+  end if;
+  if v_url is not null then
+    perform private.check_source('git', jsonb_build_object('url', v_url));
+  end if;
+  return jsonb_strip_nulls(jsonb_build_object('url', v_url, 'ref', nullif(trim(p_source ->> 'ref'), ''), 'group',
+    trim(both '/' from p_source ->> 'group'), 'name', left(coalesce(nullif(trim(both '-_' from regexp_replace(
+      regexp_replace(v_name, '\.(tar(\.[a-z0-9]+)?|tgz|zip)$', ''), '[^a-z0-9_-]+', '-', 'g')), ''), 'main'), 63),
+    'sha256', lower(p_source ->> 'sha256')));
+end;
+$$;
+
+create function private.request_survey(p_org uuid, p_source jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_source pg_catalog.jsonb;
+  v_body pg_catalog.bytea;
+  v_job public.provision_jobs;
+begin
+  perform private.need('module.write', p_org, p_source ->> 'group');
+  v_source := private.survey_source(p_source);
+  v_job.org_id := p_org;
+  v_job.type := 'RESOLVE';
+  v_job.module_path := v_source ->> 'group';
+  v_job.group_path := v_source ->> 'group';
+  -- Somebody looks at the page and waits for it.
+  v_job.priority := 90;
+  v_job.approvals_required := 0;
+  v_job.created_by := private.caller_id();
+  v_job.created_by_label := private.caller_label(p_org);
+  v_job.payload := jsonb_build_object('survey', v_source, 'git', jsonb_build_object('repository',
+    coalesce(private.repository_key(v_source ->> 'url'), v_source ->> 'name')));
+  v_job := private.add_job(v_job, 'To list its root modules.');
+  if p_source ? 'archive' then
+    v_body := decode(p_source ->> 'archive', 'base64');
+    if encode(sha256(v_body), 'hex') is distinct from v_source ->> 'sha256' or octet_length(v_body) > 26214400 then
+      perform private.fail('RY422', 'The archive is not what its SHA-256 says, or larger than 25 MiB.',
+        'Send it again.');
+    end if;
+    insert into private.artifacts (job_id, attempt, name, body, sha256)
+    values (v_job.id, 0, 'source', v_body, v_source ->> 'sha256');
+  end if;
+  perform private.audit(p_org, 'job.enqueued', 'job', v_job.number::pg_catalog.text,
+    'RESOLVE ' || (v_source ->> 'name'));
+  return jsonb_build_object('id', v_job.id, 'number', v_job.number);
+exception
+  when invalid_parameter_value then
+    perform private.fail('RY422', 'The archive is not base64.', 'Send it again.');
+end;
+$$;
+comment on function private.request_survey is
+  'Lists on a runner the root modules of a repository {group, url, ref} or of an archive {group, name, archive '
+  '(base64), sha256}; they are in the result of the job. Operators.';
+grant execute on function private.request_survey to authenticated;
+
+-- A finished reading that the caller may use.
+create function private.my_survey(p_job bigint) returns public.provision_jobs
+language plpgsql stable set search_path = '' as $$
+declare
+  v_job public.provision_jobs := private.my_job(p_job, 'job.run');
+begin
+  if v_job.status <> 'SUCCEEDED' or not v_job.payload ? 'survey' or v_job.result is null then
+    perform private.fail('RY409', format('Job %s has not listed root modules.', v_job.number),
+      'Read the source again.');
+  end if;
+  return v_job;
+end;
+$$;
+
+create function private.survey(p_org uuid, p_number bigint) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_job public.provision_jobs;
+begin
+  perform private.need('module.read', p_org);
+  select * into v_job from public.provision_jobs as j where j.org_id = p_org and j.number = p_number
+    and j.payload ? 'survey';
+  if v_job.id is null then
+    perform private.fail('RY404', format('Job %s lists no root modules.', p_number), 'Read the source again.');
+  end if;
+  return jsonb_build_object('id', v_job.id, 'number', v_job.number, 'status', v_job.status, 'error', v_job.error,
+    'runner', v_job.worker_name, 'source', v_job.payload -> 'survey', 'commit', v_job.result -> 'commit', 'roots', (
+      select coalesce(jsonb_agg(r.root || jsonb_build_object('module_id', m.id, 'plan', p.plan) order by r.place), '[]')
+      from jsonb_array_elements(v_job.result -> 'roots') with ordinality as r (root, place)
+      left join public.modules as m on m.org_id = p_org and m.path = r.root ->> 'path' and m.deleted_at is null
+      left join lateral (
+        select jsonb_build_object('number', j.number, 'status', j.status, 'error', j.error, 'brought',
+          j.result -> 'brought_state', 'summary', j.plan_summary - 'resources' - 'outputs') as plan
+        from public.provision_jobs as j where j.module_id = m.id and j.type = 'PLAN' order by j.id desc limit 1
+      ) as p on true));
+end;
+$$;
+comment on function private.survey is
+  'A reading by its number: its status, and its root modules with the paths that they would get, the modules that are '
+  'at these paths, and the last plan of each with the state that it brought in. Members.';
+grant execute on function private.survey to authenticated;
+
+-- What becomes of a root: the specification of its module. An archive's files are kept in the module.
+create function private.root_spec(p_job public.provision_jobs, p_root jsonb) returns jsonb
+language plpgsql stable set search_path = '' as $$
+declare
+  v_survey pg_catalog.jsonb := p_job.payload -> 'survey';
+  v_files pg_catalog.jsonb;
+begin
+  if not v_survey ? 'url' then
+    select convert_from(a.body, 'UTF8')::pg_catalog.jsonb -> (p_root ->> 'folder') into v_files
+    from private.artifacts as a where a.job_id = p_job.id and a.name = 'files.json' order by a.attempt desc limit 1;
+  end if;
+  return jsonb_build_object('engine', p_root -> 'engine', 'engine_version',
+      case when length(p_root ->> 'required_version') between 1 and 50 then p_root -> 'required_version' end)
+    || case when v_files is not null
+      then jsonb_build_object('source_kind', 'inline', 'source', jsonb_build_object('files', v_files))
+      else jsonb_build_object('source_kind', 'git', 'source', jsonb_strip_nulls(jsonb_build_object('url',
+        v_survey -> 'url', 'ref', v_survey -> 'ref', 'subfolder', nullif(p_root ->> 'folder', '')))) end;
+end;
+$$;
+
+create function private.bring_modules(p_job bigint, p_folders jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_job public.provision_jobs := private.my_survey(p_job);
+  v_root pg_catalog.jsonb;
+  v_parts pg_catalog.text[];
+  v_done pg_catalog.jsonb := '[]';
+begin
+  for v_root in select r.root from jsonb_array_elements(v_job.result -> 'roots') with ordinality as r (root, place)
+    where p_folders ? (r.root ->> 'folder') order by r.place
+  loop
+    if coalesce(v_root ->> 'problem', '') <> '' then
+      perform private.fail('RY422', format('"%s" cannot come: %s', v_root ->> 'folder', v_root ->> 'problem'));
+    end if;
+    v_parts := regexp_match(v_root ->> 'path', '^(.*)/([^/]+)$');
+    v_done := v_done || (private.create_module(v_job.org_id, v_parts[1], v_parts[2], private.root_spec(v_job, v_root))
+      || jsonb_build_object('backend', v_root -> 'backend'));
+  end loop;
+  if jsonb_typeof(p_folders) is distinct from 'array'
+    or jsonb_array_length(v_done) <> jsonb_array_length(p_folders) then
+    perform private.fail('RY422', 'A folder that was named is not a root module of this reading.', 'Read it again.');
+  end if;
+  return (select jsonb_agg(jsonb_build_object('id', d -> 'id', 'path', d -> 'path', 'engine', d -> 'engine', 'backend',
+    d -> 'backend')) from jsonb_array_elements(v_done) as d);
+end;
+$$;
+comment on function private.bring_modules is
+  'Creates a module for each of these folders (a list) of a reading, all or none, where the reading proposes it. '
+  'Their states come in by enqueue_jobs with bring_state. Operators.';
+grant execute on function private.bring_modules to authenticated;
+
+-- ## state changes
 
 -- State changes: jobs of the type STATE move, remove and import resources of a state, and change no infrastructure. The
 -- engine does it on a runner, as a person would with `state mv`. One module's state is written through the runner's
@@ -12356,14 +12697,6 @@ grant execute on function private.worker_scaling_decided to worker;
 -- the start; their jobs are placed in batches, by the call itself and then by the sweep, so a storm of a thousand due
 -- schedules spreads over minutes. Jobs of sets come after those that people request one by one. A set's progress is
 -- counted from its jobs, never stored: a retry takes the place of the job that it repeats.
---
--- A set goes in the order of its modules' dependencies, a DESTROY backwards: private.placeable_members is the rule. The
--- end of a job places what waited for it, in the same transaction; a failure leaves out what depends on it. A call that
--- changes members of an ordered set has the set's lock, which comes after routing and states: behind it, states are
--- locked only if they can be had at once, and the sweep places what could not be placed.
---
--- Plans of a set see what the plans before them would change: private.open_bindings is the rule. A plan that uses a
--- value that is only planned is a preview and is never applied; one whose value is not known yet waits for an apply.
 
 create table public.job_sets (
   id uuid primary key default gen_random_uuid(),
@@ -12503,285 +12836,6 @@ where m.job_id is null and m.left_out is null and not exists (
 comment on view private.placeable_members is
   'Members of sets that may be placed: everything in the set that they depend on has succeeded, and no input waits for '
   'an apply.';
-
--- ## order
-
--- Serialises what happens to the members of one ordered set.
-create function private.lock_set(p_set uuid) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform pg_advisory_xact_lock(private.lock_key('set_order', p_set::pg_catalog.text));
-end;
-$$;
-
--- The same, if it can be had at once.
-create function private.try_lock_set(p_set uuid) returns boolean
-language plpgsql set search_path = '' as $$
-begin
-  return pg_try_advisory_xact_lock(private.lock_key('set_order', p_set::pg_catalog.text));
-end;
-$$;
-
--- Whether a set's modules depend on each other.
-create function private.is_ordered(p_set uuid) returns boolean
-language plpgsql stable set search_path = '' as $$
-begin
-  return exists (select from private.set_edges as e where e.set_id = p_set);
-end;
-$$;
-
--- Adds modules to a new set, with the order between them.
-create function private.add_members(p_set public.job_sets, p_modules uuid[]) returns void
-language plpgsql set search_path = '' as $$
-begin
-  insert into private.set_members (set_id, module_id, org_id) select p_set.id, m, p_set.org_id
-    from unnest(p_modules) as m;
-  insert into private.set_edges (set_id, after_id, before_id)
-  select p_set.id, case when p_set.type = 'DESTROY' then d.producer_id else d.consumer_id end,
-    case when p_set.type = 'DESTROY' then d.consumer_id else d.producer_id end
-  from public.module_dependencies as d
-  where d.org_id = p_set.org_id and d.consumer_id = any (p_modules) and d.producer_id = any (p_modules);
-end;
-$$;
-
--- Which members of a set wait for the apply of which others, in words.
-create function private.waits_for_apply(p_set uuid) returns table (consumer_id uuid, producer_id uuid, words text)
-language sql stable set search_path = '' as $$
-  select o.consumer_id, o.producer_id, format('Waits for %s: %s.', p.path, string_agg(format('`%s` %s', o.output,
-    o.words), ', ' order by o.output))
-  from (select distinct o.consumer_id, o.producer_id, o.output, o.words from private.open_bindings as o
-    where o.set_id = p_set and not o.is_known) as o
-  join public.modules as p on p.id = o.producer_id group by o.consumer_id, o.producer_id, p.path
-$$;
-
--- Leaves out what depends on a member that failed, was cancelled or was left out, or that waits for an apply, and
--- nothing else: what was left out because of one that is retried waits again. The caller has the set's lock.
-create function private.settle_set(p_set uuid) returns void
-language plpgsql set search_path = '' as $$
-begin
-  with recursive ended as materialized (
-    select m.module_id, format('Because of %s.', coalesce('#' || j.number, o.path)) as words
-    from private.set_members as m
-    left join public.provision_jobs as j on j.id = m.job_id
-    left join public.modules as o on o.id = m.module_id
-    where m.set_id = p_set and (j.status in ('FAILED', 'CANCELLED')
-      or m.job_id is null and m.left_out is not null and m.because_of is null)
-  ), below (module_id, root) as (
-    select e.after_id, f.module_id from ended as f
-    join private.set_edges as e on e.set_id = p_set and e.before_id = f.module_id
-    union
-    select e.after_id, b.root from below as b
-    join private.set_edges as e on e.set_id = p_set and e.before_id = b.module_id
-  ), wait as materialized (
-    select * from private.waits_for_apply(p_set)
-  ), later (module_id) as (
-    select w.consumer_id from wait as w
-    union
-    select e.after_id from later as l join private.set_edges as e on e.set_id = p_set and e.before_id = l.module_id
-  ), cause as materialized (
-    select distinct on (c.module_id) c.* from (
-      select b.module_id, 1 as rank, b.root, f.words from below as b join ended as f on f.module_id = b.root
-      union all select w.consumer_id, 2, w.producer_id, w.words from wait as w
-      union all select e.after_id, 3, o.id, format('Waits for %s, which waits for an apply.', o.path)
-      from later as l join private.set_edges as e on e.set_id = p_set and e.before_id = l.module_id
-      join public.modules as o on o.id = e.before_id) as c
-    order by c.module_id, c.rank, c.root
-  ), verdict as materialized (
-    select m.module_id, c.root, c.words, coalesce(c.rank > 1, false) as is_waiting
-    from private.set_members as m left join cause as c on c.module_id = m.module_id
-    where m.set_id = p_set and m.job_id is null and (m.left_out is null or m.because_of is not null)
-  )
-  update private.set_members as m set left_out = v.words, because_of = v.root, is_waiting_for_apply = v.is_waiting
-  from verdict as v
-  where m.set_id = p_set and m.module_id = v.module_id
-    and (m.left_out, m.because_of, m.is_waiting_for_apply) is distinct from (v.words, v.root, v.is_waiting);
-end;
-$$;
-
--- Continues a set after the end of a job: what waited for it is placed, or left out when it did not succeed. The caller
--- has the lock of the job's state.
-create function private.follow_in_set(p_job public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_set public.job_sets;
-begin
-  select s.* into v_set from private.set_members as m join public.job_sets as s on s.id = m.set_id
-  where m.job_id = p_job.id and exists (
-    select from private.set_edges as e where e.set_id = m.set_id and e.before_id = m.module_id);
-  if v_set.id is null then
-    return;
-  end if;
-  if p_job.status = 'SUCCEEDED' then
-    -- Two that end together: the second one sees the first one's end behind this lock.
-    perform private.lock_set(v_set.id);
-    if exists (select from private.planned_outputs as o where o.set_id = v_set.id
-      and o.module_id = p_job.module_id and not o.is_known) then
-      perform private.settle_set(v_set.id);
-    end if;
-    perform private.place_members(v_set, 200, false, v_set.id);
-  elsif private.try_lock_set(v_set.id) then
-    -- One transaction may end jobs of several sets, so it waits for none of them: the sweep settles the others.
-    perform private.settle_set(v_set.id);
-  end if;
-end;
-$$;
-
--- Replaces a job by its retry in their sets.
-create function private.follow_retry() returns trigger
-language plpgsql set search_path = '' as $$
-declare
-  v_set pg_catalog.uuid := (select m.set_id from private.set_members as m where m.job_id = new.retry_of);
-begin
-  if v_set is null then
-    return null;
-  end if;
-  perform private.lock_set(v_set);
-  update private.set_members set job_id = new.id where job_id = new.retry_of;
-  update public.job_sets set finished_at = null where id = v_set and finished_at is not null;
-  perform private.settle_set(v_set);
-  return null;
-end;
-$$;
-create trigger follow_retry after insert on public.provision_jobs for each row when (new.retry_of is not null)
-  execute function private.follow_retry();
-
--- ## placing jobs
-
--- Enqueues a job for each of these members with the same options. The caller holds their states' locks.
-create function private.add_alike_jobs(
-  p_like public.job_sets, p_options jsonb, p_sets uuid[], p_modules uuid[]
-) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_jobs bigint[] := private.add_module_jobs(p_like.org_id, p_like.type, p_modules, null, p_options
-    || jsonb_build_object('created_by', p_like.created_by, 'created_by_label', p_like.created_by_label)
-    || case when p_like.schedule_id is null then '{}' else '{"is_by_schedule": true}' end::pg_catalog.jsonb);
-begin
-  perform private.place_jobs(p_like.org_id, v_jobs, coalesce(p_like.options ->> 'reason',
-    case when p_like.schedule_id is not null then 'By schedule' end));
-  update private.set_members as m set job_id = p.job_id
-  from unnest(p_sets, p_modules, v_jobs) as p (set_id, module_id, job_id)
-  where m.set_id = p.set_id and m.module_id = p.module_id;
-end;
-$$;
-
--- Whether a plan of a member is a preview: a plan of the set changes an input of it, or it is an output of a preview.
-create function private.is_preview(p_set uuid, p_module uuid) returns boolean
-language plpgsql stable set search_path = '' as $$
-begin
-  return exists (select from private.open_bindings as o where o.set_id = p_set and o.consumer_id = p_module) or exists (
-    select from private.set_edges as e
-    join public.module_bindings as b on b.consumer_id = e.after_id and b.producer_id = e.before_id
-    join private.set_members as m on m.set_id = e.set_id and m.module_id = e.before_id
-    join public.provision_jobs as j on j.id = m.job_id and j.payload #> '{options,preview}' = 'true'
-    where e.set_id = p_set and e.after_id = p_module);
-end;
-$$;
-
--- Enqueues a job for each of these members, all of sets that ask for the same. The caller holds their states' locks.
-create function private.add_set_jobs(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_part pg_catalog.record;
-begin
-  if p_like.type in ('APPLY', 'DESTROY') then
-    perform private.refuse_locked_modules(p_modules);
-  end if;
-  for v_part in
-    select m.plan_job_id, p.is_preview, array_agg(m.set_id order by m.module_id) as sets,
-      array_agg(m.module_id order by m.module_id) as modules
-    from unnest(p_sets, p_modules) as w (set_id, module_id)
-    join private.set_members as m on m.set_id = w.set_id and m.module_id = w.module_id
-    cross join lateral (select p_like.type = 'PLAN' and private.is_preview(m.set_id, m.module_id) as is_preview) as p
-    group by m.plan_job_id, p.is_preview
-  loop
-    if v_part.plan_job_id is not null then
-      perform private.check_saved_plan(p_like.org_id, p_like.type, v_part.modules[1], v_part.plan_job_id);
-    end if;
-    perform private.add_alike_jobs(p_like, p_like.options || jsonb_strip_nulls(jsonb_build_object('plan_job_id',
-      v_part.plan_job_id, 'preview', nullif(v_part.is_preview, false))), v_part.sets, v_part.modules);
-  end loop;
-end;
-$$;
-
--- Enqueues the job of one member, or writes down why it can have none.
-create function private.place_alone(p_like public.job_sets, p_set uuid, p_module uuid) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform private.add_set_jobs(p_like, array[p_set], array[p_module]);
-exception
-  when others then
-    if sqlstate not like 'RY%' then
-      raise;
-    end if;
-    update private.set_members set left_out = left(sqlerrm, 500) where set_id = p_set and module_id = p_module;
-end;
-$$;
-
--- Of these members, those that may still be placed: meanwhile somebody else may have placed or cancelled one. The
--- caller has the locks of their states.
-create function private.still_placeable(p_sets uuid[], p_modules uuid[]) returns table (sets uuid[], modules uuid[])
-language sql stable set search_path = '' as $$
-  select coalesce(array_agg(p.set_id order by p.module_id), '{}'), coalesce(array_agg(p.module_id order by p.module_id),
-    '{}')
-  from private.placeable_members as p join unnest(p_sets, p_modules) as w (set_id, module_id)
-    on w.set_id = p.set_id and w.module_id = p.module_id
-  join public.job_sets as s on s.id = p.set_id and s.cancelled_at is null
-$$;
-
--- Enqueues jobs for these members, or writes down why one can have none.
-create function private.place_these(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform private.add_set_jobs(p_like, p_sets, p_modules);
-exception
-  when others then
-    if sqlstate not like 'RY%' then
-      raise;
-    end if;
-    perform private.place_alone(p_like, p.set_id, p.module_id) from unnest(p_sets, p_modules) as p (set_id,
-      module_id);
-    perform private.settle_set(s) from (select distinct s from unnest(p_sets) as s) as s (s)
-    where private.is_ordered(s);
-end;
-$$;
-
--- Enqueues jobs for members that may be placed, of this set alone or of all sets that ask for the same as this one;
--- returns how many were checked.
-create function private.place_members(
-  p_like public.job_sets, p_limit integer, p_waits boolean, p_set uuid default null
-) returns integer
-language plpgsql set search_path = '' as $$
-declare
-  v_member pg_catalog.record;
-  v_sets pg_catalog.uuid[] := '{}';
-  v_modules pg_catalog.uuid[] := '{}';
-begin
-  -- A module that two sets want is placed for one of them now and for the other with the next batch. The sweep waits
-  -- for nobody: a state that somebody is at is left to the next one.
-  for v_member in select distinct on (m.module_id) m.set_id, m.module_id
-    from public.job_sets as s join private.placeable_members as m on m.set_id = s.id
-    where s.finished_at is null and s.cancelled_at is null and (p_set is null or s.id = p_set)
-      and coalesce(s.starts_at <= now(), true)
-      and (s.org_id, s.type, s.options, s.created_by_label) = (p_like.org_id, p_like.type, p_like.options,
-        p_like.created_by_label)
-      and s.created_by is not distinct from p_like.created_by and (s.schedule_id is null) = (p_like.schedule_id is null)
-    order by m.module_id, s.created_at limit p_limit loop
-    continue when not p_waits and not (private.try_lock_state(p_like.org_id, v_member.module_id)
-      and (not private.is_ordered(v_member.set_id) or private.try_lock_set(v_member.set_id)));
-    v_sets := v_sets || v_member.set_id;
-    v_modules := v_modules || v_member.module_id;
-  end loop;
-  if p_waits then
-    perform private.lock_module_states(p_like.org_id, v_modules);
-  end if;
-  select p.sets, p.modules into v_sets, v_modules from private.still_placeable(v_sets, v_modules) as p;
-  if v_modules <> '{}' then
-    perform private.place_these(p_like, v_sets, v_modules);
-  end if;
-  return cardinality(v_modules);
-end;
-$$;
 
 -- ## progress
 
@@ -13081,79 +13135,7 @@ comment on function private.retry_set is
   'Retries what failed of a set; the retries take the place of what they repeat. Operators.';
 grant execute on function private.retry_set to authenticated;
 
--- ## what the sweep does
-
--- Places members of a set as the sweep does: one that fails costs nobody else theirs.
-create function private.try_place(p_set public.job_sets, p_limit integer) returns integer
-language plpgsql set search_path = '' as $$
-begin
-  return private.place_members(p_set, p_limit, false);
-exception
-  when others then
-    raise warning 'sweep of set %: %', p_set.id, sqlerrm;
-    return 0;
-end;
-$$;
-
--- Cancels what waits of a cancelled set, so many jobs at most, and closes one that is done; one that fails costs nobody
--- else theirs. Returns how many jobs it looked at.
-create function private.try_close(p_set public.job_sets, p_limit integer) returns integer
-language plpgsql set search_path = '' as $$
-declare
-  v_count integer := 0;
-begin
-  if p_set.cancelled_at is not null then
-    v_count := private.cancel_waiting(p_set, least(p_limit, 200));
-  end if;
-  if private.is_ordered(p_set.id) and private.try_lock_set(p_set.id) then
-    perform private.settle_set(p_set.id);
-  end if;
-  if not private.is_set_open(p_set.id) then
-    update public.job_sets set finished_at = now() where id = p_set.id and finished_at is null;
-  end if;
-  return v_count;
-exception
-  when others then
-    raise warning 'sweep of set %: %', p_set.id, sqlerrm;
-    return 0;
-end;
-$$;
-
--- Places jobs of sets, a batch for each organisation, cancels what waits of cancelled ones, and closes those that are
--- done.
-create function private.sweep_sets() returns integer
-language plpgsql set search_path = '' as $$
-declare
-  v_set public.job_sets;
-  v_count integer := 0;
-  v_used pg_catalog.jsonb := '{}';
-  v_left integer;
-begin
-  -- Fifty for each organisation, two hundred in all: people's own jobs are enqueued between two sweeps, and come first
-  -- by their priority as well. In any order, so that each has its turn.
-  for v_set in select o.* from (
-    select distinct on (s.org_id, s.type, s.options, s.created_by, s.created_by_label) s.* from public.job_sets as s
-    where s.finished_at is null and s.cancelled_at is null and coalesce(s.starts_at <= now(), true)
-      and exists (select from private.placeable_members as m where m.set_id = s.id)
-    order by s.org_id, s.type, s.options, s.created_by, s.created_by_label, s.created_at) as o order by random()
-  loop
-    v_left := least(50 - coalesce((v_used ->> v_set.org_id::pg_catalog.text)::integer, 0), 200 - v_count);
-    continue when v_left <= 0;
-    v_left := private.try_place(v_set, v_left);
-    v_count := v_count + v_left;
-    v_used := v_used || jsonb_build_object(v_set.org_id::pg_catalog.text,
-      coalesce((v_used ->> v_set.org_id::pg_catalog.text)::integer, 0) + v_left);
-  end loop;
-  -- Each job that is checked may leave an advisory lock until the end, of which a server has not many.
-  v_left := 500;
-  for v_set in select * from public.job_sets as s where s.finished_at is null order by random() limit 1000 loop
-    v_left := v_left - private.try_close(v_set, v_left);
-  end loop;
-  return v_count;
-end;
-$$;
-
--- ==================== schemas/set_reviews.sql
+-- ## reviews
 
 -- Reviews: all plans of a set on one page, in the steps of their order. A member applies all of them or some: the saved
 -- plans become one ordered set of applies, each of exactly the plan that was reviewed. Jobs of a set that wait for
@@ -13298,6 +13280,297 @@ comment on function private.confirm_set is
   'one ordered set, each exactly as it was reviewed. Operators.';
 grant execute on function private.confirm_set to authenticated;
 
+-- ==================== schemas/set_order.sql
+
+-- The order of sets: when the job of each member is placed.
+--
+-- A set goes in the order of its modules' dependencies, a DESTROY backwards: private.placeable_members is the rule. The
+-- end of a job places what waited for it, in the same transaction; a failure leaves out what depends on it. A call that
+-- changes members of an ordered set has the set's lock, which comes after routing and states: behind it, states are
+-- locked only if they can be had at once, and the sweep places what could not be placed.
+--
+-- Plans of a set see what the plans before them would change: private.open_bindings is the rule. A plan that uses a
+-- value that is only planned is a preview and is never applied; one whose value is not known yet waits for an apply.
+
+-- ## order
+
+-- Serialises what happens to the members of one ordered set.
+create function private.lock_set(p_set uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform pg_advisory_xact_lock(private.lock_key('set_order', p_set::pg_catalog.text));
+end;
+$$;
+
+-- The same, if it can be had at once.
+create function private.try_lock_set(p_set uuid) returns boolean
+language plpgsql set search_path = '' as $$
+begin
+  return pg_try_advisory_xact_lock(private.lock_key('set_order', p_set::pg_catalog.text));
+end;
+$$;
+
+-- Whether a set's modules depend on each other.
+create function private.is_ordered(p_set uuid) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return exists (select from private.set_edges as e where e.set_id = p_set);
+end;
+$$;
+
+-- Adds modules to a new set, with the order between them.
+create function private.add_members(p_set public.job_sets, p_modules uuid[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  insert into private.set_members (set_id, module_id, org_id) select p_set.id, m, p_set.org_id
+    from unnest(p_modules) as m;
+  insert into private.set_edges (set_id, after_id, before_id)
+  select p_set.id, case when p_set.type = 'DESTROY' then d.producer_id else d.consumer_id end,
+    case when p_set.type = 'DESTROY' then d.consumer_id else d.producer_id end
+  from public.module_dependencies as d
+  where d.org_id = p_set.org_id and d.consumer_id = any (p_modules) and d.producer_id = any (p_modules);
+end;
+$$;
+
+-- Which members of a set wait for the apply of which others, in words.
+create function private.waits_for_apply(p_set uuid) returns table (consumer_id uuid, producer_id uuid, words text)
+language sql stable set search_path = '' as $$
+  select o.consumer_id, o.producer_id, format('Waits for %s: %s.', p.path, string_agg(format('`%s` %s', o.output,
+    o.words), ', ' order by o.output))
+  from (select distinct o.consumer_id, o.producer_id, o.output, o.words from private.open_bindings as o
+    where o.set_id = p_set and not o.is_known) as o
+  join public.modules as p on p.id = o.producer_id group by o.consumer_id, o.producer_id, p.path
+$$;
+
+-- Leaves out what depends on a member that failed, was cancelled or was left out, or that waits for an apply, and
+-- nothing else: what was left out because of one that is retried waits again. The caller has the set's lock.
+create function private.settle_set(p_set uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  with recursive ended as materialized (
+    select m.module_id, format('Because of %s.', coalesce('#' || j.number, o.path)) as words
+    from private.set_members as m
+    left join public.provision_jobs as j on j.id = m.job_id
+    left join public.modules as o on o.id = m.module_id
+    where m.set_id = p_set and (j.status in ('FAILED', 'CANCELLED')
+      or m.job_id is null and m.left_out is not null and m.because_of is null)
+  ), below (module_id, root) as (
+    select e.after_id, f.module_id from ended as f
+    join private.set_edges as e on e.set_id = p_set and e.before_id = f.module_id
+    union
+    select e.after_id, b.root from below as b
+    join private.set_edges as e on e.set_id = p_set and e.before_id = b.module_id
+  ), wait as materialized (
+    select * from private.waits_for_apply(p_set)
+  ), later (module_id) as (
+    select w.consumer_id from wait as w
+    union
+    select e.after_id from later as l join private.set_edges as e on e.set_id = p_set and e.before_id = l.module_id
+  ), cause as materialized (
+    select distinct on (c.module_id) c.* from (
+      select b.module_id, 1 as rank, b.root, f.words from below as b join ended as f on f.module_id = b.root
+      union all select w.consumer_id, 2, w.producer_id, w.words from wait as w
+      union all select e.after_id, 3, o.id, format('Waits for %s, which waits for an apply.', o.path)
+      from later as l join private.set_edges as e on e.set_id = p_set and e.before_id = l.module_id
+      join public.modules as o on o.id = e.before_id) as c
+    order by c.module_id, c.rank, c.root
+  ), verdict as materialized (
+    select m.module_id, c.root, c.words, coalesce(c.rank > 1, false) as is_waiting
+    from private.set_members as m left join cause as c on c.module_id = m.module_id
+    where m.set_id = p_set and m.job_id is null and (m.left_out is null or m.because_of is not null)
+  )
+  update private.set_members as m set left_out = v.words, because_of = v.root, is_waiting_for_apply = v.is_waiting
+  from verdict as v
+  where m.set_id = p_set and m.module_id = v.module_id
+    and (m.left_out, m.because_of, m.is_waiting_for_apply) is distinct from (v.words, v.root, v.is_waiting);
+end;
+$$;
+
+-- Continues a set after the end of a job: what waited for it is placed, or left out when it did not succeed. The caller
+-- has the lock of the job's state.
+create function private.follow_in_set(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_set public.job_sets;
+begin
+  select s.* into v_set from private.set_members as m join public.job_sets as s on s.id = m.set_id
+  where m.job_id = p_job.id and exists (
+    select from private.set_edges as e where e.set_id = m.set_id and e.before_id = m.module_id);
+  if v_set.id is null then
+    return;
+  end if;
+  if p_job.status = 'SUCCEEDED' then
+    -- Two that end together: the second one sees the first one's end behind this lock.
+    perform private.lock_set(v_set.id);
+    if exists (select from private.planned_outputs as o where o.set_id = v_set.id
+      and o.module_id = p_job.module_id and not o.is_known) then
+      perform private.settle_set(v_set.id);
+    end if;
+    perform private.place_members(v_set, 200, false, v_set.id);
+  elsif private.try_lock_set(v_set.id) then
+    -- One transaction may end jobs of several sets, so it waits for none of them: the sweep settles the others.
+    perform private.settle_set(v_set.id);
+  end if;
+end;
+$$;
+
+-- Replaces a job by its retry in their sets.
+create function private.follow_retry() returns trigger
+language plpgsql set search_path = '' as $$
+declare
+  v_set pg_catalog.uuid := (select m.set_id from private.set_members as m where m.job_id = new.retry_of);
+begin
+  if v_set is null then
+    return null;
+  end if;
+  perform private.lock_set(v_set);
+  update private.set_members set job_id = new.id where job_id = new.retry_of;
+  update public.job_sets set finished_at = null where id = v_set and finished_at is not null;
+  perform private.settle_set(v_set);
+  return null;
+end;
+$$;
+create trigger follow_retry after insert on public.provision_jobs for each row when (new.retry_of is not null)
+  execute function private.follow_retry();
+
+-- ## placing jobs
+
+-- Enqueues a job for each of these members with the same options. The caller holds their states' locks.
+create function private.add_alike_jobs(
+  p_like public.job_sets, p_options jsonb, p_sets uuid[], p_modules uuid[]
+) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_jobs bigint[] := private.add_module_jobs(p_like.org_id, p_like.type, p_modules, null, p_options
+    || jsonb_build_object('created_by', p_like.created_by, 'created_by_label', p_like.created_by_label)
+    || case when p_like.schedule_id is null then '{}' else '{"is_by_schedule": true}' end::pg_catalog.jsonb);
+begin
+  perform private.place_jobs(p_like.org_id, v_jobs, coalesce(p_like.options ->> 'reason',
+    case when p_like.schedule_id is not null then 'By schedule' end));
+  update private.set_members as m set job_id = p.job_id
+  from unnest(p_sets, p_modules, v_jobs) as p (set_id, module_id, job_id)
+  where m.set_id = p.set_id and m.module_id = p.module_id;
+end;
+$$;
+
+-- Whether a plan of a member is a preview: a plan of the set changes an input of it, or it is an output of a preview.
+create function private.is_preview(p_set uuid, p_module uuid) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return exists (select from private.open_bindings as o where o.set_id = p_set and o.consumer_id = p_module) or exists (
+    select from private.set_edges as e
+    join public.module_bindings as b on b.consumer_id = e.after_id and b.producer_id = e.before_id
+    join private.set_members as m on m.set_id = e.set_id and m.module_id = e.before_id
+    join public.provision_jobs as j on j.id = m.job_id and j.payload #> '{options,preview}' = 'true'
+    where e.set_id = p_set and e.after_id = p_module);
+end;
+$$;
+
+-- Enqueues a job for each of these members, all of sets that ask for the same. The caller holds their states' locks.
+create function private.add_set_jobs(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_part pg_catalog.record;
+begin
+  if p_like.type in ('APPLY', 'DESTROY') then
+    perform private.refuse_locked_modules(p_modules);
+  end if;
+  for v_part in
+    select m.plan_job_id, p.is_preview, array_agg(m.set_id order by m.module_id) as sets,
+      array_agg(m.module_id order by m.module_id) as modules
+    from unnest(p_sets, p_modules) as w (set_id, module_id)
+    join private.set_members as m on m.set_id = w.set_id and m.module_id = w.module_id
+    cross join lateral (select p_like.type = 'PLAN' and private.is_preview(m.set_id, m.module_id) as is_preview) as p
+    group by m.plan_job_id, p.is_preview
+  loop
+    if v_part.plan_job_id is not null then
+      perform private.check_saved_plan(p_like.org_id, p_like.type, v_part.modules[1], v_part.plan_job_id);
+    end if;
+    perform private.add_alike_jobs(p_like, p_like.options || jsonb_strip_nulls(jsonb_build_object('plan_job_id',
+      v_part.plan_job_id, 'preview', nullif(v_part.is_preview, false))), v_part.sets, v_part.modules);
+  end loop;
+end;
+$$;
+
+-- Enqueues the job of one member, or writes down why it can have none.
+create function private.place_alone(p_like public.job_sets, p_set uuid, p_module uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.add_set_jobs(p_like, array[p_set], array[p_module]);
+exception
+  when others then
+    if sqlstate not like 'RY%' then
+      raise;
+    end if;
+    update private.set_members set left_out = left(sqlerrm, 500) where set_id = p_set and module_id = p_module;
+end;
+$$;
+
+-- Of these members, those that may still be placed: meanwhile somebody else may have placed or cancelled one. The
+-- caller has the locks of their states.
+create function private.still_placeable(p_sets uuid[], p_modules uuid[]) returns table (sets uuid[], modules uuid[])
+language sql stable set search_path = '' as $$
+  select coalesce(array_agg(p.set_id order by p.module_id), '{}'), coalesce(array_agg(p.module_id order by p.module_id),
+    '{}')
+  from private.placeable_members as p join unnest(p_sets, p_modules) as w (set_id, module_id)
+    on w.set_id = p.set_id and w.module_id = p.module_id
+  join public.job_sets as s on s.id = p.set_id and s.cancelled_at is null
+$$;
+
+-- Enqueues jobs for these members, or writes down why one can have none.
+create function private.place_these(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.add_set_jobs(p_like, p_sets, p_modules);
+exception
+  when others then
+    if sqlstate not like 'RY%' then
+      raise;
+    end if;
+    perform private.place_alone(p_like, p.set_id, p.module_id) from unnest(p_sets, p_modules) as p (set_id,
+      module_id);
+    perform private.settle_set(s) from (select distinct s from unnest(p_sets) as s) as s (s)
+    where private.is_ordered(s);
+end;
+$$;
+
+-- Enqueues jobs for members that may be placed, of this set alone or of all sets that ask for the same as this one;
+-- returns how many were checked.
+create function private.place_members(
+  p_like public.job_sets, p_limit integer, p_waits boolean, p_set uuid default null
+) returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_member pg_catalog.record;
+  v_sets pg_catalog.uuid[] := '{}';
+  v_modules pg_catalog.uuid[] := '{}';
+begin
+  -- A module that two sets want is placed for one of them now and for the other with the next batch. The sweep waits
+  -- for nobody: a state that somebody is at is left to the next one.
+  for v_member in select distinct on (m.module_id) m.set_id, m.module_id
+    from public.job_sets as s join private.placeable_members as m on m.set_id = s.id
+    where s.finished_at is null and s.cancelled_at is null and (p_set is null or s.id = p_set)
+      and coalesce(s.starts_at <= now(), true)
+      and (s.org_id, s.type, s.options, s.created_by_label) = (p_like.org_id, p_like.type, p_like.options,
+        p_like.created_by_label)
+      and s.created_by is not distinct from p_like.created_by and (s.schedule_id is null) = (p_like.schedule_id is null)
+    order by m.module_id, s.created_at limit p_limit loop
+    continue when not p_waits and not (private.try_lock_state(p_like.org_id, v_member.module_id)
+      and (not private.is_ordered(v_member.set_id) or private.try_lock_set(v_member.set_id)));
+    v_sets := v_sets || v_member.set_id;
+    v_modules := v_modules || v_member.module_id;
+  end loop;
+  if p_waits then
+    perform private.lock_module_states(p_like.org_id, v_modules);
+  end if;
+  select p.sets, p.modules into v_sets, v_modules from private.still_placeable(v_sets, v_modules) as p;
+  if v_modules <> '{}' then
+    perform private.place_these(p_like, v_sets, v_modules);
+  end if;
+  return cardinality(v_modules);
+end;
+$$;
+
 -- Previews of a set that the apply of a module makes out of date: those of its outputs, and those of these previews.
 create function private.outdated_previews(p_set uuid, p_applied uuid) returns setof public.provision_jobs
 language sql stable set search_path = '' as $$
@@ -13342,66 +13615,75 @@ begin
 end;
 $$;
 
--- ==================== schemas/cascades.sql
+-- ## what the sweep does
 
--- Cascades: an apply of a module may plan those that depend on it, where the dependency asks for it. One apply makes
--- one set that names it as its cause; what a consumer's own apply changes is the next one's cause. A plan is applied
--- where the consumer has auto-apply, and waits for its confirmation elsewhere. Its jobs are placed seconds later:
--- a consumer of several modules that are applied together is planned once. A later apply does not prolong the wait.
-
--- The modules that an apply plans now. A consumer that was never applied, or was destroyed, has no changed input.
--- Modules that the apply's own set places later, or that wait already for another cascade, are left out: a bound value
--- is read when its job runs.
-create function private.cascaded_modules(p_job public.provision_jobs) returns uuid[]
-language sql stable set search_path = '' as $$
-  select array(
-    select d.consumer_id from public.module_dependencies as d
-    join public.modules as m on m.id = d.consumer_id and m.deleted_at is null
-    where d.producer_id = p_job.module_id and d.cascades <> 'off'
-      and (d.cascades = 'always' or exists (
-          select from private.changed_inputs as c
-          where c.consumer_id = d.consumer_id and c.producer_id = d.producer_id))
-      and not exists (
-        select from private.set_members as own
-        join private.set_members as later on later.set_id = own.set_id and later.module_id = d.consumer_id
-        left join public.provision_jobs as j on j.id = later.job_id
-        where own.job_id in (p_job.id, p_job.plan_job_id) and later.left_out is null
-          and (later.job_id is null or own.job_id = p_job.plan_job_id and j.status = 'QUEUED'))
-      and not exists (
-        select from public.job_sets as s
-        join private.set_members as t on t.set_id = s.id and t.module_id = d.consumer_id and t.left_out is null
-        left join public.provision_jobs as j on j.id = t.job_id
-        where s.org_id = p_job.org_id and s.finished_at is null and s.cause_job_id is not null
-          and (j.id is null or j.status = 'QUEUED'))
-    order by d.consumer_id)
+-- Places members of a set as the sweep does: one that fails costs nobody else theirs.
+create function private.try_place(p_set public.job_sets, p_limit integer) returns integer
+language plpgsql set search_path = '' as $$
+begin
+  return private.place_members(p_set, p_limit, false);
+exception
+  when others then
+    raise warning 'sweep of set %: %', p_set.id, sqlerrm;
+    return 0;
+end;
 $$;
 
--- Plans what depends on a module that was just applied, as one set. The caller has the lock of the module's state.
-create function private.cascade(p_job public.provision_jobs) returns void
+-- Cancels what waits of a cancelled set, so many jobs at most, and closes one that is done; one that fails costs nobody
+-- else theirs. Returns how many jobs it looked at.
+create function private.try_close(p_set public.job_sets, p_limit integer) returns integer
 language plpgsql set search_path = '' as $$
 declare
-  v_modules pg_catalog.uuid[];
-  v_words pg_catalog.text := format('After job %s of %s.', p_job.number, p_job.module_path);
-  v_set public.job_sets;
+  v_count integer := 0;
 begin
-  -- Most modules have no such consumer: one look into the index, and nothing is planned for them.
-  if not exists (select from public.module_dependencies as d where d.producer_id = p_job.module_id
-    and d.cascades <> 'off') then
-    return;
+  if p_set.cancelled_at is not null then
+    v_count := private.cancel_waiting(p_set, least(p_limit, 200));
   end if;
-  v_modules := private.cascaded_modules(p_job);
-  if v_modules = '{}' then
-    return;
+  if private.is_ordered(p_set.id) and private.try_lock_set(p_set.id) then
+    perform private.settle_set(p_set.id);
   end if;
-  if cardinality(v_modules) > 500 then
-    perform private.record_job_event(p_job, 'cascade_refused', null, null, 'system', null, 'system', format(
-      '%s modules depend on its outputs, and one apply plans 500 at most. Plan their group.', cardinality(v_modules)));
-    return;
+  if not private.is_set_open(p_set.id) then
+    update public.job_sets set finished_at = now() where id = p_set.id and finished_at is null;
   end if;
-  insert into public.job_sets (org_id, type, path, options, cause_job_id, starts_at, created_by_label)
-  values (p_job.org_id, 'PLAN', p_job.module_path, jsonb_build_object('priority', 150, 'confirm', true, 'reason',
-    v_words), p_job.id, now() + interval '5 s', format('cascade of #%s', p_job.number)) returning * into v_set;
-  perform private.add_members(v_set, v_modules);
+  return v_count;
+exception
+  when others then
+    raise warning 'sweep of set %: %', p_set.id, sqlerrm;
+    return 0;
+end;
+$$;
+
+-- Places jobs of sets, a batch for each organisation, cancels what waits of cancelled ones, and closes those that are
+-- done.
+create function private.sweep_sets() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_set public.job_sets;
+  v_count integer := 0;
+  v_used pg_catalog.jsonb := '{}';
+  v_left integer;
+begin
+  -- Fifty for each organisation, two hundred in all: people's own jobs are enqueued between two sweeps, and come first
+  -- by their priority as well. In any order, so that each has its turn.
+  for v_set in select o.* from (
+    select distinct on (s.org_id, s.type, s.options, s.created_by, s.created_by_label) s.* from public.job_sets as s
+    where s.finished_at is null and s.cancelled_at is null and coalesce(s.starts_at <= now(), true)
+      and exists (select from private.placeable_members as m where m.set_id = s.id)
+    order by s.org_id, s.type, s.options, s.created_by, s.created_by_label, s.created_at) as o order by random()
+  loop
+    v_left := least(50 - coalesce((v_used ->> v_set.org_id::pg_catalog.text)::integer, 0), 200 - v_count);
+    continue when v_left <= 0;
+    v_left := private.try_place(v_set, v_left);
+    v_count := v_count + v_left;
+    v_used := v_used || jsonb_build_object(v_set.org_id::pg_catalog.text,
+      coalesce((v_used ->> v_set.org_id::pg_catalog.text)::integer, 0) + v_left);
+  end loop;
+  -- Each job that is checked may leave an advisory lock until the end, of which a server has not many.
+  v_left := 500;
+  for v_set in select * from public.job_sets as s where s.finished_at is null order by random() limit 1000 loop
+    v_left := v_left - private.try_close(v_set, v_left);
+  end loop;
+  return v_count;
 end;
 $$;
 
@@ -14053,115 +14335,6 @@ begin
 end;
 $$;
 
--- ==================== schemas/promotions.sql
-
--- Promotion between environments: production depends on staging, and is applied only with the commit that staging was
--- last applied with. It is a condition of the dependency, checked wherever a plan is about to be applied. Where nobody
--- names a commit, production is planned at the promoted one; a push is planned at its own commit, and its apply waits
--- until that commit was applied in staging.
-
--- Refuses a promotion between modules that do not come from one repository.
-create function private.check_promotion_edge(p_consumer public.modules, p_producer public.modules, p_wanted jsonb)
-returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  if jsonb_typeof(coalesce(p_wanted, 'false')) not in ('boolean', 'null') then
-    perform private.fail('RY422', 'is_promotion is true or false.');
-  end if;
-  if p_wanted = 'true' and (p_consumer.source_kind <> 'git' or p_producer.source_kind <> 'git'
-    or private.repository_key(p_consumer.source ->> 'url') <> private.repository_key(p_producer.source ->> 'url')) then
-    perform private.fail('RY409', format('"%s" and "%s" do not come from one git repository.', p_consumer.path,
-      p_producer.path), 'A commit is promoted between modules of the same repository.');
-  end if;
-end;
-$$;
-
--- Why a module may not be applied with a commit, or null.
-create function private.promotion_problem(p_module uuid, p_commit text) returns text
-language plpgsql stable set search_path = '' as $$
-begin
-  return (select format('Waits for %s: %s.', p.path, case when g.applied_commit is null then 'nothing was applied there'
-      when p_commit is null then 'the commit of this one is not known'
-      else format('commit %s was not applied there, which has %s', left(p_commit, 7), left(g.applied_commit, 7)) end)
-    from public.module_dependencies as d join public.modules as p on p.id = d.producer_id
-    left join public.module_git as g on g.module_id = d.producer_id
-    where d.consumer_id = p_module and d.is_promotion and (g.applied_commit = p_commit) is not true
-    order by p.path limit 1);
-end;
-$$;
-
--- The commit at which a module is planned and applied where nobody names another one; {} for one without a promotion.
-create function private.promoted_source(p_module uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return (select case when count(distinct g.applied_commit) = 1 then jsonb_build_object('commit',
-      min(g.applied_commit)) else '{}' end
-    from public.module_dependencies as d join public.module_git as g on g.module_id = d.producer_id
-    where d.consumer_id = p_module and d.is_promotion);
-end;
-$$;
-
--- Why a plan may not be applied: its commit was not applied where it should have been. Null for one that may, and for
--- a plan that destroys.
-create function private.plan_promotion_problem(p_plan public.provision_jobs) returns text
-language plpgsql stable set search_path = '' as $$
-begin
-  return case when p_plan.payload #> '{options,destroy}' is distinct from 'true' then private.promotion_problem(
-    p_plan.module_id, coalesce(p_plan.result ->> 'commit', p_plan.payload #>> '{module,source,commit}')) end;
-end;
-$$;
-
--- Refuses to apply a plan of a commit that was not applied where it should have been.
-create function private.check_promotion(p_plan bigint) returns void
-language plpgsql stable set search_path = '' as $$
-declare
-  v_problem pg_catalog.text := (select private.plan_promotion_problem(j) from public.provision_jobs as j
-    where j.id = p_plan);
-begin
-  if v_problem is not null then
-    perform private.fail('RY409', format('%s', v_problem), 'Apply that module with the same commit first.');
-  end if;
-end;
-$$;
-
--- Refuses applies without a plan of modules whose commit was not applied where it should have been.
-create function private.refuse_unpromoted(p_modules uuid[]) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY409', format('%s', p.problem), 'Apply that module first.')
-  from unnest(p_modules) as m (id)
-  cross join lateral (select private.promotion_problem(m.id, private.promoted_source(m.id) ->> 'commit') as problem)
-    as p
-  where p.problem is not null limit 1;
-end;
-$$;
-
--- Queues applies that only waited for a commit to be applied in this job's module, of modules with auto-apply.
-create function private.promote(p_job public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_next public.provision_jobs;
-begin
-  for v_next in
-    select j.* from public.module_dependencies as d
-    join public.modules as m on m.id = d.consumer_id and m.auto_apply and m.deleted_at is null
-    join public.provision_jobs as j on j.module_id = m.id and j.org_id = m.org_id and j.status = 'AWAITING_APPROVAL'
-      and j.type = 'APPLY' and j.approvals_required = 0
-    join public.provision_jobs as p on p.id = j.plan_job_id and p.planned_serial = private.state_serial(m.id)
-    where d.producer_id = p_job.module_id and d.is_promotion and private.plan_promotion_problem(p) is null
-      and not exists (select from public.module_locks as l where l.module_id = m.id) order by j.module_id
-  loop
-    continue when not private.try_lock_state(v_next.org_id, v_next.module_id);
-    update public.provision_jobs set status = 'QUEUED', queued_at = now()
-    where id = v_next.id and status = 'AWAITING_APPROVAL' returning * into v_next;
-    continue when not found;
-    perform private.record_job_event(v_next, 'confirmed', 'AWAITING_APPROVAL', 'QUEUED', 'system', null, 'promotion',
-      format('Its commit was applied by job %s of %s.', p_job.number, p_job.module_path));
-    perform private.queue_jobs(v_next.org_id, array[v_next.id]);
-  end loop;
-end;
-$$;
-
 -- ==================== schemas/repositories.sql
 
 -- Repositories: what people do with the connections of git.sql and with the way single modules follow them, and what
@@ -14632,171 +14805,6 @@ $$;
 comment on function private.git_installation is
   'What a token of a repository''s installation is made with, for the functions git and notify; the key is sealed.';
 grant execute on function private.git_installation to service_role;
-
--- ==================== schemas/move_in.sql
-
--- Moving in: what exists comes here. A runner reads a repository that nobody has connected yet, or an archive, and
--- reports its root modules; a member chooses, and the chosen ones become modules. Their states come in by plans with
--- the option bring_state, as for every other module.
-
--- The source of a reading, checked: an address with a ref, or an archive with its SHA-256; and a group for its modules.
-create function private.survey_source(p_source jsonb) returns jsonb
-language plpgsql immutable set search_path = '' as $$
-declare
-  v_url pg_catalog.text := nullif(trim(p_source ->> 'url'), '');
-  v_name pg_catalog.text := substring(lower(coalesce(p_source ->> 'name', v_url)) from '([^/:]+?)(?:\.git)?/*$');
-begin
-  perform private.refuse_unknown_keys(p_source, array['url', 'ref', 'group', 'name', 'archive', 'sha256']);
-  if (v_url is null) = (p_source ->> 'archive' is null) or coalesce(p_source ->> 'group', '') = ''
-    or length(p_source ->> 'ref') > 200 then
-    perform private.fail('RY422', 'A reading needs a group, and either a repository''s URL or an archive.',
-      'Write {"group": "platform", "url": "https://…", "ref": "main"}.');
-  end if;
-  if v_url is not null then
-    perform private.check_source('git', jsonb_build_object('url', v_url));
-  end if;
-  return jsonb_strip_nulls(jsonb_build_object('url', v_url, 'ref', nullif(trim(p_source ->> 'ref'), ''), 'group',
-    trim(both '/' from p_source ->> 'group'), 'name', left(coalesce(nullif(trim(both '-_' from regexp_replace(
-      regexp_replace(v_name, '\.(tar(\.[a-z0-9]+)?|tgz|zip)$', ''), '[^a-z0-9_-]+', '-', 'g')), ''), 'main'), 63),
-    'sha256', lower(p_source ->> 'sha256')));
-end;
-$$;
-
-create function private.request_survey(p_org uuid, p_source jsonb) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_source pg_catalog.jsonb;
-  v_body pg_catalog.bytea;
-  v_job public.provision_jobs;
-begin
-  perform private.need('module.write', p_org, p_source ->> 'group');
-  v_source := private.survey_source(p_source);
-  v_job.org_id := p_org;
-  v_job.type := 'RESOLVE';
-  v_job.module_path := v_source ->> 'group';
-  v_job.group_path := v_source ->> 'group';
-  -- Somebody looks at the page and waits for it.
-  v_job.priority := 90;
-  v_job.approvals_required := 0;
-  v_job.created_by := private.caller_id();
-  v_job.created_by_label := private.caller_label(p_org);
-  v_job.payload := jsonb_build_object('survey', v_source, 'git', jsonb_build_object('repository',
-    coalesce(private.repository_key(v_source ->> 'url'), v_source ->> 'name')));
-  v_job := private.add_job(v_job, 'To list its root modules.');
-  if p_source ? 'archive' then
-    v_body := decode(p_source ->> 'archive', 'base64');
-    if encode(sha256(v_body), 'hex') is distinct from v_source ->> 'sha256' or octet_length(v_body) > 26214400 then
-      perform private.fail('RY422', 'The archive is not what its SHA-256 says, or larger than 25 MiB.',
-        'Send it again.');
-    end if;
-    insert into private.artifacts (job_id, attempt, name, body, sha256)
-    values (v_job.id, 0, 'source', v_body, v_source ->> 'sha256');
-  end if;
-  perform private.audit(p_org, 'job.enqueued', 'job', v_job.number::pg_catalog.text,
-    'RESOLVE ' || (v_source ->> 'name'));
-  return jsonb_build_object('id', v_job.id, 'number', v_job.number);
-exception
-  when invalid_parameter_value then
-    perform private.fail('RY422', 'The archive is not base64.', 'Send it again.');
-end;
-$$;
-comment on function private.request_survey is
-  'Lists on a runner the root modules of a repository {group, url, ref} or of an archive {group, name, archive '
-  '(base64), sha256}; they are in the result of the job. Operators.';
-grant execute on function private.request_survey to authenticated;
-
--- A finished reading that the caller may use.
-create function private.my_survey(p_job bigint) returns public.provision_jobs
-language plpgsql stable set search_path = '' as $$
-declare
-  v_job public.provision_jobs := private.my_job(p_job, 'job.run');
-begin
-  if v_job.status <> 'SUCCEEDED' or not v_job.payload ? 'survey' or v_job.result is null then
-    perform private.fail('RY409', format('Job %s has not listed root modules.', v_job.number),
-      'Read the source again.');
-  end if;
-  return v_job;
-end;
-$$;
-
-create function private.survey(p_org uuid, p_number bigint) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_job public.provision_jobs;
-begin
-  perform private.need('module.read', p_org);
-  select * into v_job from public.provision_jobs as j where j.org_id = p_org and j.number = p_number
-    and j.payload ? 'survey';
-  if v_job.id is null then
-    perform private.fail('RY404', format('Job %s lists no root modules.', p_number), 'Read the source again.');
-  end if;
-  return jsonb_build_object('id', v_job.id, 'number', v_job.number, 'status', v_job.status, 'error', v_job.error,
-    'runner', v_job.worker_name, 'source', v_job.payload -> 'survey', 'commit', v_job.result -> 'commit', 'roots', (
-      select coalesce(jsonb_agg(r.root || jsonb_build_object('module_id', m.id, 'plan', p.plan) order by r.place), '[]')
-      from jsonb_array_elements(v_job.result -> 'roots') with ordinality as r (root, place)
-      left join public.modules as m on m.org_id = p_org and m.path = r.root ->> 'path' and m.deleted_at is null
-      left join lateral (
-        select jsonb_build_object('number', j.number, 'status', j.status, 'error', j.error, 'brought',
-          j.result -> 'brought_state', 'summary', j.plan_summary - 'resources' - 'outputs') as plan
-        from public.provision_jobs as j where j.module_id = m.id and j.type = 'PLAN' order by j.id desc limit 1
-      ) as p on true));
-end;
-$$;
-comment on function private.survey is
-  'A reading by its number: its status, and its root modules with the paths that they would get, the modules that are '
-  'at these paths, and the last plan of each with the state that it brought in. Members.';
-grant execute on function private.survey to authenticated;
-
--- What becomes of a root: the specification of its module. An archive's files are kept in the module.
-create function private.root_spec(p_job public.provision_jobs, p_root jsonb) returns jsonb
-language plpgsql stable set search_path = '' as $$
-declare
-  v_survey pg_catalog.jsonb := p_job.payload -> 'survey';
-  v_files pg_catalog.jsonb;
-begin
-  if not v_survey ? 'url' then
-    select convert_from(a.body, 'UTF8')::pg_catalog.jsonb -> (p_root ->> 'folder') into v_files
-    from private.artifacts as a where a.job_id = p_job.id and a.name = 'files.json' order by a.attempt desc limit 1;
-  end if;
-  return jsonb_build_object('engine', p_root -> 'engine', 'engine_version',
-      case when length(p_root ->> 'required_version') between 1 and 50 then p_root -> 'required_version' end)
-    || case when v_files is not null
-      then jsonb_build_object('source_kind', 'inline', 'source', jsonb_build_object('files', v_files))
-      else jsonb_build_object('source_kind', 'git', 'source', jsonb_strip_nulls(jsonb_build_object('url',
-        v_survey -> 'url', 'ref', v_survey -> 'ref', 'subfolder', nullif(p_root ->> 'folder', '')))) end;
-end;
-$$;
-
-create function private.bring_modules(p_job bigint, p_folders jsonb) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_job public.provision_jobs := private.my_survey(p_job);
-  v_root pg_catalog.jsonb;
-  v_parts pg_catalog.text[];
-  v_done pg_catalog.jsonb := '[]';
-begin
-  for v_root in select r.root from jsonb_array_elements(v_job.result -> 'roots') with ordinality as r (root, place)
-    where p_folders ? (r.root ->> 'folder') order by r.place
-  loop
-    if coalesce(v_root ->> 'problem', '') <> '' then
-      perform private.fail('RY422', format('"%s" cannot come: %s', v_root ->> 'folder', v_root ->> 'problem'));
-    end if;
-    v_parts := regexp_match(v_root ->> 'path', '^(.*)/([^/]+)$');
-    v_done := v_done || (private.create_module(v_job.org_id, v_parts[1], v_parts[2], private.root_spec(v_job, v_root))
-      || jsonb_build_object('backend', v_root -> 'backend'));
-  end loop;
-  if jsonb_typeof(p_folders) is distinct from 'array'
-    or jsonb_array_length(v_done) <> jsonb_array_length(p_folders) then
-    perform private.fail('RY422', 'A folder that was named is not a root module of this reading.', 'Read it again.');
-  end if;
-  return (select jsonb_agg(jsonb_build_object('id', d -> 'id', 'path', d -> 'path', 'engine', d -> 'engine', 'backend',
-    d -> 'backend')) from jsonb_array_elements(v_done) as d);
-end;
-$$;
-comment on function private.bring_modules is
-  'Creates a module for each of these folders (a list) of a reading, all or none, where the reading proposes it. '
-  'Their states come in by enqueue_jobs with bring_state. Operators.';
-grant execute on function private.bring_modules to authenticated;
 
 -- ==================== schemas/pull_requests.sql
 
@@ -16811,6 +16819,75 @@ begin
 end;
 $$;
 
+-- ## changes
+
+-- Changes: what a commit or a pull request leads to, for the page and the command that show it.
+
+-- The modules of a change, each with its newest job.
+create function private.change_rows(p_connection public.git_connections, p_key text) returns jsonb
+language sql stable set search_path = '' as $$
+  select coalesce(jsonb_agg(to_jsonb(r) || jsonb_build_object('job_id', j.id, 'status', j.status, 'started_at',
+    j.started_at, 'finished_at', j.finished_at, 'problem', j.error ->> 'message', 'apply', coalesce(g.apply,
+    'after_merge'), 'is_locked', l.module_id is not null, 'reviews', (select count(*) from public.approvals as a
+      where a.job_id = j.id and a.decision = 'approve')) order by r.path), '[]')
+  from private.report_rows(p_connection.id, p_key) as r
+  left join public.provision_jobs as j on j.org_id = p_connection.org_id and j.number = r.job
+  left join public.modules as m on m.org_id = p_connection.org_id and m.path = r.path and m.deleted_at is null
+  left join public.module_git as g on g.module_id = m.id
+  left join public.module_locks as l on l.module_id = m.id and l.connection_id = p_connection.id
+    and '#' || l.pull_request = p_key
+$$;
+
+-- Which commit and pull request a change is about: the pull request of a number, else the one that became the commit.
+create function private.change_pull(p_connection uuid, p_commit text, p_number integer) returns public.pull_requests
+language sql stable set search_path = '' as $$
+  select r from public.pull_requests as r where r.connection_id = p_connection
+    and (r.number = p_number or p_number is null and p_commit in (r.merge_commit, r.head_commit))
+  order by r.merge_commit = p_commit desc nulls last, r.number desc limit 1
+$$;
+
+create function private.git_change(p_connection uuid, p_commit text default null, p_number integer default null)
+returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_connection public.git_connections;
+  v_pull public.pull_requests := private.change_pull(p_connection, p_commit, p_number);
+  v_key pg_catalog.text := coalesce('#' || p_number, p_commit);
+  v_git pg_catalog.jsonb;
+begin
+  select * into v_connection from public.git_connections where id = p_connection
+    and org_id in (select private.my_org_ids());
+  if v_connection.id is null or p_number is not null and v_pull.number is null then
+    perform private.fail('RY404', 'There is no such change.', 'The repository may have been disconnected.');
+  end if;
+  perform private.need('git.read', v_connection.org_id);
+  select s.options -> 'git' into v_git from public.job_sets as s where s.options ? 'git'
+    and s.options #>> '{git,connection_id}' = p_connection::pg_catalog.text
+    and coalesce(s.options #>> '{git,commit}', '#' || (s.options #>> '{git,pull_request}')) = v_key
+  order by s.created_at desc limit 1;
+  return jsonb_build_object('connection', jsonb_build_object('id', v_connection.id, 'repository',
+      v_connection.repository, 'provider', v_connection.provider, 'url', v_connection.url), 'pull', to_jsonb(v_pull)
+      - array['planned', 'comment_id'], 'commit', coalesce(p_commit, v_pull.head_commit), 'git', v_git,
+    'is_behind', v_pull.is_open and v_git ->> 'base_commit' is distinct from coalesce(v_connection.heads
+      ->> ('refs/heads/' || v_pull.base), v_git ->> 'base_commit'),
+    'report', private.commit_report(v_connection, coalesce(p_commit, v_pull.head_commit)) - array['rows', 'job'],
+    'rows', private.change_rows(v_connection, v_key), 'deliveries', (
+      select coalesce(jsonb_agg(private.delivery_json(d) - 'modules' order by d.id desc), '[]') from (
+        select * from public.git_deliveries as d where d.connection_id = p_connection
+          and (d.pull_request = v_pull.number or d.after_commit = p_commit) order by d.id desc limit 10) as d),
+    'reports', (
+      select coalesce(jsonb_agg(jsonb_build_object('title', d.title, 'status', d.status, 'note', d.note, 'at',
+        coalesce(d.finished_at, d.created_at)) order by d.id desc), '[]') from (
+        select distinct on (d.subject) * from public.deliveries as d where d.rule_id = p_connection and d.subject in (
+          'commit:' || coalesce(p_commit, v_pull.head_commit), 'pull:' || v_pull.number)
+        order by d.subject, d.id desc) as d));
+end;
+$$;
+comment on function private.git_change is
+  'What a commit or a pull request led to: its modules with results, counts and jobs, its events and its reports. '
+  'Members.';
+grant execute on function private.git_change to authenticated;
+
 -- ==================== schemas/comment_commands.sql
 
 -- Commands in comments: /runyard plan|apply|confirm|unlock|help [module], on pull requests. The signed delivery proves
@@ -17091,75 +17168,6 @@ language sql stable set search_path = '' as $$
     c.comment_id, 'reaction', case when c.is_done then '+1' else 'confused' end, 'answer', c.answer)
   from private.git_commands as c where c.delivery_id = p_delivery
 $$;
-
--- ==================== schemas/git_changes.sql
-
--- Changes: what a commit or a pull request leads to, for the page and the command that show it.
-
--- The modules of a change, each with its newest job.
-create function private.change_rows(p_connection public.git_connections, p_key text) returns jsonb
-language sql stable set search_path = '' as $$
-  select coalesce(jsonb_agg(to_jsonb(r) || jsonb_build_object('job_id', j.id, 'status', j.status, 'started_at',
-    j.started_at, 'finished_at', j.finished_at, 'problem', j.error ->> 'message', 'apply', coalesce(g.apply,
-    'after_merge'), 'is_locked', l.module_id is not null, 'reviews', (select count(*) from public.approvals as a
-      where a.job_id = j.id and a.decision = 'approve')) order by r.path), '[]')
-  from private.report_rows(p_connection.id, p_key) as r
-  left join public.provision_jobs as j on j.org_id = p_connection.org_id and j.number = r.job
-  left join public.modules as m on m.org_id = p_connection.org_id and m.path = r.path and m.deleted_at is null
-  left join public.module_git as g on g.module_id = m.id
-  left join public.module_locks as l on l.module_id = m.id and l.connection_id = p_connection.id
-    and '#' || l.pull_request = p_key
-$$;
-
--- Which commit and pull request a change is about: the pull request of a number, else the one that became the commit.
-create function private.change_pull(p_connection uuid, p_commit text, p_number integer) returns public.pull_requests
-language sql stable set search_path = '' as $$
-  select r from public.pull_requests as r where r.connection_id = p_connection
-    and (r.number = p_number or p_number is null and p_commit in (r.merge_commit, r.head_commit))
-  order by r.merge_commit = p_commit desc nulls last, r.number desc limit 1
-$$;
-
-create function private.git_change(p_connection uuid, p_commit text default null, p_number integer default null)
-returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_connection public.git_connections;
-  v_pull public.pull_requests := private.change_pull(p_connection, p_commit, p_number);
-  v_key pg_catalog.text := coalesce('#' || p_number, p_commit);
-  v_git pg_catalog.jsonb;
-begin
-  select * into v_connection from public.git_connections where id = p_connection
-    and org_id in (select private.my_org_ids());
-  if v_connection.id is null or p_number is not null and v_pull.number is null then
-    perform private.fail('RY404', 'There is no such change.', 'The repository may have been disconnected.');
-  end if;
-  perform private.need('git.read', v_connection.org_id);
-  select s.options -> 'git' into v_git from public.job_sets as s where s.options ? 'git'
-    and s.options #>> '{git,connection_id}' = p_connection::pg_catalog.text
-    and coalesce(s.options #>> '{git,commit}', '#' || (s.options #>> '{git,pull_request}')) = v_key
-  order by s.created_at desc limit 1;
-  return jsonb_build_object('connection', jsonb_build_object('id', v_connection.id, 'repository',
-      v_connection.repository, 'provider', v_connection.provider, 'url', v_connection.url), 'pull', to_jsonb(v_pull)
-      - array['planned', 'comment_id'], 'commit', coalesce(p_commit, v_pull.head_commit), 'git', v_git,
-    'is_behind', v_pull.is_open and v_git ->> 'base_commit' is distinct from coalesce(v_connection.heads
-      ->> ('refs/heads/' || v_pull.base), v_git ->> 'base_commit'),
-    'report', private.commit_report(v_connection, coalesce(p_commit, v_pull.head_commit)) - array['rows', 'job'],
-    'rows', private.change_rows(v_connection, v_key), 'deliveries', (
-      select coalesce(jsonb_agg(private.delivery_json(d) - 'modules' order by d.id desc), '[]') from (
-        select * from public.git_deliveries as d where d.connection_id = p_connection
-          and (d.pull_request = v_pull.number or d.after_commit = p_commit) order by d.id desc limit 10) as d),
-    'reports', (
-      select coalesce(jsonb_agg(jsonb_build_object('title', d.title, 'status', d.status, 'note', d.note, 'at',
-        coalesce(d.finished_at, d.created_at)) order by d.id desc), '[]') from (
-        select distinct on (d.subject) * from public.deliveries as d where d.rule_id = p_connection and d.subject in (
-          'commit:' || coalesce(p_commit, v_pull.head_commit), 'pull:' || v_pull.number)
-        order by d.subject, d.id desc) as d));
-end;
-$$;
-comment on function private.git_change is
-  'What a commit or a pull request led to: its modules with results, counts and jobs, its events and its reports. '
-  'Members.';
-grant execute on function private.git_change to authenticated;
 
 -- ==================== schemas/explanations.sql
 

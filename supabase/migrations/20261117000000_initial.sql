@@ -5187,19 +5187,22 @@ $$;
 create function private.refuse_cycle(p_org uuid) returns void
 language plpgsql stable set search_path = '' as $$
 declare
+  v_free pg_catalog.uuid[] := array(select d.producer_id from public.module_dependencies as d where d.org_id = p_org
+    except select d.consumer_id from public.module_dependencies as d where d.org_id = p_org);
   v_left pg_catalog.uuid[];
-  v_before pg_catalog.uuid[];
   v_walk pg_catalog.uuid[];
   v_next pg_catalog.uuid;
+  v_place integer := 0;
 begin
-  v_left := array(select distinct d.consumer_id from public.module_dependencies as d where d.org_id = p_org);
-  -- Step by step, without those that depend on none that is left: in a cycle each depends on another.
-  while v_left <> '{}' and v_left is distinct from v_before loop
-    v_before := v_left;
-    v_left := array(select distinct d.consumer_id from public.module_dependencies as d
-      where d.org_id = p_org and d.consumer_id = any (v_before) and d.producer_id = any (v_before)
-      order by d.consumer_id);
+  -- A module is free once all that it depends on are: in a cycle none is. Each one reads its own consumers only.
+  while v_place < cardinality(v_free) loop
+    v_place := v_place + 1;
+    v_free := v_free || array(select d.consumer_id from public.module_dependencies as d
+      where d.producer_id = v_free[v_place] and not exists (select from public.module_dependencies as o
+        where o.consumer_id = d.consumer_id and o.producer_id <> all (v_free[:v_place])));
   end loop;
+  v_left := array(select distinct d.consumer_id from public.module_dependencies as d
+    where d.org_id = p_org and d.consumer_id <> all (v_free) order by d.consumer_id);
   if v_left = '{}' then
     return;
   end if;
@@ -14564,21 +14567,14 @@ comment on function private.set_module_git is
   'Changes how a module follows its repository {is_on, branch, paths, apply}. Operators.';
 grant execute on function private.set_module_git to authenticated;
 
-create function private.module_repository(p_module uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_module public.modules := private.my_module(p_module, 'git.read');
-begin
-  return (select private.module_git_json(v_module) || jsonb_build_object('repository', c.repository, 'error', c.error,
+-- How a module follows its connected repository; null where its repository is not connected.
+create function private.module_repository(p_module public.modules) returns jsonb
+language sql stable set search_path = '' as $$
+  select private.module_git_json(p_module) || jsonb_build_object('repository', c.repository, 'error', c.error,
     'connection_id', c.id)
-    from public.git_connections as c where c.org_id = v_module.org_id and c.removed_at is null
-      and v_module.source_kind = 'git' and c.repository = private.repository_key(v_module.source ->> 'url'));
-end;
+  from public.git_connections as c where c.org_id = p_module.org_id and c.removed_at is null
+    and p_module.source_kind = 'git' and c.repository = private.repository_key(p_module.source ->> 'url')
 $$;
-comment on function private.module_repository is
-  'How a module follows its connected repository: branch, watched paths, the commits seen and applied; null where its '
-  'repository is not connected. Members.';
-grant execute on function private.module_repository to authenticated;
 
 -- ==================== schemas/git_apps.sql
 
@@ -17844,7 +17840,7 @@ begin
       from public.output_grants as g join public.modules as m on m.id = g.reader_id and m.deleted_at is null
       where g.module_id = p_module),
     'dependencies', private.list_dependencies(p_org, v_module.path),
-    'repository', private.module_repository(p_module));
+    'repository', private.module_repository(v_module));
 end;
 $$;
 comment on function private.module_page is
@@ -20329,17 +20325,6 @@ comment on function public.module_page is
   'All that a module''s page shows: its row, the runners that may serve it, state, resources, locks, '
   'readers of its outputs, dependencies, repository and newest jobs. Members.';
 grant execute on function public.module_page to authenticated;
-
-create function public.module_repository(p_module uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.module_repository(p_module);
-end
-$$;
-comment on function public.module_repository is
-  'How a module follows its connected repository: branch, watched paths, the commits seen and applied; null '
-  'where its repository is not connected. Members.';
-grant execute on function public.module_repository to authenticated;
 
 create function public.my_organizations() returns jsonb
 language plpgsql stable set search_path = '' as $$

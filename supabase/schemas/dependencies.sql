@@ -188,19 +188,22 @@ $$;
 create function private.refuse_cycle(p_org uuid) returns void
 language plpgsql stable set search_path = '' as $$
 declare
+  v_free pg_catalog.uuid[] := array(select d.producer_id from public.module_dependencies as d where d.org_id = p_org
+    except select d.consumer_id from public.module_dependencies as d where d.org_id = p_org);
   v_left pg_catalog.uuid[];
-  v_before pg_catalog.uuid[];
   v_walk pg_catalog.uuid[];
   v_next pg_catalog.uuid;
+  v_place integer := 0;
 begin
-  v_left := array(select distinct d.consumer_id from public.module_dependencies as d where d.org_id = p_org);
-  -- Step by step, without those that depend on none that is left: in a cycle each depends on another.
-  while v_left <> '{}' and v_left is distinct from v_before loop
-    v_before := v_left;
-    v_left := array(select distinct d.consumer_id from public.module_dependencies as d
-      where d.org_id = p_org and d.consumer_id = any (v_before) and d.producer_id = any (v_before)
-      order by d.consumer_id);
+  -- A module is free once all that it depends on are: in a cycle none is. Each one reads its own consumers only.
+  while v_place < cardinality(v_free) loop
+    v_place := v_place + 1;
+    v_free := v_free || array(select d.consumer_id from public.module_dependencies as d
+      where d.producer_id = v_free[v_place] and not exists (select from public.module_dependencies as o
+        where o.consumer_id = d.consumer_id and o.producer_id <> all (v_free[:v_place])));
   end loop;
+  v_left := array(select distinct d.consumer_id from public.module_dependencies as d
+    where d.org_id = p_org and d.consumer_id <> all (v_free) order by d.consumer_id);
   if v_left = '{}' then
     return;
   end if;

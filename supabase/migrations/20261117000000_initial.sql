@@ -210,12 +210,6 @@ begin
 end;
 $$;
 
--- The number of parts of a path; 0 for the empty path.
-create function private.path_depth(p_path text) returns integer
-language sql immutable set search_path = '' as $$
-  select coalesce(cardinality(string_to_array(nullif(p_path, ''), '/')), 0)
-$$;
-
 -- Refuses a misspelt option instead of ignoring it.
 create function private.refuse_unknown_keys(p_object jsonb, p_allowed text[]) returns void
 language plpgsql immutable set search_path = '' as $$
@@ -557,7 +551,6 @@ alter table public.organizations enable row level security;
 grant select on public.organizations to authenticated, service_role;
 comment on table public.organizations is 'A tenant. Everything but shared runners and releases belongs to exactly one.';
 comment on column public.organizations.slug is 'The short name in addresses: lower case, unique in the installation.';
-comment on column public.organizations.log_retention_days is 'Job logs older than this many days are removed.';
 comment on column public.organizations.can_approve_own_jobs is
   'Whether somebody who asked for a job may be one of those who approve it.';
 comment on column public.organizations.shared_runners is 'When its jobs may go to shared runners.';
@@ -601,8 +594,6 @@ alter table public.invitations enable row level security;
 grant select on public.invitations to authenticated, service_role;
 comment on table public.invitations is
   'Invitations by email address. The secret of the link is not here; its hash is in private.';
-comment on column public.invitations.invited_by is 'The member who invited.';
-comment on column public.invitations.expires_at is 'After this it can no longer be accepted.';
 create trigger wake after insert or update
   or delete on public.invitations for each row execute function private.wake_for_row();
 
@@ -635,11 +626,9 @@ alter table public.audit_events enable row level security;
 grant select on public.audit_events to authenticated, service_role;
 comment on table public.audit_events is 'What people did: one row per act. Append only. Admins and owners read it.';
 comment on column public.audit_events.org_id is 'The organisation; null for acts on shared runners and releases.';
-comment on column public.audit_events.actor_label is 'The actor''s name at that time.';
 comment on column public.audit_events.address is 'From where the actor signed in or exchanged its token, if known.';
 comment on column public.audit_events.action is 'What was done, as noun.verb: worker.drained.';
 comment on column public.audit_events.target_kind is 'What kind of thing it was done to.';
-comment on column public.audit_events.target_label is 'Its name at that time.';
 comment on column public.audit_events.detail is 'What changed; never a secret.';
 
 -- ## who is a member
@@ -1285,10 +1274,7 @@ comment on column public.service_accounts.role is
   'What it may do in the organisation, as a member of that role; null for one that opens runners'' sessions alone.';
 comment on column public.service_accounts.credential_version is
   'Goes up with each new secret and each change of trust: tokens that were given out before are void.';
-comment on column public.service_accounts.has_secret is 'Whether it also has a client secret.';
-comment on column public.service_accounts.secret_hint is 'The last four characters of that secret.';
 comment on column public.service_accounts.is_disabled is 'A disabled one opens no session and does nothing.';
-comment on column public.service_accounts.last_used_at is 'When it last signed in.';
 create trigger touch before update on public.service_accounts for each row execute function private.touch_updated_at();
 create trigger wake after insert or update on public.service_accounts
   for each row execute function private.wake_for_row();
@@ -1324,8 +1310,6 @@ comment on column public.cloud_identities.external_id is
   'The external id that the role''s trust policy must demand. Always made here, never taken.';
 comment on column public.cloud_identities.regions is 'Regions that may be used.';
 comment on column public.cloud_identities.network is 'Where tasks run: {subnets, security_groups, create_vpc}.';
-comment on column public.cloud_identities.verified_at is 'When assuming the role last worked.';
-comment on column public.cloud_identities.verification_error is 'Why it last did not.';
 create trigger touch before update on public.cloud_identities for each row execute function private.touch_updated_at();
 create trigger wake after insert or update on public.cloud_identities
   for each row execute function private.wake_for_row();
@@ -1690,7 +1674,6 @@ comment on column private.device_logins.device_hash is 'SHA-256 (hex) of the sec
 comment on column private.device_logins.user_code is 'What the person compares and confirms.';
 comment on column private.device_logins.program is 'The program''s own name, and its machine.';
 comment on column private.device_logins.address is 'Where the request came from.';
-comment on column private.device_logins.expires_at is 'After this the code is void.';
 comment on column private.device_logins.decided_by is 'Who confirmed or declined it.';
 comment on column private.device_logins.is_confirmed is 'What they said; null until then.';
 
@@ -1833,9 +1816,6 @@ comment on table private.personal_tokens is
 comment on column private.personal_tokens.name is 'What its owner calls it.';
 comment on column private.personal_tokens.token_hash is
   'SHA-256 (hex); with 256 random bits there is nothing to guess. The token is shown once and never stored.';
-comment on column private.personal_tokens.hint is 'The last four characters of the token.';
-comment on column private.personal_tokens.expires_at is 'From then on it is void.';
-comment on column private.personal_tokens.last_used_at is 'When it was last exchanged for a login.';
 
 -- A personal token as its owner sees it.
 create function private.personal_token_row(p_token private.personal_tokens) returns jsonb
@@ -2269,7 +2249,6 @@ create policy "Members see their organisation's module locks" on public.module_l
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.module_locks is 'Modules that a member has locked: nothing is applied or destroyed meanwhile.';
 comment on column public.module_locks.reason is 'Why, shown with each refusal.';
-comment on column public.module_locks.user_label is 'The member''s name at that time.';
 comment on column public.module_locks.connection_id is 'The repository of the pull request.';
 comment on column public.module_locks.pull_request is
   'The pull request that is applied before its merge; its own plans may be applied. Null: nothing may.';
@@ -2682,11 +2661,8 @@ comment on column public.workers.is_assigned_to_all_modules is
 comment on column public.workers.is_scaled_to_zero is 'Asleep on purpose: it is started again when a job needs it.';
 comment on column public.workers.desired_count is 'How many tasks a cloud-hosted runner should have now.';
 comment on column public.workers.scaling is 'Limits for scaling: {min, max, jobs_per_task, idle_seconds}.';
-comment on column public.workers.cloud_identity_id is 'Where a cloud-hosted runner is deployed.';
 comment on column public.workers.cloud is 'What was created in the cloud: names and ARNs, no secrets.';
-comment on column public.workers.service_account_id is 'The service account that it may sign in with.';
 comment on column public.workers.never_contacted is 'Whether it has never connected.';
-comment on column public.workers.first_seen_at is 'When it connected first.';
 create trigger touch before update on public.workers for each row execute function private.touch_updated_at();
 create policy "Members see their runners and the shared ones" on public.workers
   for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids())));
@@ -2725,9 +2701,7 @@ comment on table public.worker_instances is
   'something new.';
 comment on column public.worker_instances.org_id is 'The organisation; null for an instance of a shared runner.';
 comment on column public.worker_instances.is_shared is 'Whether the runner is a shared one.';
-comment on column public.worker_instances.hostname is 'The machine it runs on.';
 comment on column public.worker_instances.facts is 'What it said about its host: platform, cores, disk.';
-comment on column public.worker_instances.engines is 'Engines it found, with their versions.';
 comment on column public.worker_instances.capacity is
   'How many jobs it runs at a time: the least of what the runner may and the process offers.';
 comment on column public.worker_instances.epoch is 'Counts its sessions; a higher one has taken over from a lower one.';
@@ -2736,8 +2710,6 @@ comment on column public.worker_instances.engine_note is
   'What is being prepared, such as "tofu is being prepared, 40 %".';
 comment on column public.worker_instances.last_error is
   'The last problem that it reported. None of a shared runner, which everybody sees: it may reveal another''s job.';
-comment on column public.worker_instances.connected_at is 'When its session began.';
-comment on column public.worker_instances.disconnected_at is 'When its last session ended.';
 
 -- How many jobs an instance runs at a time: as many as its runner may, or fewer where the process reports it; at least
 -- one.
@@ -2812,7 +2784,6 @@ create policy "Members see events of their runners and of shared ones" on public
   for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids())));
 comment on table public.worker_events is
   'What happened to runners: connected, offline, draining, settings changed. Append only.';
-comment on column public.worker_events.is_shared is 'Whether the runner is a shared one.';
 comment on column public.worker_events.instance_name is 'The instance, where it concerns one.';
 
 -- Writes one event of a runner.
@@ -3429,31 +3400,22 @@ comment on column public.provision_jobs.id is
   'Internal: calls, folders and containers have it. People see the number.';
 comment on column public.provision_jobs.number is
   'The number of its run in the organisation, from 1; a plan and the apply that follows it have the same.';
-comment on column public.provision_jobs.phase is 'What its current attempt is doing.';
 comment on column public.provision_jobs.module_path is
   'That module''s path when it was enqueued; of a RESOLVE job, the module whose runners may do it.';
-comment on column public.provision_jobs.group_path is 'That module''s group.';
 comment on column public.provision_jobs.target_worker_id is
   'The cloud-hosted runner that it deploys, updates or removes.';
-comment on column public.provision_jobs.target_identity_id is 'The cloud identity that it tries.';
 comment on column public.provision_jobs.target_connection_id is 'The repository that it reads.';
 comment on column public.provision_jobs.payload is
   'Everything the runner needs, frozen when it was enqueued. No secrets.';
-comment on column public.provision_jobs.pinned_worker_id is 'Only this runner may run it.';
-comment on column public.provision_jobs.pinned_instance_name is 'Only an instance of this name may run it.';
 comment on column public.provision_jobs.labels is 'Labels that the runner must have.';
 comment on column public.provision_jobs.priority is 'Lower runs sooner; 100 is usual.';
 comment on column public.provision_jobs.attempt is
   'The number of the current or last try. Every write of a runner carries it.';
 comment on column public.provision_jobs.max_attempts is 'How often it may be tried when runners are lost.';
-comment on column public.provision_jobs.cancel_kind is 'The kind of the request to stop.';
 comment on column public.provision_jobs.steps is
   'Steps of the attempt: [{name, title, phase, status, started_at, finished_at, first_seq, last_seq}].';
 comment on column public.provision_jobs.plan_summary is 'What the plan would do: counts, resources, outputs.';
-comment on column public.provision_jobs.result is 'What came out: outputs, numbers.';
 comment on column public.provision_jobs.error is 'Why it failed: {code, message, hint}.';
-comment on column public.provision_jobs.approvals_required is 'How many members must approve it.';
-comment on column public.provision_jobs.approvals_received is 'How many have.';
 comment on column public.provision_jobs.approval_deadline_at is 'When it is cancelled for lack of approval.';
 comment on column public.provision_jobs.needs_confirmation is
   'Whether it waits for a member to confirm its plan, where no approval is needed either.';
@@ -3465,7 +3427,6 @@ comment on column public.provision_jobs.message is 'Why it was requested; an app
 comment on column public.provision_jobs.plan_job_id is 'The plan whose saved result it applies.';
 comment on column public.provision_jobs.is_followed is
   'Whether an apply with the same number followed this plan: lists show that one.';
-comment on column public.provision_jobs.retry_of is 'The job that it repeats.';
 comment on column public.provision_jobs.idempotency_key is
   'The caller''s own key: enqueueing again with it returns this job.';
 comment on column public.provision_jobs.is_quarantined is
@@ -3479,7 +3440,6 @@ comment on column public.provision_jobs.log_day is
   'after it.';
 comment on column public.provision_jobs.not_before_at is 'After a lost attempt: not tried again before this.';
 comment on column public.provision_jobs.created_by is 'The member who enqueued it; null for the database itself.';
-comment on column public.provision_jobs.created_by_label is 'Their name at that time.';
 comment on column public.provision_jobs.queued_at is 'When it last became QUEUED.';
 comment on column public.provision_jobs.claimed_at is 'When its current or last attempt was claimed.';
 comment on column public.provision_jobs.slimmed_at is
@@ -3615,7 +3575,6 @@ comment on column private.live_jobs.job_id is 'The job. No foreign key: the same
 comment on column private.live_jobs.state_key is
   'What only one job at a time may act on: the module, or the runner it deploys.';
 comment on column private.live_jobs.stage is 'Where it stands in its queue.';
-comment on column private.live_jobs.priority is 'Lower runs sooner.';
 comment on column private.live_jobs.lane_id is 'Which runners may take it; set while it is ready.';
 comment on column private.live_jobs.ready_seq is 'When it became ready, as a number: fairness between modules.';
 comment on column private.live_jobs.session_id is 'The session that has it: the third part of the fence.';
@@ -3761,7 +3720,6 @@ comment on table public.job_events is
   'Every change of every job, with actor and reason. Replaying a job''s events gives its status.';
 comment on column public.job_events.attempt is 'The attempt that it concerns; 0 before the first.';
 comment on column public.job_events.actor_id is 'The member, runner or service account.';
-comment on column public.job_events.actor_label is 'Their name at that time.';
 comment on column public.job_events.from_status is 'Status before; null when the job was made or the status stayed.';
 comment on column public.job_events.to_status is 'Status after; null when the status stayed.';
 comment on column public.job_events.detail is 'More, for programs.';
@@ -4091,7 +4049,6 @@ create index artifacts_created_at_idx on private.artifacts (created_at);
 alter table private.artifacts enable row level security;
 comment on table private.artifacts is 'Files that a job leaves for another, such as the saved plan that an apply uses.';
 comment on column private.artifacts.body is 'Its content, at most 32 MiB.';
-comment on column private.artifacts.sha256 is 'SHA-256 of the content (hex).';
 
 create function private.worker_put_artifact(
   p_job bigint, p_attempt integer, p_name text, p_body_base64 text, p_sha256 text
@@ -4163,7 +4120,6 @@ create index uploads_module_id_idx on private.uploads (module_id);
 alter table private.uploads enable row level security;
 comment on table private.uploads is 'Folders that were sent to be planned, until a job takes them or an hour is over.';
 comment on column private.uploads.body is 'A tar archive, packed; at most 25 MiB.';
-comment on column private.uploads.sha256 is 'SHA-256 of the archive (hex).';
 
 create function private.upload_source(p_module uuid, p_body_base64 text, p_sha256 text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -4277,14 +4233,12 @@ select q.state_key from private.live_jobs as q where q.stage <> 'WAITING'
 union all
 select q.state_key from private.live_jobs as q where q.stage = 'WAITING';
 comment on view private.states_in_use is 'States that a job is queued, running or held for.';
-comment on column private.states_in_use.state_key is 'What only one job at a time may act on.';
 
 create view private.locked_states as
 select l.module_id as state_key from private.state_locks as l
 where not exists (select from private.live_jobs as q where q.job_id = l.job_id);
 comment on view private.locked_states is
   'States that a job which is over has left locked. Until somebody unlocks one, no other job may begin.';
-comment on column private.locked_states.state_key is 'The state: a module.';
 
 -- Whether a job is queued, running or held for a state.
 create function private.is_state_in_use(p_state uuid) returns boolean
@@ -4338,7 +4292,6 @@ comment on column private.states.serial is 'The state''s serial; for engines wit
 comment on column private.states.body is
   'The state file''s text. It may contain secrets: only admins read it, version by version.';
 comment on column private.states.written_by is 'The admin who pushed it; null where a job wrote it.';
-comment on column private.states.sha256 is 'SHA-256 of the text (hex).';
 comment on column private.states.contents is
   'What pages show of it, extracted once when it is written: a search must not parse megabytes per keystroke.';
 
@@ -4358,7 +4311,6 @@ alter table private.state_versions enable row level security;
 comment on table private.state_versions is 'Every version of every state; the newest 100 of each module are kept.';
 comment on column private.state_versions.written_by is 'The admin who pushed it; null where a job wrote it.';
 comment on column private.state_versions.body is 'The state file''s text.';
-comment on column private.state_versions.sha256 is 'SHA-256 of the text (hex).';
 
 -- The serial of a module's state; 0 while it has none.
 create function private.state_serial(p_module uuid) returns bigint
@@ -5020,13 +4972,11 @@ grant select on public.module_dependencies to authenticated, service_role;
 create policy "Members see their organisation's dependencies" on public.module_dependencies
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.module_dependencies is 'Which module depends on which other: the order of sets.';
-comment on column public.module_dependencies.consumer_id is 'The module that depends on the other.';
 comment on column public.module_dependencies.producer_id is 'The module that goes first, unless both are destroyed.';
 comment on column public.module_dependencies.cascades is
   'Whether an apply of the producer plans the consumer: off, on_change (a bound output changed) or always.';
 comment on column public.module_dependencies.is_promotion is
   'Whether the consumer is applied only with the commit that the producer was last applied with.';
-comment on column public.module_dependencies.created_by_label is 'The member''s name at that time.';
 
 create table public.module_bindings (
   consumer_id uuid not null,
@@ -5046,10 +4996,6 @@ create policy "Members see their organisation's bindings" on public.module_bindi
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.module_bindings is
   'Inputs of modules whose values are outputs of others. The consumer''s jobs may read the producer''s outputs.';
-comment on column public.module_bindings.consumer_id is 'The module that has the input.';
-comment on column public.module_bindings.producer_id is 'The module that has the output.';
-comment on column public.module_bindings.input is 'The consumer''s variable.';
-comment on column public.module_bindings.output is 'The producer''s output.';
 
 create table private.dependency_proposals (
   consumer_id uuid not null references public.modules (id) on delete cascade,
@@ -5060,8 +5006,6 @@ create index dependency_proposals_producer_id_idx on private.dependency_proposal
 alter table private.dependency_proposals enable row level security;
 comment on table private.dependency_proposals is
   'Modules whose outputs the code of another one reads (terraform_remote_state), as its last plan has found.';
-comment on column private.dependency_proposals.consumer_id is 'The module whose code reads.';
-comment on column private.dependency_proposals.producer_id is 'The module whose outputs it reads.';
 
 -- Keeps which modules the code of a planned module reads outputs of.
 create function private.note_reads(p_job public.provision_jobs) returns void
@@ -5119,9 +5063,6 @@ inner join private.applied_inputs as a on a.module_id = b.consumer_id
 left join private.output_digests as o on o.module_id = b.producer_id
 where o.digests ->> b.output is distinct from a.digests ->> b.input;
 comment on view private.changed_inputs is 'Bound inputs whose value is another now than at the consumer''s last apply.';
-comment on column private.changed_inputs.consumer_id is 'The module that has the input.';
-comment on column private.changed_inputs.producer_id is 'The module that has the output.';
-comment on column private.changed_inputs.input is 'The consumer''s variable.';
 
 -- A value's digest.
 create function private.value_digest(p_value jsonb) returns text
@@ -5781,11 +5722,9 @@ comment on table private.kept_states is
   'States that a runner wrote to its disk and could not store, because a person had released its job meanwhile. A '
   'person decides about each.';
 comment on column private.kept_states.module_id is 'The module whose state it would have been.';
-comment on column private.kept_states.attempt is 'The attempt that wrote it.';
 comment on column private.kept_states.number is 'The how manieth write of that attempt it was.';
 comment on column private.kept_states.serial is 'The serial in it; none for engines without one.';
 comment on column private.kept_states.body is 'The state file''s text. It may contain secrets: only admins read it.';
-comment on column private.kept_states.sha256 is 'SHA-256 of the text (hex).';
 comment on column private.kept_states.reason is 'Why it was not stored.';
 comment on column private.kept_states.written_at is 'When the engine wrote it, by the runner''s clock.';
 comment on column private.kept_states.stored_at is 'When a person made it the module''s state.';
@@ -6006,9 +5945,6 @@ alter table private.worker_tokens enable row level security;
 comment on table private.worker_tokens is
   'Hashes of runners'' tokens. Two may be live at a time, so that rotation overlaps.';
 comment on column private.worker_tokens.hash is 'bcrypt hash; the token is shown once and never stored.';
-comment on column private.worker_tokens.hint is 'Its last four characters.';
-comment on column private.worker_tokens.expires_at is 'After this it opens no session.';
-comment on column private.worker_tokens.last_used_at is 'When it last opened a session.';
 comment on column private.worker_tokens.revoked_at is 'When it was revoked; its sessions ended then.';
 
 create view private.live_tokens as
@@ -6213,12 +6149,10 @@ comment on table private.sessions is
   'One life of an instance. Every call of a runner is checked against this row, so ending it is immediate.';
 comment on column private.sessions.id is 'The session''s id: the sid of the runner''s token.';
 comment on column private.sessions.token_id is 'The token that opened it.';
-comment on column private.sessions.service_account_id is 'The service account that opened it.';
 comment on column private.sessions.account_version is
   'Which version of that account''s credentials opened it; it is renewed under no other.';
 comment on column private.sessions.epoch is 'The instance''s epoch; the highest one is the rightful one.';
 comment on column private.sessions.boot_id is 'The process that opened it.';
-comment on column private.sessions.renewed_at is 'When its token was last renewed.';
 comment on column private.sessions.expires_at is
   'When the token that opened it ends; rotating that token brings it nearer.';
 comment on column private.sessions.end_reason is 'Why, in words that the runner prints.';
@@ -6696,7 +6630,6 @@ comment on table private.heartbeats is
   'Last heartbeat of each instance. UNLOGGED and unpublished: one costs 50 bytes of WAL and no message. Empty after a '
   'crash.';
 comment on column private.heartbeats.last_seen_at is 'The server''s time of the last heartbeat.';
-comment on column private.heartbeats.is_draining is 'Whether the process said that it is draining.';
 comment on column private.heartbeats.tick_at is 'Start of the quarter of an hour that the counters below are for.';
 comment on column private.heartbeats.tick_heartbeats is 'Heartbeats in that quarter.';
 comment on column private.heartbeats.tick_busy is 'Sum over those heartbeats of the jobs that were running.';
@@ -6752,10 +6685,8 @@ from public.worker_instances as i left join private.heartbeats as h on h.instanc
 comment on view private.instance_liveness is
   'The one place that decides whether an instance is alive: a heartbeat within 60 s. Used by claim, explanation, sweep '
   'and pages.';
-comment on column private.instance_liveness.is_draining is 'Whether it reports that it is draining.';
 comment on column private.instance_liveness.offer is 'What it has for jobs.';
 comment on column private.instance_liveness.is_fresh is 'Whether its last heartbeat is less than 60 s old.';
-comment on column private.instance_liveness.connected_at is 'When its session began.';
 comment on column private.instance_liveness.used is 'Slots in use.';
 
 create view private.worker_prospects as
@@ -7148,14 +7079,11 @@ create table private.lanes (
 );
 alter table private.lanes enable row level security;
 comment on table private.lanes is 'Classes of jobs with the same routing needs.';
-comment on column private.lanes.priority is 'The jobs'' priority; lower runs sooner.';
 comment on column private.lanes.scope is
   'The nearest path at or above the jobs'' modules that has an assignment; "" when there is none.';
 comment on column private.lanes.labels is 'Labels that a runner must have.';
 comment on column private.lanes.job_type is
   'The type of job, where some runner of the organisation is choosy about types; null otherwise.';
-comment on column private.lanes.pinned_worker_id is 'The only runner that may serve it.';
-comment on column private.lanes.pinned_instance_name is 'The only instance name that may serve it.';
 comment on column private.lanes.excluded_worker_id is
   'A runner that must not: the one that the job itself updates or removes. Pinned to it all the same: it updates '
   'itself, and nobody else can.';
@@ -7215,7 +7143,6 @@ comment on view private.lane_instances is
   'it.';
 comment on column private.lane_instances.distance is 'How near its runner is to the lane.';
 comment on column private.lane_instances.offer is 'What it has for jobs.';
-comment on column private.lane_instances.is_fresh is 'Whether its last heartbeat is less than 60 s old.';
 comment on column private.lane_instances.is_named is 'Whether it is called what the lane asks for.';
 comment on column private.lane_instances.is_in_use is 'Whether its runner is enabled and was seen at all.';
 comment on column private.lane_instances.is_willing is
@@ -7637,14 +7564,8 @@ select
   end as state_key
 from public.provision_jobs as j;
 comment on view private.job_states is 'What its state''s queue and its lane need to know about a job.';
-comment on column private.job_states.attempt is 'The number of its current or last try.';
 comment on column private.job_states.labels is 'Labels that the runner must have.';
-comment on column private.job_states.pinned_worker_id is 'Only this runner may run it.';
-comment on column private.job_states.pinned_instance_name is 'Only an instance of this name may run it.';
-comment on column private.job_states.target_worker_id is 'The runner that it is about.';
-comment on column private.job_states.module_path is 'Its module''s path when it was enqueued.';
 comment on column private.job_states.payload is 'Engine and cloud are in it.';
-comment on column private.job_states.state_key is 'What only one job at a time may act on.';
 
 -- Serialises what happens to the queues of these jobs' states.
 create function private.lock_job_states(p_jobs bigint[]) returns void
@@ -10416,7 +10337,6 @@ create policy "Members see their organisation's approvals" on public.approvals
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.approvals is
   'What members decided about jobs that need approval; one decision per member and job.';
-comment on column public.approvals.user_label is 'Their name at that time.';
 comment on column public.approvals.decision is 'approve or reject.';
 comment on column public.approvals.plan_sha256 is 'Digest of the plan that they decided about.';
 comment on column public.approvals.is_override is
@@ -10942,7 +10862,6 @@ grant select on public.job_comments to authenticated, service_role;
 create policy "Members see their organisation's comments" on public.job_comments
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.job_comments is 'What members say to each other about a job. Never changed, never removed.';
-comment on column public.job_comments.user_label is 'Their name at that time.';
 comment on column public.job_comments.body is 'What they said, at most 4,000 characters.';
 create trigger wake after insert on public.job_comments for each row execute function private.wake_for_row();
 
@@ -11490,8 +11409,6 @@ comment on column public.update_policies.mode is
   'OFF: a person starts it · WINDOW: between the hours below · NOW: as soon as a release is out.';
 comment on column public.update_policies.days is 'Days on which a window begins: 0 is Sunday.';
 comment on column public.update_policies.ends_at is 'When it ends; the next day, where that is earlier.';
-comment on column public.update_policies.zone is 'The time zone of these hours.';
-comment on column public.update_policies.updated_by_label is 'Who changed it last.';
 create trigger touch before update on public.update_policies for each row execute function private.touch_updated_at();
 create trigger wake after insert or update on public.update_policies
   for each row execute function private.wake_for_row();
@@ -12470,8 +12387,6 @@ grant select on public.scaling_decisions to authenticated, service_role;
 create policy "Members see their organisation's scaling decisions" on public.scaling_decisions
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.scaling_decisions is 'Why a cloud-hosted runner was given more or fewer tasks, or none.';
-comment on column public.scaling_decisions.from_count is 'Tasks before.';
-comment on column public.scaling_decisions.to_count is 'Tasks after.';
 comment on column public.scaling_decisions.detail is 'The numbers that it was computed from.';
 comment on column public.scaling_decisions.dry_run is 'Whether it was only computed, not carried out.';
 
@@ -12545,15 +12460,22 @@ comment on column private.scaling_leases.held_until is 'Until when, unless it as
 
 create table private.scaling_memory (
   worker_id uuid primary key references public.workers (id) on delete cascade,
-  memory jsonb not null default '{}' check (jsonb_typeof(memory) = 'object'),
+  surplus_since timestamptz,
+  started_at timestamptz,
+  boot_failures integer check (boot_failures between 0 and 999),
+  broken_until timestamptz,
   verdict text,
-  updated_at timestamptz not null default now()
+  -- The next to decide reads them in Python, and that may be a runner that decides for all organisations.
+  constraint scaling_memory_readable check (least(surplus_since, started_at, broken_until) >= '2000-01-01 00:00+00'
+    and greatest(surplus_since, started_at, broken_until) < '9000-01-01 00:00+00')
 );
 alter table private.scaling_memory enable row level security;
 comment on table private.scaling_memory is
   'What the planner has to remember of a runner from one decision to the next.';
-comment on column private.scaling_memory.memory is
-  'The planner''s own words: since when there are too many tasks, starts without a heartbeat.';
+comment on column private.scaling_memory.surplus_since is 'Since when there are too many tasks.';
+comment on column private.scaling_memory.started_at is 'When tasks were started that have sent no heartbeat yet.';
+comment on column private.scaling_memory.boot_failures is 'Starts in a row without a heartbeat.';
+comment on column private.scaling_memory.broken_until is 'No task is started before, after too many of these.';
 comment on column private.scaling_memory.verdict is 'What it last decided.';
 
 -- The calling runner, if it may act on other runners.
@@ -12603,10 +12525,9 @@ begin
   return jsonb_build_object(
     'has_cloud', exists (select from private.orgs_to_scale(v_runner)),
     'workers', coalesce((
-      select jsonb_agg(i.input || jsonb_build_object('memory', coalesce(m.memory, '{}'), 'verdict', m.verdict,
-        'identity',
-        jsonb_build_object(
-        'account_id', c.account_id, 'role_arn', c.role_arn, 'external_id', c.external_id, 'network', c.network)))
+      select jsonb_agg(i.input || jsonb_build_object('memory', coalesce(to_jsonb(m) - array['worker_id', 'verdict'],
+        '{}'), 'verdict', m.verdict, 'identity', jsonb_build_object('account_id', c.account_id, 'role_arn', c.role_arn,
+        'external_id', c.external_id, 'network', c.network)))
       -- Others decide about the rest: their queues are theirs to read.
       from jsonb_array_elements(private.scaling_inputs(coalesce(v_orgs, '{}'))) as i (input)
       join public.workers as w on w.id = (i.input ->> 'worker_id')::pg_catalog.uuid and w.cloud ? 'service_arn'
@@ -12621,21 +12542,7 @@ comment on function private.worker_scaling_inputs is
   'needs of each deployed runner that no job is at work on.';
 grant execute on function private.worker_scaling_inputs to worker;
 
--- Whether every runner could read it: times in UTC as the planner writes them, a small number, or nothing.
-create function private.is_scaling_memory(p_memory jsonb) returns boolean
-language plpgsql stable set search_path = '' as $$
-begin
-  -- The thirtieth of February is written like a time, and is none.
-  perform m.value::pg_catalog.timestamptz from jsonb_each_text(p_memory) as m where m.key <> 'boot_failures';
-  return not exists (
-    select from jsonb_each_text(p_memory) as m where m.value !~ case when m.key = 'boot_failures' then '^[0-9]{1,3}$'
-      else '^[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3])(:[0-5][0-9]){2}([.][0-9]{6})?[+]00:00$' end);
-exception
-  when data_exception then return false;
-end;
-$$;
-
--- Refuses a malformed decision, and a memory that the next planner could not read.
+-- Refuses a malformed decision.
 create function private.check_scaling_decision(p_decision jsonb) returns void
 language plpgsql stable set search_path = '' as $$
 begin
@@ -12648,11 +12555,6 @@ begin
   perform private.check_reason(p_decision ->> 'reason');
   perform private.refuse_unknown_keys(p_decision -> 'memory',
     array['surplus_since', 'started_at', 'boot_failures', 'broken_until']);
-  -- The next to decide reads it, and that may be a runner that decides for all organisations.
-  if not private.is_scaling_memory(p_decision -> 'memory') then
-    perform private.fail('RY422', 'The planner''s memory is not valid.',
-      'Times are like 2026-11-01T08:00:00+00:00 or null; boot_failures is 0 to 999.');
-  end if;
 end;
 $$;
 
@@ -12674,10 +12576,11 @@ begin
     perform private.fail('RY409', 'Another runner decides about this one now.', 'Ask for the numbers again.');
   end if;
   select * into v_before from private.scaling_memory where worker_id = p_worker;
-  insert into private.scaling_memory (worker_id, memory, verdict)
-    values (p_worker, coalesce(p_decision -> 'memory', '{}'),
-    p_decision ->> 'verdict')
-  on conflict (worker_id) do update set memory = excluded.memory, verdict = excluded.verdict, updated_at = now();
+  insert into private.scaling_memory select * from jsonb_populate_record(null::private.scaling_memory,
+    coalesce(p_decision -> 'memory', '{}')
+    || jsonb_build_object('worker_id', p_worker, 'verdict', p_decision -> 'verdict'))
+  on conflict (worker_id) do update set surplus_since = excluded.surplus_since, started_at = excluded.started_at,
+    boot_failures = excluded.boot_failures, broken_until = excluded.broken_until, verdict = excluded.verdict;
   if v_count <> v_worker.desired_count or (p_decision ->> 'verdict' = 'BROKEN' and v_before.verdict is distinct
     from 'BROKEN') then
     if v_count > v_worker.desired_count and not coalesce((p_decision ->> 'dry_run')::boolean, false) then
@@ -12687,6 +12590,10 @@ begin
       p_decision - array['memory', 'reason', 'dry_run'], coalesce((p_decision ->> 'dry_run')::boolean, false));
   end if;
   return null;
+exception
+  when data_exception or check_violation then
+    perform private.fail('RY422', 'The planner''s memory is not valid.',
+      'Times are like 2026-11-01T08:00:00+00:00 or null; boot_failures is 0 to 999.');
 end;
 $$;
 comment on function private.worker_scaling_decided is
@@ -12814,10 +12721,6 @@ inner join private.planned_outputs as o on o.set_id = e.set_id and o.module_id =
 comment on view private.open_bindings is
   'Bound inputs of members of sets whose value the plan of another member changes: known, it makes a preview; unknown, '
   'the member waits for the apply.';
-comment on column private.open_bindings.consumer_id is 'The module that has the input.';
-comment on column private.open_bindings.producer_id is 'The module that has the output.';
-comment on column private.open_bindings.input is 'The consumer''s variable.';
-comment on column private.open_bindings.output is 'The producer''s output.';
 comment on column private.open_bindings.job_id is 'The plan that changes the output.';
 comment on column private.open_bindings.is_known is 'Whether the plan has the value and may show it.';
 comment on column private.open_bindings.words is 'Why it may not, or has none.';
@@ -15564,12 +15467,10 @@ comment on table public.schedules is 'Jobs that start by the clock.';
 comment on column public.schedules.path is 'The module or group; "" is all modules.';
 comment on column public.schedules.type is 'What its jobs do: DRIFT, PLAN, APPLY or DESTROY.';
 comment on column public.schedules.cron is 'When: minute, hour, day, month, weekday.';
-comment on column public.schedules.zone is 'The time zone that these are read in.';
 comment on column public.schedules.reason is 'Why it is off, in words.';
 comment on column public.schedules.last_set_id is 'Its last run.';
 comment on column public.schedules.last_note is 'Why its last time made no jobs.';
 comment on column public.schedules.created_by is 'Who wrote what it does now; they do not approve its jobs.';
-comment on column public.schedules.created_by_label is 'Their name at that time.';
 create trigger touch before update on public.schedules for each row execute function private.touch_updated_at();
 create trigger wake after insert or update or delete on public.schedules
   for each row execute function private.wake_for_row();
@@ -15872,8 +15773,6 @@ comment on column public.notification_rules.path is
 comment on column public.notification_rules.events is 'The events that it sends.';
 comment on column public.notification_rules.channel is 'webhook, slack, teams or mail.';
 comment on column public.notification_rules.address_hint is 'What may be shown of the address.';
-comment on column public.notification_rules.has_secret is 'Whether its messages are signed.';
-comment on column public.notification_rules.created_by_label is 'Their name at that time.';
 comment on column public.notification_rules.removed_at is 'When it was removed; what it sent stays in the log.';
 create trigger touch before update on public.notification_rules
   for each row execute function private.touch_updated_at();

@@ -99,10 +99,7 @@ comment on column public.service_accounts.role is
   'What it may do in the organisation, as a member of that role; null for one that opens runners'' sessions alone.';
 comment on column public.service_accounts.credential_version is
   'Goes up with each new secret and each change of trust: tokens that were given out before are void.';
-comment on column public.service_accounts.has_secret is 'Whether it also has a client secret.';
-comment on column public.service_accounts.secret_hint is 'The last four characters of that secret.';
 comment on column public.service_accounts.is_disabled is 'A disabled one opens no session and does nothing.';
-comment on column public.service_accounts.last_used_at is 'When it last signed in.';
 create trigger touch before update on public.service_accounts for each row execute function private.touch_updated_at();
 create trigger wake after insert or update on public.service_accounts
   for each row execute function private.wake_for_row();
@@ -138,8 +135,6 @@ comment on column public.cloud_identities.external_id is
   'The external id that the role''s trust policy must demand. Always made here, never taken.';
 comment on column public.cloud_identities.regions is 'Regions that may be used.';
 comment on column public.cloud_identities.network is 'Where tasks run: {subnets, security_groups, create_vpc}.';
-comment on column public.cloud_identities.verified_at is 'When assuming the role last worked.';
-comment on column public.cloud_identities.verification_error is 'Why it last did not.';
 create trigger touch before update on public.cloud_identities for each row execute function private.touch_updated_at();
 create trigger wake after insert or update on public.cloud_identities
   for each row execute function private.wake_for_row();

@@ -21,13 +21,11 @@ grant select on public.module_dependencies to authenticated, service_role;
 create policy "Members see their organisation's dependencies" on public.module_dependencies
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.module_dependencies is 'Which module depends on which other: the order of sets.';
-comment on column public.module_dependencies.consumer_id is 'The module that depends on the other.';
 comment on column public.module_dependencies.producer_id is 'The module that goes first, unless both are destroyed.';
 comment on column public.module_dependencies.cascades is
   'Whether an apply of the producer plans the consumer: off, on_change (a bound output changed) or always.';
 comment on column public.module_dependencies.is_promotion is
   'Whether the consumer is applied only with the commit that the producer was last applied with.';
-comment on column public.module_dependencies.created_by_label is 'The member''s name at that time.';
 
 create table public.module_bindings (
   consumer_id uuid not null,
@@ -47,10 +45,6 @@ create policy "Members see their organisation's bindings" on public.module_bindi
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.module_bindings is
   'Inputs of modules whose values are outputs of others. The consumer''s jobs may read the producer''s outputs.';
-comment on column public.module_bindings.consumer_id is 'The module that has the input.';
-comment on column public.module_bindings.producer_id is 'The module that has the output.';
-comment on column public.module_bindings.input is 'The consumer''s variable.';
-comment on column public.module_bindings.output is 'The producer''s output.';
 
 create table private.dependency_proposals (
   consumer_id uuid not null references public.modules (id) on delete cascade,
@@ -61,8 +55,6 @@ create index dependency_proposals_producer_id_idx on private.dependency_proposal
 alter table private.dependency_proposals enable row level security;
 comment on table private.dependency_proposals is
   'Modules whose outputs the code of another one reads (terraform_remote_state), as its last plan has found.';
-comment on column private.dependency_proposals.consumer_id is 'The module whose code reads.';
-comment on column private.dependency_proposals.producer_id is 'The module whose outputs it reads.';
 
 -- Keeps which modules the code of a planned module reads outputs of.
 create function private.note_reads(p_job public.provision_jobs) returns void
@@ -120,9 +112,6 @@ inner join private.applied_inputs as a on a.module_id = b.consumer_id
 left join private.output_digests as o on o.module_id = b.producer_id
 where o.digests ->> b.output is distinct from a.digests ->> b.input;
 comment on view private.changed_inputs is 'Bound inputs whose value is another now than at the consumer''s last apply.';
-comment on column private.changed_inputs.consumer_id is 'The module that has the input.';
-comment on column private.changed_inputs.producer_id is 'The module that has the output.';
-comment on column private.changed_inputs.input is 'The consumer''s variable.';
 
 -- A value's digest.
 create function private.value_digest(p_value jsonb) returns text

@@ -24,14 +24,11 @@ create table private.lanes (
 );
 alter table private.lanes enable row level security;
 comment on table private.lanes is 'Classes of jobs with the same routing needs.';
-comment on column private.lanes.priority is 'The jobs'' priority; lower runs sooner.';
 comment on column private.lanes.scope is
   'The nearest path at or above the jobs'' modules that has an assignment; "" when there is none.';
 comment on column private.lanes.labels is 'Labels that a runner must have.';
 comment on column private.lanes.job_type is
   'The type of job, where some runner of the organisation is choosy about types; null otherwise.';
-comment on column private.lanes.pinned_worker_id is 'The only runner that may serve it.';
-comment on column private.lanes.pinned_instance_name is 'The only instance name that may serve it.';
 comment on column private.lanes.excluded_worker_id is
   'A runner that must not: the one that the job itself updates or removes. Pinned to it all the same: it updates '
   'itself, and nobody else can.';
@@ -91,7 +88,6 @@ comment on view private.lane_instances is
   'it.';
 comment on column private.lane_instances.distance is 'How near its runner is to the lane.';
 comment on column private.lane_instances.offer is 'What it has for jobs.';
-comment on column private.lane_instances.is_fresh is 'Whether its last heartbeat is less than 60 s old.';
 comment on column private.lane_instances.is_named is 'Whether it is called what the lane asks for.';
 comment on column private.lane_instances.is_in_use is 'Whether its runner is enabled and was seen at all.';
 comment on column private.lane_instances.is_willing is
@@ -513,14 +509,8 @@ select
   end as state_key
 from public.provision_jobs as j;
 comment on view private.job_states is 'What its state''s queue and its lane need to know about a job.';
-comment on column private.job_states.attempt is 'The number of its current or last try.';
 comment on column private.job_states.labels is 'Labels that the runner must have.';
-comment on column private.job_states.pinned_worker_id is 'Only this runner may run it.';
-comment on column private.job_states.pinned_instance_name is 'Only an instance of this name may run it.';
-comment on column private.job_states.target_worker_id is 'The runner that it is about.';
-comment on column private.job_states.module_path is 'Its module''s path when it was enqueued.';
 comment on column private.job_states.payload is 'Engine and cloud are in it.';
-comment on column private.job_states.state_key is 'What only one job at a time may act on.';
 
 -- Serialises what happens to the queues of these jobs' states.
 create function private.lock_job_states(p_jobs bigint[]) returns void

@@ -24,9 +24,6 @@ alter table private.worker_tokens enable row level security;
 comment on table private.worker_tokens is
   'Hashes of runners'' tokens. Two may be live at a time, so that rotation overlaps.';
 comment on column private.worker_tokens.hash is 'bcrypt hash; the token is shown once and never stored.';
-comment on column private.worker_tokens.hint is 'Its last four characters.';
-comment on column private.worker_tokens.expires_at is 'After this it opens no session.';
-comment on column private.worker_tokens.last_used_at is 'When it last opened a session.';
 comment on column private.worker_tokens.revoked_at is 'When it was revoked; its sessions ended then.';
 
 create view private.live_tokens as
@@ -231,12 +228,10 @@ comment on table private.sessions is
   'One life of an instance. Every call of a runner is checked against this row, so ending it is immediate.';
 comment on column private.sessions.id is 'The session''s id: the sid of the runner''s token.';
 comment on column private.sessions.token_id is 'The token that opened it.';
-comment on column private.sessions.service_account_id is 'The service account that opened it.';
 comment on column private.sessions.account_version is
   'Which version of that account''s credentials opened it; it is renewed under no other.';
 comment on column private.sessions.epoch is 'The instance''s epoch; the highest one is the rightful one.';
 comment on column private.sessions.boot_id is 'The process that opened it.';
-comment on column private.sessions.renewed_at is 'When its token was last renewed.';
 comment on column private.sessions.expires_at is
   'When the token that opened it ends; rotating that token brings it nearer.';
 comment on column private.sessions.end_reason is 'Why, in words that the runner prints.';

@@ -116,10 +116,6 @@ inner join private.planned_outputs as o on o.set_id = e.set_id and o.module_id =
 comment on view private.open_bindings is
   'Bound inputs of members of sets whose value the plan of another member changes: known, it makes a preview; unknown, '
   'the member waits for the apply.';
-comment on column private.open_bindings.consumer_id is 'The module that has the input.';
-comment on column private.open_bindings.producer_id is 'The module that has the output.';
-comment on column private.open_bindings.input is 'The consumer''s variable.';
-comment on column private.open_bindings.output is 'The producer''s output.';
 comment on column private.open_bindings.job_id is 'The plan that changes the output.';
 comment on column private.open_bindings.is_known is 'Whether the plan has the value and may show it.';
 comment on column private.open_bindings.words is 'Why it may not, or has none.';

@@ -21,7 +21,6 @@ comment on column private.device_logins.device_hash is 'SHA-256 (hex) of the sec
 comment on column private.device_logins.user_code is 'What the person compares and confirms.';
 comment on column private.device_logins.program is 'The program''s own name, and its machine.';
 comment on column private.device_logins.address is 'Where the request came from.';
-comment on column private.device_logins.expires_at is 'After this the code is void.';
 comment on column private.device_logins.decided_by is 'Who confirmed or declined it.';
 comment on column private.device_logins.is_confirmed is 'What they said; null until then.';
 
@@ -164,9 +163,6 @@ comment on table private.personal_tokens is
 comment on column private.personal_tokens.name is 'What its owner calls it.';
 comment on column private.personal_tokens.token_hash is
   'SHA-256 (hex); with 256 random bits there is nothing to guess. The token is shown once and never stored.';
-comment on column private.personal_tokens.hint is 'The last four characters of the token.';
-comment on column private.personal_tokens.expires_at is 'From then on it is void.';
-comment on column private.personal_tokens.last_used_at is 'When it was last exchanged for a login.';
 
 -- A personal token as its owner sees it.
 create function private.personal_token_row(p_token private.personal_tokens) returns jsonb

@@ -4172,14 +4172,6 @@ begin
 end;
 $$;
 
--- What a job takes from an upload in place of the module's own source.
-create function private.uploaded_source(p_upload uuid) returns jsonb
-language sql stable set search_path = '' as $$
-  select jsonb_build_object('source_kind', 'upload', 'source',
-    jsonb_build_object('sha256', u.sha256, 'bytes', octet_length(u.body)))
-  from private.uploads as u where u.id = p_upload
-$$;
-
 -- Makes an upload a file of the job that plans it; refuses one that was removed.
 create function private.take_upload(p_job bigint, p_upload uuid) returns void
 language plpgsql set search_path = '' as $$
@@ -4245,14 +4237,6 @@ create function private.is_state_in_use(p_state uuid) returns boolean
 language plpgsql stable set search_path = '' as $$
 begin
   return exists (select from private.states_in_use as u where u.state_key = p_state);
-end;
-$$;
-
--- Whether a job that is over has left the state locked.
-create function private.is_state_locked(p_state uuid) returns boolean
-language plpgsql stable set search_path = '' as $$
-begin
-  return exists (select from private.locked_states as l where l.state_key = p_state);
 end;
 $$;
 
@@ -5367,24 +5351,7 @@ begin
 end;
 $$;
 
--- Where a module's bound inputs come from, as its jobs show it; null for one without.
-create function private.bound_inputs(p_module uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return (select jsonb_object_agg(b.input, format('%s: %s', m.path, b.output)) from public.module_bindings as b
-    join public.modules as m on m.id = b.producer_id where b.consumer_id = p_module);
-end;
-$$;
-
 -- ## reading
-
--- The edges that have a module at or below a path at one of their ends.
-create function private.dependencies_of(p_org uuid, p_path text) returns setof public.module_dependencies
-language sql stable set search_path = '' as $$
-  select d.* from public.module_dependencies as d where d.org_id = p_org and (p_path = ''
-    or d.consumer_id in (select private.modules_below(p_org, p_path))
-    or d.producer_id in (select private.modules_below(p_org, p_path)))
-$$;
 
 create function private.list_dependencies(p_org uuid, p_path text default '') returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -5393,7 +5360,9 @@ begin
   perform private.need_target(p_org, p_path);
   return (
     with recursive edge as materialized (
-      select d.* from private.dependencies_of(p_org, p_path) as d
+      select d.* from public.module_dependencies as d where d.org_id = p_org and (p_path = ''
+        or d.consumer_id in (select private.modules_below(p_org, p_path))
+        or d.producer_id in (select private.modules_below(p_org, p_path)))
     ), shown as materialized (
       select m.id, m.path from public.modules as m where m.deleted_at is null and (
         m.id in (select private.modules_below(p_org, p_path))
@@ -5454,15 +5423,6 @@ language sql immutable set search_path = '' as $$
       then format('encrypted its output "%s" with Pulumi''s own key', p_output) end
 $$;
 
--- The value of an output in a plan that changes it; null where the plan removes it.
-create function private.planned_value(p_plan bigint, p_output text) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return (select convert_from(a.body, 'UTF8')::pg_catalog.jsonb -> p_output from private.artifacts as a
-    where a.job_id = p_plan and a.name = 'outputs.json' order by a.attempt desc limit 1);
-end;
-$$;
-
 create function private.worker_bound_values(p_job bigint, p_attempt integer) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -5491,7 +5451,9 @@ begin
       on n.set_id = m.set_id and n.consumer_id = m.module_id and n.input = b.input
       where v_is_preview and m.job_id = p_job) as n on true
     cross join lateral (select case when n.job_id is null then o.value
-      else private.planned_value(n.job_id, b.output) end as value) as v
+      -- Null where the plan removes the output.
+      else (select convert_from(a.body, 'UTF8')::pg_catalog.jsonb -> b.output from private.artifacts as a
+        where a.job_id = n.job_id and a.name = 'outputs.json' order by a.attempt desc limit 1) end as value) as v
     where b.consumer_id = v_module order by b.input
   loop
     if v_bound.problem is not null then
@@ -7522,7 +7484,7 @@ declare
 begin
   select q.job_id, q.priority, q.not_before_at into v_next from private.live_jobs as q
   where q.state_key = p_state and q.stage = 'WAITING' order by q.priority, q.job_id limit 1;
-  if v_next.job_id is null or private.is_state_locked(p_state) then
+  if v_next.job_id is null or exists (select from private.locked_states as l where l.state_key = p_state) then
     return;
   end if;
   select q.job_id into v_current from private.live_jobs as q where q.state_key = p_state and q.stage <> 'WAITING';
@@ -9089,7 +9051,9 @@ declare
     '0') end;
   v_label pg_catalog.text := coalesce(p_options ->> 'created_by_label', private.caller_label(p_org));
   v_sent pg_catalog.jsonb := case when p_options ? 'upload_id'
-    then private.uploaded_source((p_options ->> 'upload_id')::pg_catalog.uuid) else '{}' end;
+    then (select jsonb_build_object('source_kind', 'upload', 'source', jsonb_build_object('sha256', u.sha256, 'bytes',
+      octet_length(u.body))) from private.uploads as u where u.id = (p_options ->> 'upload_id')::pg_catalog.uuid)
+    else '{}' end;
   v_options pg_catalog.jsonb := coalesce(p_options, '{}') - array['labels', 'priority', 'pinned_worker_id',
     'pinned_instance_name', 'max_attempts', 'idempotency_key', 'approvals_required', 'reason', 'upload_id',
     'variables', 'created_by', 'created_by_label'];
@@ -9134,7 +9098,8 @@ begin
       m.engine_version, m.backend, coalesce(v_sent ->> 'source_kind', m.source_kind::pg_catalog.text) as source_kind,
       coalesce(v_sent -> 'source', m.source || case when m.source_kind = 'git' and p_type in ('PLAN', 'APPLY')
         then private.promoted_source(m.id) else '{}' end) || v_pin as source, m.extra_files, m.hooks,
-      private.bound_inputs(m.id) as bindings) as frozen
+      (select jsonb_object_agg(b.input, format('%s: %s', o.path, b.output)) from public.module_bindings as b
+        join public.modules as o on o.id = b.producer_id where b.consumer_id = m.id) as bindings) as frozen
     cross join lateral (select frozen as module, v_groups -> m.group_path as "group", v_options as options) as payload
     -- A request may require more approvals than the module does, never fewer.
     cross join lateral (select case when v_approvals is null then 0
@@ -9719,14 +9684,6 @@ $$;
 -- Drift is something that is so of a module, not only the result of a job: since when, in how many resources, and when
 -- it was last looked for. A drift check that finds some notes it; a plan or a check of the whole module that finds
 -- nothing to do clears it. An apply does not: only the next check shows whether it removed all drift.
--- How many resources a plan's summary says would change.
-create function private.drifted_resources(p_summary jsonb) returns integer
-language sql immutable set search_path = '' as $$
-  select coalesce(sum((c.value #>> '{}')::numeric)::integer, 0) from jsonb_each(p_summary) as c
-  where c.key in ('create', 'update', 'replace', 'delete') and jsonb_typeof(c.value) = 'number'
-    and (c.value #>> '{}')::numeric between 0 and 1000000
-$$;
-
 -- Notes or clears the drift of a job's module, by what the job found.
 create function private.note_drift(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
@@ -9743,7 +9700,7 @@ begin
   end if;
   if v_looks and v_has_changes then
     update public.modules set drift_since = coalesce(drift_since, now()), drift_checked_at = now(),
-      drift_resources = private.drifted_resources(p_job.plan_summary)
+      drift_resources = private.plan_count(p_job.plan_summary, '{create,update,replace,delete}')
     where id = p_job.module_id;
   elsif not v_has_changes and coalesce(jsonb_array_length(nullif(v_options -> 'targets', 'null')), 0) = 0 then
     update public.modules set drift_since = null, drift_resources = null,
@@ -9940,13 +9897,6 @@ begin
 end;
 $$;
 
--- How many different runners were lost while they ran this job.
-create function private.lost_workers(p_job bigint) returns integer
-language sql stable set search_path = '' as $$
-  select count(distinct e.detail ->> 'worker_id')::integer from public.job_events as e where e.job_id = p_job
-    and e.event = 'lost'
-$$;
-
 -- Ends a lost job that is not tried again: asked to stop, two runners died of it, or no attempt is left. Null for one
 -- that is.
 create function private.end_lost(p_live private.live_jobs, p_reason text) returns text
@@ -9959,10 +9909,9 @@ begin
     perform private.end_job(p_live.job_id, 'CANCELLED', 'cancelled', 'system', null, 'system', p_reason);
     return 'cancelled';
   end if;
-  if private.lost_workers(p_live.job_id) >= 1 and not exists (
-    select from public.job_events as e where e.job_id = p_live.job_id and e.event = 'lost'
-      and e.detail ->> 'worker_id' = p_live.worker_id::pg_catalog.text
-  ) then
+  -- Lost before, and each time by another runner.
+  if (select bool_and(e.detail ->> 'worker_id' <> p_live.worker_id::pg_catalog.text) from public.job_events as e
+    where e.job_id = p_live.job_id and e.event = 'lost') then
     perform private.end_job(p_live.job_id, 'FAILED', 'quarantined', 'system', null, 'system', p_reason,
       jsonb_build_object('code', 'QUARANTINED',
       'message', 'Two different runners were lost while they ran this job.', 'hint',
@@ -10031,17 +9980,6 @@ language sql stable set search_path = '' as $$
   ) as r
 $$;
 
--- How long a job that was given back waits: until another runner, or somebody who grants the right, can help.
-create function private.pause_after(p_job bigint, p_code text) returns interval
-language plpgsql stable set search_path = '' as $$
-begin
-  -- A runner that lacks a right stays free and would take the job again at once; what lacks anything else is degraded.
-  return case when p_code = 'rights'
-    then make_interval(mins => 1 + (select g.times from private.given_back(p_job, p_code) as g))
-    else interval '0' end;
-end;
-$$;
-
 create function private.worker_return_job(
   p_job bigint, p_attempt integer, p_reason text default null, p_code text default null
 ) returns jsonb
@@ -10072,7 +10010,10 @@ begin
     return jsonb_build_object('status', 'CANCELLED');
   end if;
   perform private.requeue_job(v_live, 'returned', 'worker', v_runner.worker_id, v_runner.worker_name,
-    left(coalesce(p_reason, 'Given back'), 1000), private.pause_after(p_job, p_code), p_code);
+    left(coalesce(p_reason, 'Given back'), 1000),
+    -- A runner that lacks a right stays free and would take the job again at once; others are degraded.
+    case when p_code = 'rights' then make_interval(mins => 1 + (select g.times
+      from private.given_back(p_job, p_code) as g)) else interval '0' end, p_code);
   select * into v_back from private.given_back(p_job, nullif(p_code, 'not_begun'));
   if v_back.runners >= 3 or p_code = 'rights' and v_back.times >= 3 then
     perform private.end_job(p_job, 'FAILED', 'unfit', 'system', null, 'system',
@@ -16026,12 +15967,6 @@ comment on view private.sendable_deliveries is
 comment on column private.sendable_deliveries.subject is 'What it is about; messages about it arrive in order.';
 comment on column private.sendable_deliveries.at_once is 'How many messages of its rule are sent at the same time.';
 
--- Whether there is something to send.
-create function private.has_due_deliveries() returns boolean
-language sql stable set search_path = '' as $$
-  select exists (select from private.sendable_deliveries)
-$$;
-
 -- Gives up messages whose rule, and with it the address, or whose token was removed.
 create function private.end_orphans() returns void
 language plpgsql set search_path = '' as $$
@@ -16163,7 +16098,7 @@ declare
   v_url pg_catalog.text := (select n.url from private.notifier as n);
 begin
   if v_url is null or to_regprocedure('net.http_post(text,jsonb,jsonb,jsonb,integer)') is null
-    or not private.has_due_deliveries() then
+    or not exists (select from private.sendable_deliveries) then
     return false;
   end if;
   execute 'select net.http_post(url := $1, body := ''{"deliver": true}'', timeout_milliseconds := 60000)' using v_url;
@@ -16538,7 +16473,7 @@ create trigger report after update on public.git_connections for each row
 -- A count of a plan's summary; a runner reports it, so anything but a number is none.
 create function private.plan_count(p_summary jsonb, p_names text[]) returns integer
 language sql immutable set search_path = '' as $$
-  select coalesce(sum(least((p_summary ->> n)::numeric, 1000000)), 0)::integer from unnest(p_names) as n
+  select coalesce(sum(least(greatest((p_summary ->> n)::numeric, 0), 1000000)), 0)::integer from unnest(p_names) as n
   where jsonb_typeof(p_summary -> n) = 'number'
 $$;
 

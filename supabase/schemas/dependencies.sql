@@ -416,24 +416,7 @@ begin
 end;
 $$;
 
--- Where a module's bound inputs come from, as its jobs show it; null for one without.
-create function private.bound_inputs(p_module uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return (select jsonb_object_agg(b.input, format('%s: %s', m.path, b.output)) from public.module_bindings as b
-    join public.modules as m on m.id = b.producer_id where b.consumer_id = p_module);
-end;
-$$;
-
 -- ## reading
-
--- The edges that have a module at or below a path at one of their ends.
-create function private.dependencies_of(p_org uuid, p_path text) returns setof public.module_dependencies
-language sql stable set search_path = '' as $$
-  select d.* from public.module_dependencies as d where d.org_id = p_org and (p_path = ''
-    or d.consumer_id in (select private.modules_below(p_org, p_path))
-    or d.producer_id in (select private.modules_below(p_org, p_path)))
-$$;
 
 create function private.list_dependencies(p_org uuid, p_path text default '') returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -442,7 +425,9 @@ begin
   perform private.need_target(p_org, p_path);
   return (
     with recursive edge as materialized (
-      select d.* from private.dependencies_of(p_org, p_path) as d
+      select d.* from public.module_dependencies as d where d.org_id = p_org and (p_path = ''
+        or d.consumer_id in (select private.modules_below(p_org, p_path))
+        or d.producer_id in (select private.modules_below(p_org, p_path)))
     ), shown as materialized (
       select m.id, m.path from public.modules as m where m.deleted_at is null and (
         m.id in (select private.modules_below(p_org, p_path))
@@ -503,15 +488,6 @@ language sql immutable set search_path = '' as $$
       then format('encrypted its output "%s" with Pulumi''s own key', p_output) end
 $$;
 
--- The value of an output in a plan that changes it; null where the plan removes it.
-create function private.planned_value(p_plan bigint, p_output text) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return (select convert_from(a.body, 'UTF8')::pg_catalog.jsonb -> p_output from private.artifacts as a
-    where a.job_id = p_plan and a.name = 'outputs.json' order by a.attempt desc limit 1);
-end;
-$$;
-
 create function private.worker_bound_values(p_job bigint, p_attempt integer) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -540,7 +516,9 @@ begin
       on n.set_id = m.set_id and n.consumer_id = m.module_id and n.input = b.input
       where v_is_preview and m.job_id = p_job) as n on true
     cross join lateral (select case when n.job_id is null then o.value
-      else private.planned_value(n.job_id, b.output) end as value) as v
+      -- Null where the plan removes the output.
+      else (select convert_from(a.body, 'UTF8')::pg_catalog.jsonb -> b.output from private.artifacts as a
+        where a.job_id = n.job_id and a.name = 'outputs.json' order by a.attempt desc limit 1) end as value) as v
     where b.consumer_id = v_module order by b.input
   loop
     if v_bound.problem is not null then

@@ -110,7 +110,7 @@ create trigger report after update on public.git_connections for each row
 -- A count of a plan's summary; a runner reports it, so anything but a number is none.
 create function private.plan_count(p_summary jsonb, p_names text[]) returns integer
 language sql immutable set search_path = '' as $$
-  select coalesce(sum(least((p_summary ->> n)::numeric, 1000000)), 0)::integer from unnest(p_names) as n
+  select coalesce(sum(least(greatest((p_summary ->> n)::numeric, 0), 1000000)), 0)::integer from unnest(p_names) as n
   where jsonb_typeof(p_summary -> n) = 'number'
 $$;
 

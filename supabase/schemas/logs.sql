@@ -325,14 +325,6 @@ begin
 end;
 $$;
 
--- What a job takes from an upload in place of the module's own source.
-create function private.uploaded_source(p_upload uuid) returns jsonb
-language sql stable set search_path = '' as $$
-  select jsonb_build_object('source_kind', 'upload', 'source',
-    jsonb_build_object('sha256', u.sha256, 'bytes', octet_length(u.body)))
-  from private.uploads as u where u.id = p_upload
-$$;
-
 -- Makes an upload a file of the job that plans it; refuses one that was removed.
 create function private.take_upload(p_job bigint, p_upload uuid) returns void
 language plpgsql set search_path = '' as $$

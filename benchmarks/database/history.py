@@ -42,7 +42,7 @@ select j.org_id, j.id, 1, j.finished_at, 'worker', 'runner', 'succeeded', 'CLAIM
 """
 QUESTIONS: dict[str, str] = {
     "the list of jobs with its counts": "select public.list_jobs(%(org)s)",
-    "the counts alone": "select private.job_counts(%(org)s, '{}')",
+    "the counts alone": "select private.job_counts(%(org)s, enum_range(null::public.job_type))",
     "failed jobs": 'select public.list_jobs(%(org)s, p_filters => \'{"status": ["FAILED"]}\')',
     "jobs of a type that most are": 'select public.list_jobs(%(org)s, p_filters => \'{"type": ["PLAN"]}\')',
     "jobs of a type that none is": 'select public.list_jobs(%(org)s, p_filters => \'{"type": ["DESTROY"]}\')',
@@ -97,6 +97,7 @@ def _fill(owner: psycopg.Connection, jobs: int) -> dict[str, Any]:
     owner.execute(JOBS, {"jobs": jobs})
     owner.execute(EVENTS)
     owner.execute("reset session_replication_role")
+    owner.execute("insert into private.slimmed_history select id, now() - interval '91 days' from public.organizations")
     owner.execute("vacuum analyze")
     one: Any = owner.execute(
         "select j.org_id, j.number, j.module_id, j.worker_id from public.provision_jobs as j order by j.id desc limit 1"

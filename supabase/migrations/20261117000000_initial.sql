@@ -3364,9 +3364,9 @@ create table public.provision_jobs (
 
 -- A plan and the apply that follows it share a number; nothing else does.
 create unique index provision_jobs_number_idx on public.provision_jobs (org_id, number, (plan_job_id is null));
--- With the type: lists and counts by status and type come from the index alone.
-create index provision_jobs_org_id_status_idx on public.provision_jobs (org_id, status, id desc)
-  include (type, is_followed);
+-- With the type: lists and counts by status and type come from the index alone, also of a type that few jobs have.
+create index provision_jobs_org_id_status_idx on public.provision_jobs (org_id, status, type, id desc)
+  include (is_followed);
 create index provision_jobs_org_id_idx on public.provision_jobs (org_id, id desc);
 create index provision_jobs_module_id_idx on public.provision_jobs (module_id, id desc) where module_id is not null;
 -- A module's badge is read for every row of the tree, and plans may be many.
@@ -17375,19 +17375,20 @@ language sql immutable set search_path = '' as $$
     when p_status = 'QUEUED' then 3 else 4 end
 $$;
 
--- How many jobs of an organisation there are, by status; of some types, where they are named. Of those that ended, the
--- newest 10,000 of each status are counted: there may be years of jobs. From the index alone: their rows are wide.
-create function private.job_counts(p_org uuid, p_types text[]) returns jsonb
+-- How many jobs of these types there are in an organisation, by status; of those that ended, 10,000 of each status at
+-- most: there may be years of jobs. From the index alone: their rows are wide.
+create function private.job_counts(p_org uuid, p_types public.job_type[]) returns jsonb
 language plpgsql stable set search_path = '' set enable_seqscan = off as $$
 begin
   return (select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
-    select s.status, count(*) as n from unnest(enum_range(null::public.job_status)) as s (status)
+    select s.status, least(count(*), s.most) as n
+    from (select s, case when s in ('SUCCEEDED', 'FAILED', 'CANCELLED') then 10000 end
+      from unnest(enum_range(null::public.job_status)) as s) as s (status, most)
+    cross join unnest(p_types) as t (type)
     cross join lateral (
-      select k.type from public.provision_jobs as k where k.org_id = p_org and k.status = s.status
-        and not k.is_followed
-      order by k.id desc limit case when s.status in ('SUCCEEDED', 'FAILED', 'CANCELLED') then 10000 end
-    ) as j
-    where p_types = '{}' or j.type::pg_catalog.text = any (p_types) group by s.status) as c);
+      select from public.provision_jobs as k where k.org_id = p_org and k.status = s.status and k.type = t.type
+        and not k.is_followed order by k.id desc limit s.most
+    ) as j group by s.status, s.most) as c);
 end;
 $$;
 
@@ -17438,6 +17439,7 @@ declare
   v_all public.job_status[] := enum_range(null::public.job_status);
   v_statuses public.job_status[];
   v_types pg_catalog.text[] := private.text_list(p_filters -> 'type');
+  v_listed public.job_type[];
   v_pattern pg_catalog.text := private.search_pattern(p_search);
   v_before bigint := coalesce(p_before, 9223372036854775807);
   v_counts pg_catalog.jsonb;
@@ -17450,14 +17452,15 @@ begin
   v_statuses := coalesce(nullif(private.text_list(p_filters -> 'status')::public.job_status[], '{}'), v_all);
   if v_pattern is null
     and num_nulls(p_filters ->> 'module_id', p_filters ->> 'worker_id', p_filters ->> 'changed_in') = 3 then
-    v_counts := private.job_counts(p_org, v_types);
-    -- Status by status: each is a stretch of that index, in order.
+    v_listed := array(select t from unnest(enum_range(null::public.job_type)) as t
+      where v_types = '{}' or t::pg_catalog.text = any (v_types));
+    v_counts := private.job_counts(p_org, v_listed);
+    -- Status by status and type by type: each is a stretch of that index, in order.
     v_shown := array(
-      select j.id from unnest(v_statuses) as s (status)
+      select j.id from unnest(v_statuses) as s (status) cross join unnest(v_listed) as t (type)
       cross join lateral (
         select k.id, k.status from public.provision_jobs as k
-        where k.org_id = p_org and k.status = s.status and k.id < v_before and not k.is_followed
-          and (v_types = '{}' or k.type::pg_catalog.text = any (v_types))
+        where k.org_id = p_org and k.status = s.status and k.type = t.type and k.id < v_before and not k.is_followed
         order by k.id desc limit p_offset + p_limit
       ) as j
       order by case when p_sort = 'active' then private.job_rank(j.status) end, j.id desc
@@ -17496,7 +17499,7 @@ comment on function private.list_jobs is
   'A page of runs {total, counts by status, rows}, running ones first or newest first: a plan that an apply follows is '
   'listed as that apply, with its plan; filters {status, type, module_id, worker_id, '
   'changed_in: a set whose plans have changes}; a runner''s are all its jobs.'
-  ' Without a search, the newest 10,000 of each final status are counted. Members.';
+  ' Without a search, 10,000 of each final status are counted at most. Members.';
 grant execute on function private.list_jobs to authenticated;
 
 create function private.job_by_number(p_org uuid, p_number bigint) returns jsonb
@@ -20014,8 +20017,8 @@ $$;
 comment on function public.list_jobs is
   'A page of runs {total, counts by status, rows}, running ones first or newest first: a plan that an apply '
   'follows is listed as that apply, with its plan; filters {status, type, module_id, worker_id, changed_in: '
-  'a set whose plans have changes}; a runner''s are all its jobs. Without a search, the newest 10,000 of '
-  'each final status are counted. Members.';
+  'a set whose plans have changes}; a runner''s are all its jobs. Without a search, 10,000 of each final '
+  'status are counted at most. Members.';
 grant execute on function public.list_jobs to authenticated;
 
 create function public.list_modules(p_org uuid, p_search text default null::text, p_filters jsonb

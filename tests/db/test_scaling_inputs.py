@@ -175,7 +175,7 @@ def test_a_decision_that_the_next_planner_could_not_read_is_refused(
     site: Site, wrong: dict[str, Any], words: str
 ) -> None:
     """The next may be a shared runner, which reads those of all organisations."""
-    world, _, shared, worker = site
+    _, _, shared, worker = site
     right = {"desired": 2, "verdict": "UP", "reason": "a job waits", "memory": MEMORY}
     shared.call("worker_scaling_inputs")
     with refused("RY422", words):

@@ -894,17 +894,6 @@ comment on function public.module_page is
   'readers of its outputs, dependencies, repository and newest jobs. Members.';
 grant execute on function public.module_page to authenticated;
 
-create function public.module_repository(p_module uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.module_repository(p_module);
-end
-$$;
-comment on function public.module_repository is
-  'How a module follows its connected repository: branch, watched paths, the commits seen and applied; null '
-  'where its repository is not connected. Members.';
-grant execute on function public.module_repository to authenticated;
-
 create function public.my_organizations() returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin

@@ -36,8 +36,6 @@ comment on column public.notification_rules.path is
 comment on column public.notification_rules.events is 'The events that it sends.';
 comment on column public.notification_rules.channel is 'webhook, slack, teams or mail.';
 comment on column public.notification_rules.address_hint is 'What may be shown of the address.';
-comment on column public.notification_rules.has_secret is 'Whether its messages are signed.';
-comment on column public.notification_rules.created_by_label is 'Their name at that time.';
 comment on column public.notification_rules.removed_at is 'When it was removed; what it sent stays in the log.';
 create trigger touch before update on public.notification_rules
   for each row execute function private.touch_updated_at();

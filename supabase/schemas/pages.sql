@@ -333,7 +333,7 @@ begin
       from public.output_grants as g join public.modules as m on m.id = g.reader_id and m.deleted_at is null
       where g.module_id = p_module),
     'dependencies', private.list_dependencies(p_org, v_module.path),
-    'repository', private.module_repository(p_module));
+    'repository', private.module_repository(v_module));
 end;
 $$;
 comment on function private.module_page is

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cli.engines.cache import find
-from cli.engines.catalog import ENGINES
+from cli.engines.catalog import ENGINES, machine, system
 from tests.integration.worker_bench import MODULE, Bench, bench
 
 __all__ = ["bench"]
@@ -54,6 +54,48 @@ def test_versions_side_by_side_are_chosen_by_module_and_code(bench: Bench, tmp_p
     assert refused["error"]["code"] == "engine_version"
     assert "requires tofu ~> 1.9.0, but this runner has 1.8.3, 1.12.6" in refused["error"]["message"]
     assert "runyard engines ensure tofu@VERSION" in refused["error"]["hint"]
+
+
+# The operator's command: it installs any version of 1.x as a script that answers as that version and runs the real one.
+FETCH = """#!/bin/sh
+version=$(echo "$1@1.12.6" | cut -d@ -f2)
+case $version in 1.*) ;; *) echo "no release $version"; exit 1;; esac
+folder=$RUNYARD_ENGINE_CACHE/tofu-$version-{platform}
+echo "tofu: 40 % Downloading OpenTofu $version"
+mkdir -p $folder
+printf '#!/bin/sh\\n[ "$1" = version ] && echo "OpenTofu v%s" || exec {tofu} "$@"\\n' $version > $folder/part
+chmod 755 $folder/part && mv $folder/part $folder/tofu
+"""
+
+
+def test_a_runner_fetches_the_version_that_a_job_requires(bench: Bench, tmp_path: Path) -> None:
+    """By the module's own requirement, which the claim compares, and by the code's, which only the job finds."""
+    command = tmp_path / "fetch"
+    command.write_text(FETCH.format(platform=f"{system()}-{machine()}", tofu=bench.tofu))
+    command.chmod(0o755)
+    places = {"PATH": "/usr/bin:/bin", "RUNYARD_ENGINE_CACHE": str(tmp_path / "cache")}
+    runner = bench.runner(
+        RUNYARD__ENGINE__FETCHCOMMAND=f"{command} {{engine}}", RUNYARD__ENGINE__ADDITIONALBINARYPATHS="",
+        RUNYARD__ENGINE__ISOLATION__READONLYPATHS=str(bench.tofu.parent), **places,
+    )  # fmt: skip
+
+    def planned(code: str = "", **spec: str) -> dict[str, Any]:
+        settings = f'terraform {{\n  required_version = "{code}"\n}}\n' if code else ""
+        module = bench.module(source={"files": {"main.tf": settings + MODULE}}, **spec)
+        return bench.wait_job(bench.enqueue("PLAN", module))
+
+    first = planned()
+    assert first["result"]["engine_version"] == "1.12.6", bench.log_of(first["id"])
+    assert planned(engine_version="~> 1.9.1")["result"]["engine_version"] == "1.9.1"
+    respected = planned(">= 1.10, != 1.12.6, < 1.12")
+    assert respected["result"]["engine_version"] == "1.10.0", respected["error"]
+    assert "tofu: 40 % Downloading OpenTofu 1.10.0\n" in bench.log_of(respected["id"])
+    again = planned("~> 1.9.1")
+    assert "Downloading" not in bench.log_of(again["id"]), "a version is fetched once"
+    refused = planned(engine_version=">= 2.0")
+    assert (refused["error"]["code"], "no release 2.0.0" in bench.log_of(refused["id"])) == ("engine_fetch", True)
+    (process,) = bench.rows("worker_instances", worker_id=runner.worker_id)
+    assert process["facts"]["engine_versions"]["terraform"] == ["any on demand"]
 
 
 def test_terraform_plans_applies_a_saved_plan_outputs_and_destroys(bench: Bench) -> None:

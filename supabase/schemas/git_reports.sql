@@ -107,11 +107,11 @@ create trigger report after update on public.git_connections for each row
 
 -- ## what a report contains
 
--- A count of a plan's summary; a runner reports it, so anything but a number is none.
+-- A count of a plan's summary; a runner reports it, so anything but a possible number is none.
 create function private.plan_count(p_summary jsonb, p_names text[]) returns integer
 language sql immutable set search_path = '' as $$
-  select coalesce(sum(least(greatest((p_summary ->> n)::numeric, 0), 1000000)), 0)::integer from unnest(p_names) as n
-  where jsonb_typeof(p_summary -> n) = 'number'
+  select coalesce(sum((p_summary ->> n)::numeric), 0)::integer from unnest(p_names) as n
+  where case when jsonb_typeof(p_summary -> n) = 'number' then (p_summary ->> n)::numeric between 0 and 1000000 end
 $$;
 
 -- How a module's plan or apply went: words for people, and the state of a status.

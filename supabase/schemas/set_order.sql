@@ -208,20 +208,6 @@ begin
 end;
 $$;
 
--- Enqueues the job of one member, or writes down why it can have none.
-create function private.place_alone(p_like public.job_sets, p_set uuid, p_module uuid) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform private.add_set_jobs(p_like, array[p_set], array[p_module]);
-exception
-  when others then
-    if sqlstate not like 'RY%' then
-      raise;
-    end if;
-    update private.set_members set left_out = left(sqlerrm, 500) where set_id = p_set and module_id = p_module;
-end;
-$$;
-
 -- Of these members, those that may still be placed: meanwhile somebody else may have placed or cancelled one. The
 -- caller has the locks of their states.
 create function private.still_placeable(p_sets uuid[], p_modules uuid[]) returns table (sets uuid[], modules uuid[])
@@ -236,6 +222,8 @@ $$;
 -- Enqueues jobs for these members, or writes down why one can have none.
 create function private.place_these(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
 language plpgsql set search_path = '' as $$
+declare
+  v_member pg_catalog.record;
 begin
   perform private.add_set_jobs(p_like, p_sets, p_modules);
 exception
@@ -243,8 +231,18 @@ exception
     if sqlstate not like 'RY%' then
       raise;
     end if;
-    perform private.place_alone(p_like, p.set_id, p.module_id) from unnest(p_sets, p_modules) as p (set_id,
-      module_id);
+    for v_member in select * from unnest(p_sets, p_modules) as p (set_id, module_id) loop
+      begin
+        perform private.add_set_jobs(p_like, array[v_member.set_id], array[v_member.module_id]);
+      exception
+        when others then
+          if sqlstate not like 'RY%' then
+            raise;
+          end if;
+          update private.set_members as m set left_out = left(sqlerrm, 500)
+          where m.set_id = v_member.set_id and m.module_id = v_member.module_id;
+      end;
+    end loop;
     perform private.settle_set(s) from (select distinct s from unnest(p_sets) as s) as s (s)
     where private.is_ordered(s);
 end;

@@ -376,32 +376,14 @@ language sql stable set search_path = '' as $$
   where m.set_id = p_set and j.status = 'FAILED' order by j.module_id limit 500
 $$;
 
--- Retries a job of a set; where it cannot be retried, returns why and what to do, and costs the others nothing.
-create function private.try_retry(p_job bigint) returns text[]
-language plpgsql set search_path = '' as $$
-declare
-  v_hint pg_catalog.text;
-begin
-  perform private.retry_job(p_job, 'Retry of what failed in a set.');
-  return null;
-exception
-  when others then
-    if sqlstate not like 'RY%' then
-      raise;
-    end if;
-    get stacked diagnostics v_hint = pg_exception_hint;
-    return array[sqlerrm, v_hint];
-end;
-$$;
-
 create function private.retry_set(p_set uuid) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_set public.job_sets := private.my_set(p_set, 'job.run');
   v_modules pg_catalog.uuid[];
   v_job bigint;
-  v_answer pg_catalog.text[];
-  v_refusal pg_catalog.text[];
+  v_refusal pg_catalog.text;
+  v_hint pg_catalog.text;
   v_retried integer := 0;
   v_left_out integer;
 begin
@@ -410,9 +392,17 @@ begin
   v_modules := array(select f.module_id from private.failed_jobs(p_set) as f);
   perform private.lock_states(v_set.org_id, v_modules);
   for v_job in select f.job_id from private.failed_jobs(p_set) as f where f.module_id = any (v_modules) loop
-    v_answer := private.try_retry(v_job);
-    v_retried := v_retried + (v_answer is null)::integer;
-    v_refusal := coalesce(v_answer, v_refusal);
+    begin
+      perform private.retry_job(v_job, 'Retry of what failed in a set.');
+      v_retried := v_retried + 1;
+    exception
+      when others then
+        if sqlstate not like 'RY%' then
+          raise;
+        end if;
+        get stacked diagnostics v_hint = pg_exception_hint;
+        v_refusal := sqlerrm;
+    end;
   end loop;
   perform private.lock_set(p_set);
   update private.set_members set left_out = null where set_id = p_set and left_out <> 'cancelled' and job_id is null
@@ -423,7 +413,7 @@ begin
     perform private.fail('RY409', 'No job of this set failed.',
       'A job that needs attention is resolved on its own page.');
   elsif v_retried + v_left_out = 0 then
-    perform private.fail('RY409', format('No job of this set can be retried: %s', v_refusal[1]), v_refusal[2]);
+    perform private.fail('RY409', format('No job of this set can be retried: %s', v_refusal), v_hint);
   end if;
   update public.job_sets set finished_at = null, cancelled_at = null, cancelled_by_label = null where id = p_set
     returning * into v_set;
@@ -500,21 +490,6 @@ comment on function private.set_review is
   'waits for, the apply of the plan, and what may be decided: approve or apply. Members.';
 grant execute on function private.set_review to authenticated;
 
--- Approves a job of a set; where it cannot be approved, returns why, and costs the others nothing.
-create function private.try_approve(p_job bigint) returns text
-language plpgsql set search_path = '' as $$
-begin
-  perform private.approve_job(p_job, 'approve');
-  return null;
-exception
-  when others then
-    if sqlstate not like 'RY%' then
-      raise;
-    end if;
-    return sqlerrm;
-end;
-$$;
-
 -- Starts an ordered set that applies these reviewed plans of another set.
 create function private.apply_plans(p_plans public.job_sets, p_modules uuid[], p_jobs bigint[]) returns public.job_sets
 language plpgsql set search_path = '' as $$
@@ -541,7 +516,6 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_set public.job_sets := private.my_set(p_set, 'job.run');
   v_row pg_catalog.record;
-  v_refusal pg_catalog.text;
   v_refusals pg_catalog.jsonb := '[]';
   v_approved integer := 0;
   v_modules pg_catalog.uuid[] := '{}';
@@ -560,10 +534,16 @@ begin
       v_plans := v_plans || v_row.job_id;
       continue;
     end if;
-    v_refusal := private.try_approve(v_row.awaited_id);
-    v_approved := v_approved + (v_refusal is null)::integer;
-    v_refusals := v_refusals || case when v_refusal is null then '[]' else jsonb_build_array(jsonb_build_object(
-      'module_path', v_row.module_path, 'message', v_refusal)) end;
+    begin
+      perform private.approve_job(v_row.awaited_id, 'approve');
+      v_approved := v_approved + 1;
+    exception
+      when others then
+        if sqlstate not like 'RY%' then
+          raise;
+        end if;
+        v_refusals := v_refusals || jsonb_build_object('module_path', v_row.module_path, 'message', sqlerrm);
+    end;
   end loop;
   if v_modules <> '{}' then
     v_applies := private.apply_plans(v_set, v_modules, v_plans);

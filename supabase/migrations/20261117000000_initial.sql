@@ -4240,6 +4240,14 @@ begin
 end;
 $$;
 
+-- Whether a job that is over has left the state locked.
+create function private.is_state_locked(p_state uuid) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return exists (select from private.locked_states as l where l.state_key = p_state);
+end;
+$$;
+
 -- What pages show of a state: its managed resources by address, and its outputs, with sensitive values masked.
 create function private.state_contents(p_body text) returns jsonb
 language plpgsql immutable set search_path = '' as $$
@@ -7484,7 +7492,7 @@ declare
 begin
   select q.job_id, q.priority, q.not_before_at into v_next from private.live_jobs as q
   where q.state_key = p_state and q.stage = 'WAITING' order by q.priority, q.job_id limit 1;
-  if v_next.job_id is null or exists (select from private.locked_states as l where l.state_key = p_state) then
+  if v_next.job_id is null or private.is_state_locked(p_state) then
     return;
   end if;
   select q.job_id into v_current from private.live_jobs as q where q.state_key = p_state and q.stage <> 'WAITING';
@@ -9897,6 +9905,13 @@ begin
 end;
 $$;
 
+-- How many different runners were lost while they ran this job.
+create function private.lost_workers(p_job bigint) returns integer
+language sql stable set search_path = '' as $$
+  select count(distinct e.detail ->> 'worker_id')::integer from public.job_events as e where e.job_id = p_job
+    and e.event = 'lost'
+$$;
+
 -- Ends a lost job that is not tried again: asked to stop, two runners died of it, or no attempt is left. Null for one
 -- that is.
 create function private.end_lost(p_live private.live_jobs, p_reason text) returns text
@@ -9909,9 +9924,10 @@ begin
     perform private.end_job(p_live.job_id, 'CANCELLED', 'cancelled', 'system', null, 'system', p_reason);
     return 'cancelled';
   end if;
-  -- Lost before, and each time by another runner.
-  if (select bool_and(e.detail ->> 'worker_id' <> p_live.worker_id::pg_catalog.text) from public.job_events as e
-    where e.job_id = p_live.job_id and e.event = 'lost') then
+  if private.lost_workers(p_live.job_id) >= 1 and not exists (
+    select from public.job_events as e where e.job_id = p_live.job_id and e.event = 'lost'
+      and e.detail ->> 'worker_id' = p_live.worker_id::pg_catalog.text
+  ) then
     perform private.end_job(p_live.job_id, 'FAILED', 'quarantined', 'system', null, 'system', p_reason,
       jsonb_build_object('code', 'QUARANTINED',
       'message', 'Two different runners were lost while they ran this job.', 'hint',
@@ -15945,6 +15961,12 @@ comment on view private.sendable_deliveries is
 comment on column private.sendable_deliveries.subject is 'What it is about; messages about it arrive in order.';
 comment on column private.sendable_deliveries.at_once is 'How many messages of its rule are sent at the same time.';
 
+-- Whether there is something to send.
+create function private.has_due_deliveries() returns boolean
+language sql stable set search_path = '' as $$
+  select exists (select from private.sendable_deliveries)
+$$;
+
 -- Gives up messages whose rule, and with it the address, or whose token was removed.
 create function private.end_orphans() returns void
 language plpgsql set search_path = '' as $$
@@ -16076,7 +16098,7 @@ declare
   v_url pg_catalog.text := (select n.url from private.notifier as n);
 begin
   if v_url is null or to_regprocedure('net.http_post(text,jsonb,jsonb,jsonb,integer)') is null
-    or not exists (select from private.sendable_deliveries) then
+    or not private.has_due_deliveries() then
     return false;
   end if;
   execute 'select net.http_post(url := $1, body := ''{"deliver": true}'', timeout_milliseconds := 60000)' using v_url;

@@ -277,6 +277,13 @@ begin
 end;
 $$;
 
+-- How many different runners were lost while they ran this job.
+create function private.lost_workers(p_job bigint) returns integer
+language sql stable set search_path = '' as $$
+  select count(distinct e.detail ->> 'worker_id')::integer from public.job_events as e where e.job_id = p_job
+    and e.event = 'lost'
+$$;
+
 -- Ends a lost job that is not tried again: asked to stop, two runners died of it, or no attempt is left. Null for one
 -- that is.
 create function private.end_lost(p_live private.live_jobs, p_reason text) returns text
@@ -289,9 +296,10 @@ begin
     perform private.end_job(p_live.job_id, 'CANCELLED', 'cancelled', 'system', null, 'system', p_reason);
     return 'cancelled';
   end if;
-  -- Lost before, and each time by another runner.
-  if (select bool_and(e.detail ->> 'worker_id' <> p_live.worker_id::pg_catalog.text) from public.job_events as e
-    where e.job_id = p_live.job_id and e.event = 'lost') then
+  if private.lost_workers(p_live.job_id) >= 1 and not exists (
+    select from public.job_events as e where e.job_id = p_live.job_id and e.event = 'lost'
+      and e.detail ->> 'worker_id' = p_live.worker_id::pg_catalog.text
+  ) then
     perform private.end_job(p_live.job_id, 'FAILED', 'quarantined', 'system', null, 'system', p_reason,
       jsonb_build_object('code', 'QUARANTINED',
       'message', 'Two different runners were lost while they ran this job.', 'hint',

@@ -467,7 +467,7 @@ declare
 begin
   select q.job_id, q.priority, q.not_before_at into v_next from private.live_jobs as q
   where q.state_key = p_state and q.stage = 'WAITING' order by q.priority, q.job_id limit 1;
-  if v_next.job_id is null or exists (select from private.locked_states as l where l.state_key = p_state) then
+  if v_next.job_id is null or private.is_state_locked(p_state) then
     return;
   end if;
   select q.job_id into v_current from private.live_jobs as q where q.state_key = p_state and q.stage <> 'WAITING';

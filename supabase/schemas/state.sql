@@ -38,6 +38,14 @@ begin
 end;
 $$;
 
+-- Whether a job that is over has left the state locked.
+create function private.is_state_locked(p_state uuid) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return exists (select from private.locked_states as l where l.state_key = p_state);
+end;
+$$;
+
 -- What pages show of a state: its managed resources by address, and its outputs, with sensitive values masked.
 create function private.state_contents(p_body text) returns jsonb
 language plpgsql immutable set search_path = '' as $$

@@ -926,6 +926,9 @@ begin
   end if;
   perform private.lock_routing(p_org, true);
   perform private.refuse_contents(p_org);
+  -- The organisation's own log is removed with it: the installation keeps this one.
+  perform private.audit(null, 'organization.deleted', 'organization', p_org::pg_catalog.text, v_org.slug,
+    jsonb_build_object('by', private.caller_label(p_org)));
   -- The short name is free again at once.
   update public.organizations set
     deleted_at = now(), slug = 'deleted-' || left(replace(p_org::pg_catalog.text, '-', ''), 30)
@@ -14328,6 +14331,8 @@ begin
     perform private.fail('RY409', 'No module uses this repository.',
       'Create a module whose git source has its URL first.');
   end if;
+  perform private.audit(v_connection.org_id, 'git.polled', 'git_connection', p_connection::pg_catalog.text,
+    v_connection.repository);
   return (select to_jsonb(j) from public.provision_jobs as j where j.id = v_job);
 end;
 $$;
@@ -14923,6 +14928,9 @@ begin
   where connection_id = p_connection and number = p_number;
   -- The heads are the ones that are known, and are read all the same.
   update public.git_connections set work_digest = null where id = p_connection;
+  perform private.audit(v_connection.org_id, 'git.pull_request_planned', 'git_connection',
+    p_connection::pg_catalog.text, format('%s#%s', v_connection.repository, p_number),
+    jsonb_build_object('commit', v_pull.head_commit, 'is_fork', v_pull.is_fork));
   return (select to_jsonb(j) from public.provision_jobs as j where j.id = private.request_resolve(v_connection,
     format('Plan of #%s', p_number)));
 end;
@@ -16299,6 +16307,8 @@ begin
   end if;
   insert into public.deliveries (org_id, rule_id, event, event_id, subject, title)
   values (v_rule.org_id, p_rule, 'test', v_id, v_id, 'A test from Runyard') returning * into v_delivery;
+  perform private.audit(v_rule.org_id, 'notification_rule.tested', 'notification_rule', p_rule::pg_catalog.text,
+    v_rule.channel);
   return to_jsonb(v_delivery);
 end;
 $$;

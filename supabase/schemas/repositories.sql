@@ -142,6 +142,8 @@ begin
     perform private.fail('RY409', 'No module uses this repository.',
       'Create a module whose git source has its URL first.');
   end if;
+  perform private.audit(v_connection.org_id, 'git.polled', 'git_connection', p_connection::pg_catalog.text,
+    v_connection.repository);
   return (select to_jsonb(j) from public.provision_jobs as j where j.id = v_job);
 end;
 $$;

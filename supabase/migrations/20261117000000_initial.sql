@@ -2003,12 +2003,19 @@ create type public.source_kind as enum ('git', 'archive', 'inline', 'local', 'up
 comment on type public.source_kind is
   'Where a module''s code comes from; "upload" is a job''s alone: a folder that was sent to be planned.';
 
+-- How plans of a repository are applied; null where another place sets it.
+create function private.is_apply_mode(p_mode text) returns boolean
+language sql immutable set search_path = '' as $$
+  select p_mode in ('after_merge', 'before_merge', 'never')
+$$;
+
 create table public.groups (
   id uuid primary key default gen_random_uuid(),
   org_id uuid not null references public.organizations (id) on delete cascade,
   path text not null check (private.is_path(path)),
   description text not null default '' check (length(description) <= 2000),
   hooks jsonb not null default '{}' check (jsonb_typeof(hooks) = 'object'),
+  git_apply text check (private.is_apply_mode(git_apply)),
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   unique (org_id, path)
@@ -2018,6 +2025,8 @@ grant select on public.groups to authenticated, service_role;
 comment on table public.groups is 'A node of the tree of paths. Its hooks apply to every module below.';
 comment on column public.groups.hooks is
   'Scripts around engine steps: before_init, after_apply and so on. A module''s own hook replaces it.';
+comment on column public.groups.git_apply is
+  'How modules below apply plans of their repository, unless a nearer group or the module has a mode of its own.';
 create trigger touch before update on public.groups for each row execute function private.touch_updated_at();
 create trigger wake after insert or update
   or delete on public.groups for each row execute function private.wake_for_row();
@@ -2225,7 +2234,8 @@ end;
 $$;
 
 create function private.upsert_group(
-  p_org uuid, p_path text, p_description text default null, p_hooks jsonb default null, p_env jsonb default null
+  p_org uuid, p_path text, p_description text default null, p_hooks jsonb default null, p_env jsonb default null,
+  p_git_apply text default null
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -2234,14 +2244,16 @@ begin
   perform private.need('group.write', p_org, p_path);
   perform private.check_hooks(p_hooks);
   perform private.ensure_groups(p_org, p_path);
-  update public.groups set description = coalesce(p_description, description), hooks = coalesce(p_hooks, hooks)
+  update public.groups set description = coalesce(p_description, description), hooks = coalesce(p_hooks, hooks),
+    git_apply = case when p_git_apply = 'inherit' then null else coalesce(p_git_apply, git_apply) end
   where org_id = p_org and path = p_path returning * into v_group;
   perform private.replace_variables(p_org, p_path, 'env', p_env);
   perform private.audit(p_org, 'group.saved', 'group', v_group.id::pg_catalog.text, p_path);
   return to_jsonb(v_group);
 exception
   when check_violation then
-    perform private.fail('RY422', 'The description is too long.', 'It has at most 2,000 characters.');
+    perform private.fail('RY422', 'The group is not valid.', 'Its description has at most 2,000 characters; git_apply '
+      'is after_merge, before_merge, never or inherit.');
 end;
 $$;
 comment on function private.upsert_group is 'Creates or changes a group, and creates the groups above it. Operators.';
@@ -13564,7 +13576,7 @@ create table public.module_git (
   is_on boolean not null default true,
   branch text check (branch ~ '^[A-Za-z0-9_.][A-Za-z0-9_./@+-]{0,199}$'),
   paths text[] not null default '{}' check (cardinality(paths) <= 50),
-  apply text not null default 'after_merge' check (apply in ('after_merge', 'before_merge', 'never')),
+  apply text check (private.is_apply_mode(apply)),
   seen_branch text,
   seen_commit text,
   seen_fingerprint text,
@@ -13588,7 +13600,8 @@ comment on column public.module_git.branch is 'The branch; null: the ref of its 
 comment on column public.module_git.paths is 'More paths of the repository whose changes plan it.';
 comment on column public.module_git.apply is
   'after_merge: a plan of its branch waits to be confirmed, or is applied with auto-apply · before_merge: '
-  'also plans of pull requests are applied, on request · never: plans only.';
+  'also plans of pull requests are applied, on request · never: plans only · null: as the nearest group above has it, '
+  'or after_merge.';
 comment on column public.module_git.seen_branch is 'The branch that was read last.';
 comment on column public.module_git.seen_commit is 'The newest commit of the branch that was decided about.';
 comment on column public.module_git.seen_fingerprint is 'Digest of its watched folders at that commit.';
@@ -13608,6 +13621,20 @@ create trigger wake after insert or update on public.module_git
 -- squawk-ignore require-concurrent-index-creation
 create index modules_repository_idx on public.modules (org_id, private.repository_key(source ->> 'url'))
   where source_kind = 'git' and deleted_at is null;
+
+create type private.git_apply as (apply text, apply_from text);
+comment on type private.git_apply is 'How plans of a repository are applied, and the path that sets it.';
+
+-- The mode of a module: its own, else that of the nearest group with one.
+create function private.apply_mode(p_module public.modules) returns private.git_apply
+language sql stable set search_path = '' as $$
+  select coalesce(w.apply, 'after_merge'), w.path from (select) as one left join lateral (
+    select g.apply, p_module.path from public.module_git as g where g.module_id = p_module.id and g.apply is not null
+    union all
+    select r.git_apply, r.path from public.groups as r where r.org_id = p_module.org_id
+      and r.path = any (private.path_prefixes(p_module.group_path)) and r.git_apply is not null
+    order by 2 desc limit 1) as w on true
+$$;
 
 -- The modules whose source is this repository, in a fixed order.
 create function private.modules_of_connection(p_connection public.git_connections) returns setof public.modules
@@ -13718,7 +13745,7 @@ returns setof private.git_finding
 language sql stable set search_path = '' as $$
   select m.id, m.path, coalesce(f.value ->> 'branch', g.seen_branch, g.branch, m.source ->> 'ref'),
     f.value ->> 'commit',
-    f.value ->> 'fingerprint', coalesce(g.apply, 'after_merge'),
+    f.value ->> 'fingerprint', (private.apply_mode(m)).apply,
     coalesce(g.is_on, true) and f.value ->> 'fingerprint' is not null
       and (g.seen_fingerprint is not null or g.applied_commit is not null)
       and f.value ->> 'fingerprint' is distinct from g.seen_fingerprint
@@ -14172,10 +14199,11 @@ create function private.module_git_json(p_module public.modules) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_build_object('id', m.id, 'path', m.path, 'is_on', coalesce(g.is_on, true), 'branch', coalesce(g.branch,
     m.source ->> 'ref'), 'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths), '[]'),
-    'apply', coalesce(g.apply, 'after_merge'), 'watched', coalesce(to_jsonb(g.watched), '[]'), 'seen_commit',
+    'apply', a.apply, 'apply_from', a.apply_from, 'watched', coalesce(to_jsonb(g.watched), '[]'), 'seen_commit',
     g.seen_commit, 'seen_at', g.seen_at, 'applied_commit', g.applied_commit, 'applied_at', g.applied_at,
     'commits_ahead', g.commits_ahead)
   from (select (p_module).*) as m left join public.module_git as g on g.module_id = m.id
+  cross join lateral private.apply_mode(p_module) as a
 $$;
 
 -- A connection as pages and commands show it, with its modules.
@@ -14384,7 +14412,8 @@ exception
   when check_violation or not_null_violation or invalid_text_representation or invalid_parameter_value
     or array_subscript_error then
     perform private.fail('RY422', 'A setting is not valid.',
-      'is_on is true or false, branch a name, paths a list of at most 50, apply after_merge, before_merge or never.');
+      'is_on is true or false, branch a name, paths a list of at most 50, apply after_merge, before_merge, never, or '
+      'null for the mode of its group.');
 end;
 $$;
 comment on function private.set_module_git is
@@ -15135,7 +15164,7 @@ $$;
 create function private.is_applied_unmerged(p_job public.provision_jobs) returns boolean
 language sql stable set search_path = '' as $$
   select coalesce(p_job.payload #> '{options,git,is_fork}', 'false') <> 'true' and exists (
-    select from public.module_git as g where g.module_id = p_job.module_id and g.apply = 'before_merge')
+    select from public.modules as m where m.id = p_job.module_id and (private.apply_mode(m)).apply = 'before_merge')
 $$;
 
 -- Refuses to apply the plan of a pull request, unless its module is applied before the merge and the plan is current.
@@ -15313,8 +15342,8 @@ declare
 begin
   select * into v_pull from public.pull_requests where connection_id = p_connection and number = p_number;
   for v_module in select m.* from private.modules_of_connection(v_connection) as m
-    where v_pull.planned ? m.id::pg_catalog.text and (m.id = p_module or p_module is null and exists (
-      select from public.module_git as g where g.module_id = m.id and g.apply = 'before_merge')) loop
+    where v_pull.planned ? m.id::pg_catalog.text and (m.id = p_module or p_module is null
+      and (private.apply_mode(m)).apply = 'before_merge') loop
     v_plan := private.current_pull_plan(v_pull, v_module.id);
     continue when p_module is null and not coalesce(v_plan.status = 'SUCCEEDED'
       and v_plan.plan_summary -> 'has_changes' = 'true', false);
@@ -17100,13 +17129,12 @@ $$;
 create function private.change_rows(p_connection public.git_connections, p_key text) returns jsonb
 language sql stable set search_path = '' as $$
   select coalesce(jsonb_agg(to_jsonb(r) || jsonb_build_object('job_id', j.id, 'status', j.status, 'started_at',
-    j.started_at, 'finished_at', j.finished_at, 'problem', j.error ->> 'message', 'apply', coalesce(g.apply,
-    'after_merge'), 'is_locked', l.module_id is not null, 'reviews', (select count(*) from public.approvals as a
+    j.started_at, 'finished_at', j.finished_at, 'problem', j.error ->> 'message', 'apply', (
+    private.apply_mode(m)).apply, 'is_locked', l.module_id is not null, 'reviews', (select count(*) from public.approvals as a
       where a.job_id = j.id and a.decision = 'approve')) order by r.path), '[]')
   from private.report_rows(p_connection.id, p_key) as r
   left join public.provision_jobs as j on j.org_id = p_connection.org_id and j.number = r.job
   left join public.modules as m on m.org_id = p_connection.org_id and m.path = r.path and m.deleted_at is null
-  left join public.module_git as g on g.module_id = m.id
   left join public.module_locks as l on l.module_id = m.id and l.connection_id = p_connection.id
     and '#' || l.pull_request = p_key
 $$;
@@ -21354,10 +21382,11 @@ comment on function public.upload_source is
 grant execute on function public.upload_source to authenticated;
 
 create function public.upsert_group(p_org uuid, p_path text, p_description text default null::text,
-  p_hooks jsonb default null::jsonb, p_env jsonb default null::jsonb) returns jsonb
+  p_hooks jsonb default null::jsonb, p_env jsonb default null::jsonb,
+  p_git_apply text default null::text) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
-  return private.upsert_group(p_org, p_path, p_description, p_hooks, p_env);
+  return private.upsert_group(p_org, p_path, p_description, p_hooks, p_env, p_git_apply);
 end
 $$;
 comment on function public.upsert_group is

@@ -1926,10 +1926,11 @@ comment on function public.upload_source is
 grant execute on function public.upload_source to authenticated;
 
 create function public.upsert_group(p_org uuid, p_path text, p_description text default null::text,
-  p_hooks jsonb default null::jsonb, p_env jsonb default null::jsonb) returns jsonb
+  p_hooks jsonb default null::jsonb, p_env jsonb default null::jsonb,
+  p_git_apply text default null::text) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
-  return private.upsert_group(p_org, p_path, p_description, p_hooks, p_env);
+  return private.upsert_group(p_org, p_path, p_description, p_hooks, p_env, p_git_apply);
 end
 $$;
 comment on function public.upsert_group is

@@ -155,7 +155,7 @@ create table public.module_git (
   is_on boolean not null default true,
   branch text check (branch ~ '^[A-Za-z0-9_.][A-Za-z0-9_./@+-]{0,199}$'),
   paths text[] not null default '{}' check (cardinality(paths) <= 50),
-  apply text not null default 'after_merge' check (apply in ('after_merge', 'before_merge', 'never')),
+  apply text check (private.is_apply_mode(apply)),
   seen_branch text,
   seen_commit text,
   seen_fingerprint text,
@@ -179,7 +179,8 @@ comment on column public.module_git.branch is 'The branch; null: the ref of its 
 comment on column public.module_git.paths is 'More paths of the repository whose changes plan it.';
 comment on column public.module_git.apply is
   'after_merge: a plan of its branch waits to be confirmed, or is applied with auto-apply · before_merge: '
-  'also plans of pull requests are applied, on request · never: plans only.';
+  'also plans of pull requests are applied, on request · never: plans only · null: as the nearest group above has it, '
+  'or after_merge.';
 comment on column public.module_git.seen_branch is 'The branch that was read last.';
 comment on column public.module_git.seen_commit is 'The newest commit of the branch that was decided about.';
 comment on column public.module_git.seen_fingerprint is 'Digest of its watched folders at that commit.';
@@ -199,6 +200,20 @@ create trigger wake after insert or update on public.module_git
 -- squawk-ignore require-concurrent-index-creation
 create index modules_repository_idx on public.modules (org_id, private.repository_key(source ->> 'url'))
   where source_kind = 'git' and deleted_at is null;
+
+create type private.git_apply as (apply text, apply_from text);
+comment on type private.git_apply is 'How plans of a repository are applied, and the path that sets it.';
+
+-- The mode of a module: its own, else that of the nearest group with one.
+create function private.apply_mode(p_module public.modules) returns private.git_apply
+language sql stable set search_path = '' as $$
+  select coalesce(w.apply, 'after_merge'), w.path from (select) as one left join lateral (
+    select g.apply, p_module.path from public.module_git as g where g.module_id = p_module.id and g.apply is not null
+    union all
+    select r.git_apply, r.path from public.groups as r where r.org_id = p_module.org_id
+      and r.path = any (private.path_prefixes(p_module.group_path)) and r.git_apply is not null
+    order by 2 desc limit 1) as w on true
+$$;
 
 -- The modules whose source is this repository, in a fixed order.
 create function private.modules_of_connection(p_connection public.git_connections) returns setof public.modules
@@ -309,7 +324,7 @@ returns setof private.git_finding
 language sql stable set search_path = '' as $$
   select m.id, m.path, coalesce(f.value ->> 'branch', g.seen_branch, g.branch, m.source ->> 'ref'),
     f.value ->> 'commit',
-    f.value ->> 'fingerprint', coalesce(g.apply, 'after_merge'),
+    f.value ->> 'fingerprint', (private.apply_mode(m)).apply,
     coalesce(g.is_on, true) and f.value ->> 'fingerprint' is not null
       and (g.seen_fingerprint is not null or g.applied_commit is not null)
       and f.value ->> 'fingerprint' is distinct from g.seen_fingerprint

@@ -47,7 +47,7 @@ $$;
 create function private.is_applied_unmerged(p_job public.provision_jobs) returns boolean
 language sql stable set search_path = '' as $$
   select coalesce(p_job.payload #> '{options,git,is_fork}', 'false') <> 'true' and exists (
-    select from public.module_git as g where g.module_id = p_job.module_id and g.apply = 'before_merge')
+    select from public.modules as m where m.id = p_job.module_id and (private.apply_mode(m)).apply = 'before_merge')
 $$;
 
 -- Refuses to apply the plan of a pull request, unless its module is applied before the merge and the plan is current.
@@ -225,8 +225,8 @@ declare
 begin
   select * into v_pull from public.pull_requests where connection_id = p_connection and number = p_number;
   for v_module in select m.* from private.modules_of_connection(v_connection) as m
-    where v_pull.planned ? m.id::pg_catalog.text and (m.id = p_module or p_module is null and exists (
-      select from public.module_git as g where g.module_id = m.id and g.apply = 'before_merge')) loop
+    where v_pull.planned ? m.id::pg_catalog.text and (m.id = p_module or p_module is null
+      and (private.apply_mode(m)).apply = 'before_merge') loop
     v_plan := private.current_pull_plan(v_pull, v_module.id);
     continue when p_module is null and not coalesce(v_plan.status = 'SUCCEEDED'
       and v_plan.plan_summary -> 'has_changes' = 'true', false);

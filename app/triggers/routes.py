@@ -56,6 +56,7 @@ def build_manifest(app: Row, functions: str, dashboard: str) -> Row:
         "public": False,
         "default_permissions": {
             "contents": "read", "metadata": "read", "statuses": "write", "pull_requests": "write", "issues": "write",
+            "merge_queues": "read",
         },
-        "default_events": ["push", "pull_request", "issue_comment"],
+        "default_events": ["push", "pull_request", "issue_comment", "merge_group"],
     }  # fmt: skip

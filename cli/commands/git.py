@@ -163,7 +163,7 @@ def follow(
         str | None,
         typer.Option(
             "--apply",
-            help="after-merge: plans wait to be confirmed · before-merge: pull requests are applied, too · never · inherit: as its group.",
+            help="after-merge: plans wait to be confirmed · before-merge · merge-queue: GitHub's · never · inherit: as its group.",
         ),
     ] = None,
     is_on: Annotated[bool | None, typer.Option("--on/--off", help="Whether pushes plan it.")] = None,

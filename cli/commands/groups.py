@@ -14,7 +14,9 @@ from cli.variables.files import given_pairs
 app = new_app("The groups of modules; their hooks and variables apply to every module below.")
 app.registered_commands.extend(sets.app.registered_commands)
 Path = Annotated[str, typer.Argument(metavar="PATH", help="Such as platform/network.")]
-APPLY_HELP = "How modules below apply plans of their repository: after-merge, before-merge, never or inherit."
+APPLY_HELP = (
+    "How modules below apply plans of their repository: after-merge, before-merge, merge-queue, never or inherit."
+)
 
 
 @command(app, "list", page="Modules")

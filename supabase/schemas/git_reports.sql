@@ -205,7 +205,8 @@ begin
     order by is_open desc, updated_at desc limit 1;
     v_rows := array(select r from private.report_rows(p_connection.id, '#' || v_pull.number) as r);
   end if;
-  v_report := private.sum_report(v_rows) || jsonb_build_object('commit', p_commit);
+  v_report := private.sum_report(v_rows) || jsonb_build_object('commit', p_commit)
+    || coalesce(private.queue_report(p_connection.id, p_commit), '{}');
   if v_pull.number is not null then
     return v_report || coalesce((select jsonb_build_object('state', t.state, 'description', t.words)
       from private.pull_trouble(p_connection, v_pull) as t), '{}');

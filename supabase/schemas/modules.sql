@@ -14,7 +14,7 @@ comment on type public.source_kind is
 -- How plans of a repository are applied; null where another place sets it.
 create function private.is_apply_mode(p_mode text) returns boolean
 language sql immutable set search_path = '' as $$
-  select p_mode in ('after_merge', 'before_merge', 'never')
+  select p_mode in ('after_merge', 'before_merge', 'merge_queue', 'never')
 $$;
 
 create table public.groups (
@@ -261,7 +261,7 @@ begin
 exception
   when check_violation then
     perform private.fail('RY422', 'The group is not valid.', 'Its description has at most 2,000 characters; git_apply '
-      'is after_merge, before_merge, never or inherit.');
+      'is after_merge, before_merge, merge_queue, never or inherit.');
 end;
 $$;
 comment on function private.upsert_group is 'Creates or changes a group, and creates the groups above it. Operators.';

@@ -9,6 +9,7 @@ Row = Mapping[str, Any]
 APPLY_MODES = {
     "after_merge": "After the merge",
     "before_merge": "Before the merge",
+    "merge_queue": "In the merge queue",
     "never": "Never",
 }
 

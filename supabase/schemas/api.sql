@@ -1278,6 +1278,17 @@ comment on function public.replace_dependencies is
   'producer, bindings, cascades, is_promotion} with paths; all or nothing. Operators; admins for bindings.';
 grant execute on function public.replace_dependencies to authenticated;
 
+create function public.request_git_link(p_org uuid, p_host text, p_login text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.request_git_link(p_org, p_host, p_login);
+end
+$$;
+comment on function public.request_git_link is
+  'The comment that proves a login of the caller: {comment, host, login, expires_at}. That login writes it '
+  'on any pull request of a connected repository within half an hour. Members.';
+grant execute on function public.request_git_link to authenticated;
+
 create function public.request_survey(p_org uuid, p_source jsonb) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
@@ -1784,7 +1795,7 @@ begin
 end
 $$;
 comment on function public.unlink_git_login is
-  'Ends the link of a login at a git provider. Admins.';
+  'Ends the link of a login at a git provider. Admins; members end their own.';
 grant execute on function public.unlink_git_login to authenticated;
 
 create function public.unlock_module(p_module uuid) returns jsonb

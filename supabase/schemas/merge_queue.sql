@@ -51,7 +51,7 @@ begin
 end;
 $$;
 
--- What the check of a queued commit shows {state, description}; null where the commit is no entry.
+-- What the check of a queued commit shows {state, description}; null where the commit is not in a queue.
 create function private.queue_report(p_connection uuid, p_commit text) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_strip_nulls(jsonb_build_object('state', case when g.status = 'PASSED' then 'success'

@@ -21,6 +21,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "complete_git_app": {"p_state_hash": sha256("s"), "p_spec": {}},
     "git_app_connection": {"p_url": "https://github.com/a/b", "p_installation": 1},
     "link_git_login": {"p_host": "git.example.com", "p_login": "ann"},
+    "request_git_link": {"p_host": "git.example.com", "p_login": "ann"},
     "unlink_git_login": {"p_host": "git.example.com", "p_login": "ann"},
     "approve_job": {"p_job": "unapproved", "p_decision": "approve"},
     "assign_worker": {"p_path": "a"},

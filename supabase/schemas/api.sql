@@ -990,9 +990,8 @@ begin
 end
 $$;
 comment on function public.pending_git_app is
-  'An app that was begun with this state, for the function that exchanges GitHub''s code; null where there '
-  'is none.';
-grant execute on function public.pending_git_app to service_role;
+  'An app that the caller began with this state, for the exchange of GitHub''s code. Admins.';
+grant execute on function public.pending_git_app to authenticated;
 
 create function public.plan_changes(p_job bigint, p_address text default null::text) returns jsonb
 language plpgsql stable set search_path = '' as $$

@@ -17,7 +17,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "apply_pull_request": {"p_number": 7},
     "plan_pull_request": {"p_number": 7},
     "start_git_app": {"p_state_hash": sha256("s")},
-    "pending_git_app": {"p_state_hash": sha256("s")},
+    "pending_git_app": {"p_state_hash": sha256("x")},
     "complete_git_app": {"p_state_hash": sha256("s"), "p_spec": {}},
     "git_app_connection": {"p_url": "https://github.com/a/b", "p_installation": 1},
     "link_git_login": {"p_host": "git.example.com", "p_login": "ann"},

@@ -134,13 +134,13 @@ def test_pulumi_takes_outputs_of_another_module_as_its_configuration(bench: Benc
     producer = bench.module(engine="pulumi", inputs={"who": "Joan"}, source={"files": {"Pulumi.yaml": PROGRAM}})
     bench.finished("APPLY", producer)
     consumer = bench.module(
-        engine="pulumi", source={"files": {"Pulumi.yaml": PROGRAM.replace("hello ${who}", "seen: ${who}")}}
+        engine="pulumi", source={"files": {"Pulumi.yaml": PROGRAM.replace("hello ${who}", "seen ${who}")}}
     )
     bound = {"p_options": {"bindings": {"who": "greeting"}}}
     bench.rpc("set_dependency", p_consumer=consumer, p_producer=producer, **bound)
     plan = bench.finished("PLAN", consumer)
     applied = bench.finished("APPLY", consumer, plan_job_id=plan["id"])
-    assert applied["result"]["outputs"]["greeting"]["value"] == "seen: hello Joan"
+    assert applied["result"]["outputs"]["greeting"]["value"] == "seen hello Joan"
 
 
 def test_pulumi_inputs_of_any_shape_arrive_and_are_on_no_command_line(bench: Bench) -> None:

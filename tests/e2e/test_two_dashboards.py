@@ -104,7 +104,7 @@ def balancer(folder: Path, port: int, first: int, second: int) -> Iterator[None]
 
 def answers(port: int) -> bool:
     try:
-        return httpx.get(f"http://127.0.0.1:{port}/").is_success
+        return httpx.get(f"http://127.0.0.1:{port}/").status_code < 400
     except httpx.HTTPError:
         return False
 

@@ -139,7 +139,7 @@ def test_a_repository_is_connected_its_webhook_works_and_it_is_disconnected(prod
 
     choose(page, "Disconnect")
     page.get_by_role("alertdialog").get_by_role("button", name="Disconnect").click()
-    expect(page.get_by_test_id("empty")).to_contain_text("No repositories yet")
+    expect(page.get_by_test_id("empty").first).to_contain_text("No repositories yet")
 
 
 def test_deliveries_arrive_while_the_page_is_open_and_explain_each_module(site: Site, open_as: Any) -> None:

@@ -18,7 +18,6 @@ from app.settings.state.members import MembersState
 from app.settings.state.organisation import OrganisationState
 from app.settings.state.releases import ReleasesState
 from app.triggers.state.git import GitState
-from app.triggers.state.git_logins import GitLoginsState
 from app.triggers.state.notifications import NotificationsState
 from app.triggers.state.schedules import SchedulesState
 from app.triggers.state.updates import UpdatesState
@@ -34,7 +33,7 @@ ROUTES = (
     Route(f"{HOME}/job-identities", "Job identities", job_identities, JobIdentitiesState.load),
     Route(f"{HOME}/cloud-identities", "Cloud identities", identities, IdentitiesState.load),
     Route(f"{HOME}/service-accounts", "Service accounts", accounts, AccountsState.load),
-    Route(f"{HOME}/git", "Git", git, [GitState.load, GitLoginsState.load]),
+    Route(f"{HOME}/git", "Git", git, GitState.load),
     Route(f"{HOME}/schedules", "Schedules", schedules, SchedulesState.load),
     Route(f"{HOME}/notifications", "Notifications", notifications, NotificationsState.load),
     Route(f"{HOME}/updates", "Updates", updates, UpdatesState.load),

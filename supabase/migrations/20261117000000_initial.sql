@@ -17193,6 +17193,10 @@ alter table private.git_link_codes enable row level security;
 comment on table private.git_link_codes is
   'Codes by which members prove a login: a comment with the code, written by that login. For no other login, so '
   'everybody may read the comment.';
+comment on column private.git_link_codes.host is 'The host of the repositories'' URLs.';
+comment on column private.git_link_codes.login is 'The login that has to write the comment, in lower case.';
+comment on column private.git_link_codes.code_hash is 'SHA-256 of the code.';
+comment on column private.git_link_codes.expires_at is 'Half an hour after it was requested.';
 
 create table private.git_commands (
   delivery_id bigint primary key references public.git_deliveries (id) on delete cascade,

@@ -101,7 +101,7 @@ def test_a_repository_is_connected_its_webhook_works_and_it_is_disconnected(prod
     make_modules(product, person)
     page = open_as(person)
     page.goto(GIT)
-    expect(page.get_by_test_id("empty")).to_contain_text("No repositories yet")
+    expect(page.get_by_test_id("empty").first).to_contain_text("No repositories yet")
     assert findings_anywhere(page, "git-empty") == []
     page.get_by_role("button", name="Connect repository").first.click()
     sheet = page.get_by_role("dialog", name="Connect repository")
@@ -139,7 +139,7 @@ def test_a_repository_is_connected_its_webhook_works_and_it_is_disconnected(prod
 
     choose(page, "Disconnect")
     page.get_by_role("alertdialog").get_by_role("button", name="Disconnect").click()
-    expect(page.get_by_test_id("empty")).to_contain_text("No repositories yet")
+    expect(page.get_by_test_id("empty").first).to_contain_text("No repositories yet")
 
 
 def test_deliveries_arrive_while_the_page_is_open_and_explain_each_module(site: Site, open_as: Any) -> None:
@@ -252,8 +252,8 @@ def test_a_member_proves_a_login_with_a_comment_and_ends_the_link(site: Site, op
     logins = page.get_by_role("region", name="Logins")
     expect(logins).to_contain_text("No logins yet")
     logins.get_by_role("button", name="Link login").first.click()
-    page.get_by_label("Host").fill("git.example.com")
-    page.get_by_label("Login").fill("@Ann")
+    page.get_by_role("textbox", name="Host").fill("git.example.com")
+    page.get_by_role("textbox", name="Login").fill("@Ann")
     page.get_by_role("button", name="Link", exact=True).click()
     said = page.get_by_test_id("link-comment")
     expect(said).to_contain_text("/runyard link ")

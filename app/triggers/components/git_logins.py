@@ -11,8 +11,8 @@ from app.ui.dialog import act_button, alert, dialog_acts, question
 from app.ui.feedback import empty
 from app.ui.form.elements import field, text_field
 from app.ui.icons import icon
-from app.ui.panel import item_table, menu, menu_item, settings_panel
-from app.ui.table import cell
+from app.ui.panel import menu, menu_item, settings_panel
+from app.ui.table import cell, heads, table
 
 State = GitLoginsState
 HEADS = (("Login", ""), ("Member", ""), ("Linked", ""), ("Actions", "r"))
@@ -47,7 +47,7 @@ def logins_panel() -> rx.Component:
         "Logins",
         "Comments of these accounts on pull requests are commands, with the rights of their member.",
         link,
-        item_table(State, "Logins", HEADS, _row, none),
+        rx.cond(State.rows.length() > 0, table("Logins", heads(*HEADS), rx.foreach(State.rows, _row)), none),
     )
 
 
@@ -90,7 +90,7 @@ def login_dialogs() -> list[rx.Component]:
         ),
         question(
             is_open=State.removing != "",
-            title=rx.fragment("Unlink ", State.removing_name, "?"),
+            title=rx.fragment("Unlink ", State.removing, "?"),
             text="Comments of this account are no longer commands.",
             act="Unlink",
             on_act=State.remove,

@@ -171,7 +171,8 @@ declare
   v_findings private.git_finding[];
 begin
   for v_found in select e.value from jsonb_array_elements(case when jsonb_typeof(
-    p_job.result #> '{git,pull_requests}') = 'array' then p_job.result #> '{git,pull_requests}' else '[]' end) as e loop
+    p_job.result #> '{git,pull_requests}') = 'array' then p_job.result #> '{git,pull_requests}' else '[]' end) as e
+    where e.value ->> 'ref' not like 'refs/heads/%' loop
     select * into v_pull from public.pull_requests where connection_id = p_connection.id and is_open
       and number = (v_found ->> 'number')::integer for update;
     continue when v_pull.number is null;

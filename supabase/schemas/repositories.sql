@@ -6,10 +6,11 @@ create function private.module_git_json(p_module public.modules) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_build_object('id', m.id, 'path', m.path, 'is_on', coalesce(g.is_on, true), 'branch', coalesce(g.branch,
     m.source ->> 'ref'), 'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths), '[]'),
-    'apply', coalesce(g.apply, 'after_merge'), 'watched', coalesce(to_jsonb(g.watched), '[]'), 'seen_commit',
+    'apply', a.apply, 'apply_from', a.apply_from, 'watched', coalesce(to_jsonb(g.watched), '[]'), 'seen_commit',
     g.seen_commit, 'seen_at', g.seen_at, 'applied_commit', g.applied_commit, 'applied_at', g.applied_at,
     'commits_ahead', g.commits_ahead)
   from (select (p_module).*) as m left join public.module_git as g on g.module_id = m.id
+  cross join lateral private.apply_mode(p_module) as a
 $$;
 
 -- A connection as pages and commands show it, with its modules.
@@ -220,25 +221,19 @@ exception
   when check_violation or not_null_violation or invalid_text_representation or invalid_parameter_value
     or array_subscript_error then
     perform private.fail('RY422', 'A setting is not valid.',
-      'is_on is true or false, branch a name, paths a list of at most 50, apply after_merge, before_merge or never.');
+      'is_on is true or false, branch a name, paths a list of at most 50, apply after_merge, before_merge, '
+      'merge_queue, never, or null for the mode of its group.');
 end;
 $$;
 comment on function private.set_module_git is
   'Changes how a module follows its repository {is_on, branch, paths, apply}. Operators.';
 grant execute on function private.set_module_git to authenticated;
 
-create function private.module_repository(p_module uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_module public.modules := private.my_module(p_module, 'git.read');
-begin
-  return (select private.module_git_json(v_module) || jsonb_build_object('repository', c.repository, 'error', c.error,
+-- How a module follows its connected repository; null where its repository is not connected.
+create function private.module_repository(p_module public.modules) returns jsonb
+language sql stable set search_path = '' as $$
+  select private.module_git_json(p_module) || jsonb_build_object('repository', c.repository, 'error', c.error,
     'connection_id', c.id)
-    from public.git_connections as c where c.org_id = v_module.org_id and c.removed_at is null
-      and v_module.source_kind = 'git' and c.repository = private.repository_key(v_module.source ->> 'url'));
-end;
+  from public.git_connections as c where c.org_id = p_module.org_id and c.removed_at is null
+    and p_module.source_kind = 'git' and c.repository = private.repository_key(p_module.source ->> 'url')
 $$;
-comment on function private.module_repository is
-  'How a module follows its connected repository: branch, watched paths, the commits seen and applied; null where its '
-  'repository is not connected. Members.';
-grant execute on function private.module_repository to authenticated;

@@ -3,13 +3,12 @@
 import json
 import re
 import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
@@ -82,22 +81,6 @@ def site(product: Product) -> Site:
     return found
 
 
-@pytest.fixture
-def open_as(product: Product, chromium: Browser) -> Iterator[Any]:
-    contexts = []
-
-    def opened(person: Person) -> Page:
-        context = chromium.new_context(base_url=product.url, reduced_motion="reduce")
-        contexts.append(context)
-        name, value = product.cookie(person).split("=", 1)
-        context.add_cookies([{"name": name, "value": value, "url": product.url}])
-        return context.new_page()
-
-    yield opened
-    for context in contexts:
-        context.close()
-
-
 def deliveries(page: Page) -> Locator:
     return page.get_by_role("region", name="Deliveries").locator("tr[data-row]")
 
@@ -118,7 +101,7 @@ def test_a_repository_is_connected_its_webhook_works_and_it_is_disconnected(prod
     make_modules(product, person)
     page = open_as(person)
     page.goto(GIT)
-    expect(page.get_by_test_id("empty")).to_contain_text("No repositories yet")
+    expect(page.get_by_test_id("empty").first).to_contain_text("No repositories yet")
     assert findings_anywhere(page, "git-empty") == []
     page.get_by_role("button", name="Connect repository").first.click()
     sheet = page.get_by_role("dialog", name="Connect repository")
@@ -156,7 +139,7 @@ def test_a_repository_is_connected_its_webhook_works_and_it_is_disconnected(prod
 
     choose(page, "Disconnect")
     page.get_by_role("alertdialog").get_by_role("button", name="Disconnect").click()
-    expect(page.get_by_test_id("empty")).to_contain_text("No repositories yet")
+    expect(page.get_by_test_id("empty").first).to_contain_text("No repositories yet")
 
 
 def test_deliveries_arrive_while_the_page_is_open_and_explain_each_module(site: Site, open_as: Any) -> None:
@@ -260,3 +243,28 @@ def test_a_pull_request_has_a_page_where_it_is_reviewed_and_planned_again(site: 
     page.get_by_role("link", name=f"#{plan['number']}", exact=True).click()
     page.locator(".ry-facts").get_by_role("link", name="#7").click()
     expect(page.get_by_role("heading", name="#7 · Raise the size")).to_be_visible()
+
+
+def test_a_member_proves_a_login_with_a_comment_and_ends_the_link(site: Site, open_as: Any) -> None:
+    product, person = site.product, site.person
+    page = open_as(person)
+    page.goto(GIT)
+    logins = page.get_by_role("region", name="Logins")
+    expect(logins).to_contain_text("No logins yet")
+    logins.get_by_role("button", name="Link login").first.click()
+    page.get_by_role("textbox", name="Host").fill("git.example.com")
+    page.get_by_role("textbox", name="Login").fill("@Ann")
+    page.get_by_role("button", name="Link", exact=True).click()
+    said = page.get_by_test_id("link-comment")
+    expect(said).to_contain_text("/runyard link ")
+    code = said.inner_text().split()[-1]
+    page.get_by_role("button", name="Done").click()
+    comment = {"id": 1, "number": 7, "verb": "link", "argument": code, "sender_id": "11"}
+    event = {"delivery_id": "link", "event": "comment", "action": "created", "sender": "ann", "comment": comment}
+    product.sql("select public.receive_git_delivery(%s, %s::jsonb)", site.connection, json.dumps(event))
+    expect(logins.locator("tr[data-row]")).to_contain_text(["ann"])
+    expect(logins.locator("tr[data-row]")).to_contain_text(["Proved by a comment"])
+    logins.get_by_role("button", name="More actions for ann at git.example.com").click()
+    page.get_by_role("menuitem", name="Unlink").click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Unlink").click()
+    expect(logins).to_contain_text("No logins yet")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cli.engines.cache import find
-from cli.engines.catalog import ENGINES
+from cli.engines.catalog import ENGINES, machine, system
 from tests.integration.test_worker_isolation import EXTERNAL, external_mirror
 from tests.integration.worker_bench import MODULE, Bench, bench
 
@@ -57,6 +57,48 @@ def test_versions_side_by_side_are_chosen_by_module_and_code(bench: Bench, tmp_p
     assert refused["error"]["code"] == "engine_version"
     assert "requires tofu ~> 1.9.0, but this runner has 1.8.3, 1.12.6" in refused["error"]["message"]
     assert "runyard engines ensure tofu@VERSION" in refused["error"]["hint"]
+
+
+# The operator's command: it installs any version of 1.x as a script that answers as that version and runs the real one.
+FETCH = """#!/bin/sh
+version=$(echo "$1@1.12.6" | cut -d@ -f2)
+case $version in 1.*) ;; *) echo "no release $version"; exit 1;; esac
+folder=$RUNYARD_ENGINE_CACHE/tofu-$version-{platform}
+echo "tofu: 40 % Downloading OpenTofu $version"
+mkdir -p $folder
+printf '#!/bin/sh\\n[ "$1" = version ] && echo "OpenTofu v%s" || exec {tofu} "$@"\\n' $version > $folder/part
+chmod 755 $folder/part && mv $folder/part $folder/tofu
+"""
+
+
+def test_a_runner_fetches_the_version_that_a_job_requires(bench: Bench, tmp_path: Path) -> None:
+    """By the module's own requirement, which the claim compares, and by the code's, which only the job finds."""
+    command = tmp_path / "fetch"
+    command.write_text(FETCH.format(platform=f"{system()}-{machine()}", tofu=bench.tofu))
+    command.chmod(0o755)
+    places = {"PATH": "/usr/bin:/bin", "RUNYARD_ENGINE_CACHE": str(tmp_path / "cache")}
+    runner = bench.runner(
+        RUNYARD__ENGINE__FETCHCOMMAND=f"{command} {{engine}}", RUNYARD__ENGINE__ADDITIONALBINARYPATHS="",
+        RUNYARD__ENGINE__ISOLATION__READONLYPATHS=str(bench.tofu.parent), **places,
+    )  # fmt: skip
+
+    def planned(code: str = "", **spec: str) -> dict[str, Any]:
+        settings = f'terraform {{\n  required_version = "{code}"\n}}\n' if code else ""
+        module = bench.module(source={"files": {"main.tf": settings + MODULE}}, **spec)
+        return bench.wait_job(bench.enqueue("PLAN", module))
+
+    first = planned()
+    assert first["result"]["engine_version"] == "1.12.6", bench.log_of(first["id"])
+    assert planned(engine_version="~> 1.9.1")["result"]["engine_version"] == "1.9.1"
+    respected = planned(">= 1.10, != 1.12.6, < 1.12")
+    assert respected["result"]["engine_version"] == "1.10.0", respected["error"]
+    assert "tofu: 40 % Downloading OpenTofu 1.10.0\n" in bench.log_of(respected["id"])
+    again = planned("~> 1.9.1")
+    assert "Downloading" not in bench.log_of(again["id"]), "a version is fetched once"
+    refused = planned(engine_version=">= 2.0")
+    assert (refused["error"]["code"], "no release 2.0.0" in bench.log_of(refused["id"])) == ("engine_fetch", True)
+    (process,) = bench.rows("worker_instances", worker_id=runner.worker_id)
+    assert process["facts"]["engine_versions"]["terraform"] == ["any on demand"]
 
 
 def test_an_apply_has_the_provider_versions_of_its_plan(bench: Bench, external_mirror: Path, run_folder: Path) -> None:
@@ -118,13 +160,13 @@ def test_pulumi_takes_outputs_of_another_module_as_its_configuration(bench: Benc
     producer = bench.module(engine="pulumi", inputs={"who": "Joan"}, source={"files": {"Pulumi.yaml": PROGRAM}})
     bench.finished("APPLY", producer)
     consumer = bench.module(
-        engine="pulumi", source={"files": {"Pulumi.yaml": PROGRAM.replace("hello ${who}", "seen: ${who}")}}
+        engine="pulumi", source={"files": {"Pulumi.yaml": PROGRAM.replace("hello ${who}", "seen ${who}")}}
     )
     bound = {"p_options": {"bindings": {"who": "greeting"}}}
     bench.rpc("set_dependency", p_consumer=consumer, p_producer=producer, **bound)
     plan = bench.finished("PLAN", consumer)
     applied = bench.finished("APPLY", consumer, plan_job_id=plan["id"])
-    assert applied["result"]["outputs"]["greeting"]["value"] == "seen: hello Joan"
+    assert applied["result"]["outputs"]["greeting"]["value"] == "seen hello Joan"
 
 
 def test_pulumi_inputs_of_any_shape_arrive_and_are_on_no_command_line(bench: Bench) -> None:

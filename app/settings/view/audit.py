@@ -14,6 +14,9 @@ _ACTOR = re.compile(r"[^\w.@+ -]")
 ACTIONS = {
     "job.enqueued": "Requested a job",
     "jobs.enqueued": "Requested jobs",
+    "git.app_created": "Created a GitHub App",
+    "git.app_removed": "Removed a GitHub App",
+    "git.pull_request_planned": "Planned a pull request",
     "member.joined": "Joined",
     "organization.maintenance": "Announced maintenance",
     "organization.maintenance_ended": "Ended maintenance",
@@ -44,6 +47,7 @@ THINGS = {
     "organization": "organisation",
     "cloud_identity": "cloud identity",
     "service_account": "service account",
+    "git": "repository",
 }
 PAGES = {"job": "/dashboard/jobs/", "worker": "/dashboard/runners/"}
 LONGEST = 160

@@ -18,6 +18,7 @@ def row(**more: Any) -> dict[str, Any]:
         ("worker.token_revoked", "Revoked a runner's token"),
         ("organization.updated", "Updated an organisation"),
         ("job.confirmed", "Confirmed a plan"),
+        ("git.polled", "Polled a repository"),
         ("odd", "odd"),
     ],
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from worker.engines.finder import EngineFinder
+from worker.enums import EngineName
 from worker.process_status import ProcessStatus
 from worker.program import Program
 from worker.runtime_log import RecentLog
@@ -16,6 +17,9 @@ from worker.version import __version__
 
 # Pages know the runner's health by how it begins.
 NO_ENGINE = "no engine was found: run `runyard engines ensure tofu` on the runner"
+
+# Reported among the versions of an engine. The claim accepts a text that is not a version, and leaves the decision to the runner.
+ON_DEMAND = "any on demand"
 
 
 class HostFacts:
@@ -36,6 +40,7 @@ class HostFacts:
         self._process_status = process_status
         self._own_capacity = settings.capacity
         self._dispatcher = settings.dispatcher
+        self._on_demand = [ON_DEMAND] if settings.engine.fetch_command else []
         self._fixed: dict[str, Any] = {
             "hostname": socket.gethostname(),
             "platform": f"{platform.system().lower()}/{platform.machine()}",
@@ -59,13 +64,16 @@ class HostFacts:
             "dispatcher_engines": self._dispatcher.data.engines or self._process_status.image_engines,
         }
         # A runner that starts executors needs no engine of its own.
-        is_lacking = not engines and not self._dispatcher.is_remote
+        is_lacking = not engines and not self._on_demand and not self._dispatcher.is_remote
+        versions = {name: [engine.version for engine in self._finder.versions.get(name, [])] for name in EngineName}
         return {
             **self._fixed,
             **{name: value for name, value in known.items() if value is not None},
             "engines": engines,
             "engine_versions": {
-                name.value: [engine.version for engine in each] for name, each in sorted(self._finder.versions.items())
+                name.value: [*each, *self._on_demand]
+                for name, each in sorted(versions.items())
+                if each or self._on_demand
             },
             "engine_note": self._finder.note() or (NO_ENGINE if is_lacking else None),
             "last_error": self._process_status.last_error,

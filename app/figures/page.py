@@ -57,7 +57,9 @@ def _parts(title: str, label: str, rows: Any, said: rx.Var[Said]) -> rx.Componen
         rx.el.div(
             rx.el.h2(title),
             rx.el.span(class_name="grow"),
-            rx.el.span("longest wait first", class_name="mut"),
+            rx.el.span(
+                rx.cond(FiguresState.span == "7d", "last 24 hours, ", ""), "longest wait first", class_name="mut"
+            ),
             class_name="ry-ph",
         ),
         table(title, columns, body, is_reached_by_keys=True),

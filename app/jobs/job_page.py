@@ -66,21 +66,6 @@ def _timeline() -> rx.Component:
     )
 
 
-def _phases() -> rx.Component:
-    """Which log is shown, once the apply has one of its own; the newest until somebody chooses."""
-    items = [rx.segmented_control.item("Plan", value="PLAN")]
-    last = rx.cond(View["type"] == "DESTROY", "Destroy", "Apply")
-    control = rx.segmented_control.root(
-        *items,
-        rx.segmented_control.item(last, value=View["type"].to(str)),
-        value=rx.cond(JobState.phase != "", JobState.phase, View["type"].to(str)),
-        on_change=JobState.show_phase,
-        size="1",
-        custom_attrs={"data-testid": "log-phases", "aria-label": "Log of"},
-    )
-    return rx.cond(JobState.phases.length() > 0, rx.el.div(control), rx.fragment())
-
-
 def _log() -> rx.Component:
     return log(
         job=JobState.log_job,
@@ -90,6 +75,8 @@ def _log() -> rx.Component:
         status=JobState.log_status,
         steps=JobState.log_steps,
         main=JobState.log_main,
+        plan=JobState.log_plan,
+        phase=JobState.log_phase,
         note=JobState.log_note,
         link=SessionState.link,
         custom_attrs={"role": "region", "aria-label": "Log"},
@@ -135,7 +122,7 @@ def _job(on_enable: Enable) -> rx.Component:
         check_note(),
         _why(on_enable),
         rx.el.div(
-            rx.el.div(_plan(), _phases(), _log(), _timeline(), class_name="ry-stack"),
+            rx.el.div(_plan(), _log(), _timeline(), class_name="ry-stack"),
             rx.el.div(
                 approvals(),
                 comments(),

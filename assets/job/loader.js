@@ -1,25 +1,38 @@
 // Loads a log's index and lines, one question at a time, and forgets what is far away when it becomes too much.
 
-import { LogError, LogSource, pagesOf } from "./source.js";
+import { LogError, LogSource, pagesOf, partOf } from "./source.js";
 
 const KEEP_BYTES = 48_000_000;
 const RETRY_MS = 2000;
 const FIND_CHUNKS = 500;
 
 export class Loader {
-  constructor(jobId, attempt, day, model, onChange) {
-    this.source = new LogSource(jobId, attempt, day);
+  constructor(parts, model, onChange) {
+    this.sources = parts.map((part, at) => new LogSource(part, at));
     this.model = model;
     this.onChange = onChange;
     this.loading = new Set();
     this.problem = "";
     this.pulledAt = 0;
-    this.isIndexed = this.isClosed = false;
+    this.isClosed = false;
+  }
+
+  get isIndexed() {
+    return this.sources.some((source) => source.isIndexed);
+  }
+
+  get downloadUrl() {
+    return this.sources[this.sources.length - 1].downloadUrl;
+  }
+
+  /** Reads another log after those that are known. */
+  add(part) {
+    this.sources.push(new LogSource(part, this.sources.length));
   }
 
   close() {
     this.isClosed = true;
-    this.source.close();
+    for (const source of this.sources) source.close();
   }
 
   /** Asks which chunks there are. */
@@ -38,14 +51,22 @@ export class Loader {
     }
   }
 
+  /** Only the last part grows; one before it is read again only while it has a gap. */
   async #pullAll() {
-    let after = this.model.askAfter;
+    for (const source of this.sources) {
+      const isLast = source.part === this.sources.length - 1;
+      if (isLast || !source.isIndexed || this.model.hasGap(source.part)) await this.#pullPart(source);
+    }
+  }
+
+  async #pullPart(source) {
+    let after = this.model.askAfter(source.part);
     for (;;) {
-      const answer = await this.source.index(after, this.isIndexed);
+      const answer = await source.index(after);
       const isNew = this.model.addIndex(answer);
-      for (const { seq, lines } of answer.pages || []) this.model.setLines(seq, lines);
-      const isFirst = !this.isIndexed;
-      this.isIndexed = true;
+      for (const { seq, lines } of answer.pages) this.model.setLines(seq, lines);
+      const isFirst = !source.isIndexed;
+      source.isIndexed = true;
       if (isNew || isFirst) this.onChange();
       if (!answer.more) return;
       after = answer.chunks[answer.chunks.length - 1][0];
@@ -69,23 +90,25 @@ export class Loader {
 
   /** Asks the server where words are, span by span, and tells where they are not. */
   async findAll(words, isWanted, onAbsent) {
-    const last = this.model.lastSeq;
-    for (let from = 1; from <= last; from += FIND_CHUNKS) {
-      const to = Math.min(last, from + FIND_CHUNKS - 1);
-      await this.#guarded(async () => {
-        const found = new Set((await this.source.find(words, from, to)).seqs);
-        onAbsent(this.model.order.filter((seq) => seq >= from && seq <= to && !found.has(seq)));
-      });
-      if (this.isClosed) return;
-      await this.loadAll((seq) => seq >= from && seq <= to && isWanted(seq));
+    for (const source of this.sources) {
+      const last = this.model.ofPart(source.part).at(-1) ?? 0;
+      for (let from = source.from + 1; from <= last; from += FIND_CHUNKS) {
+        const to = Math.min(last, from + FIND_CHUNKS - 1);
+        await this.#guarded(async () => {
+          const found = await source.find(words, from, to);
+          onAbsent(this.model.order.filter((seq) => seq >= from && seq <= to && !found.has(seq)));
+        });
+        if (this.isClosed) return;
+        await this.loadAll((seq) => seq >= from && seq <= to && isWanted(seq));
+      }
     }
   }
 
   async #page(seqs) {
     for (const seq of seqs) this.loading.add(seq);
     await this.#guarded(async () => {
-      const answer = await this.source.lines(seqs);
-      for (const { seq, lines } of answer.chunks) this.model.setLines(seq, lines);
+      const pages = await this.sources[partOf(seqs[0])].lines(seqs);
+      for (const { seq, lines } of pages) this.model.setLines(seq, lines);
       this.#evict(seqs);
     });
     for (const seq of seqs) this.loading.delete(seq);

@@ -1,9 +1,9 @@
-// <ry-log job attempt seq status steps main note>: the element around the log view.
+// <ry-log job attempt seq status steps main note plan phase>: the element around the log view.
 
 import { LogView } from "./view.js";
 
 class RyLog extends HTMLElement {
-  static observedAttributes = ["job", "attempt", "seq", "status", "steps", "main", "note"];
+  static observedAttributes = ["job", "attempt", "seq", "status", "steps", "main", "note", "plan", "phase"];
 
   connectedCallback() {
     this.view ??= new LogView(this);

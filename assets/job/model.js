@@ -1,6 +1,8 @@
 // What the log view knows about a log: which chunks there are, which of them are loaded, what is folded,
 // and where on the page each line would be. No DOM and no network in here.
 
+import { baseOf, partOf } from "./source.js";
+
 export const LINE = 20;
 export const HEAD = 32;
 export const GAP = 37;
@@ -20,7 +22,7 @@ export class LogModel {
     this.chunks = new Map(); // seq → {seq, step, count, bytes, at, lines}
     this.order = [];
     this.folds = new Map(); // section key → what the reader chose
-    this.steps = new Map(); // step name → {title, status, from_ms, to_ms}
+    this.steps = []; // for each part: step name → {title, status, from_ms, to_ms}
     this.isOver = false;
     this.columns = 0; // characters per row when lines wrap; 0 when they do not
     this.blocks = [];
@@ -34,9 +36,18 @@ export class LogModel {
   }
 
   /** After which chunk to ask: before the first gap, for what is missing may still arrive. */
-  get askAfter() {
-    const gap = this.order.findIndex((seq, at) => seq !== at + 1);
-    return gap < 0 ? this.lastSeq : gap;
+  askAfter(part) {
+    const own = this.ofPart(part);
+    const gap = own.findIndex((seq, at) => seq !== baseOf(part) + at + 1);
+    return baseOf(part) + (gap < 0 ? own.length : gap);
+  }
+
+  hasGap(part) {
+    return this.askAfter(part) !== (this.ofPart(part).at(-1) ?? baseOf(part));
+  }
+
+  ofPart(part) {
+    return this.order.filter((seq) => partOf(seq) === part);
   }
 
   /** Takes an index answer; returns whether anything is new. */
@@ -66,9 +77,13 @@ export class LogModel {
   }
 
   setSteps(steps, isOver, main) {
-    this.steps = new Map(steps.map((step) => [step.name, step]));
+    this.steps = steps.map((part) => new Map(part.map((step) => [step.name, step])));
     this.isOver = isOver;
     this.main = main;
+  }
+
+  stepOf(section) {
+    return this.steps[section.part]?.get(section.step);
   }
 
   /** Runs of chunks of one step, in order of arrival. */
@@ -77,8 +92,9 @@ export class LogModel {
     for (const seq of this.order) {
       const chunk = this.chunks.get(seq);
       const last = sections[sections.length - 1];
-      if (last && last.step === chunk.step) last.seqs.push(seq);
-      else sections.push({ key: `${chunk.step}@${seq}`, step: chunk.step, seqs: [seq] });
+      const part = partOf(seq);
+      if (last && last.step === chunk.step && last.part === part) last.seqs.push(seq);
+      else sections.push({ key: `${chunk.step}@${seq}`, step: chunk.step, part, seqs: [seq] });
     }
     return sections;
   }
@@ -87,7 +103,7 @@ export class LogModel {
   isFolded(section, sections) {
     const chosen = this.folds.get(section.key);
     if (chosen !== undefined) return chosen;
-    const status = (one) => this.steps.get(one.step)?.status ?? "";
+    const status = (one) => this.stepOf(one)?.status ?? "";
     if (OPEN_STATUSES.has(status(section))) return false;
     if (sections.some((one) => OPEN_STATUSES.has(status(one)))) return true;
     const main = sections.findLast((one) => one.step === this.main) ?? sections[sections.length - 1];
@@ -98,10 +114,16 @@ export class LogModel {
     this.folds.set(key, isFolded);
   }
 
+  /** Leaves every step as it is now, whatever happens after it. */
+  keepFolds() {
+    const sections = this.sections();
+    for (const section of sections) this.fold(section.key, this.isFolded(section, sections));
+  }
+
   /** Lays everything out again: heads, gaps and runs of lines, each with its top and height. */
   layout() {
     const sections = this.sections();
-    const cursor = { top: 0, line: 1, before: 0, blocks: [] };
+    const cursor = { top: 0, line: 1, before: 0, part: 0, blocks: [] };
     this.byteTotal = 0;
     for (const section of sections) this.#laySection(section, sections, cursor);
     this.blocks = cursor.blocks;
@@ -112,13 +134,18 @@ export class LogModel {
 
   #laySection(section, sections, cursor) {
     const isFolded = this.isFolded(section, sections);
+    const base = baseOf(section.part);
+    if (section.part !== cursor.part) {
+      Object.assign(cursor, { part: section.part, before: base });
+      this.#push(cursor, { kind: "part", section }, HEAD);
+    }
     const head = { kind: "head", section, isFolded, lines: 0 };
     this.#push(cursor, head, HEAD);
     for (const seq of section.seqs) {
       const chunk = this.chunks.get(seq);
       const missing = seq - cursor.before - 1;
       cursor.before = seq;
-      if (missing > 0) this.#push(cursor, { kind: "gap", from: seq - missing, to: seq - 1 }, isFolded ? 0 : GAP);
+      if (missing > 0) this.#push(cursor, { kind: "gap", from: seq - missing - base, to: seq - 1 - base, section }, isFolded ? 0 : GAP);
       const block = { kind: "lines", chunk, first: cursor.line, section };
       this.#push(cursor, block, isFolded ? 0 : this.#heightOf(chunk));
       cursor.line += chunk.count;

@@ -1,6 +1,6 @@
 // Puts the rows that are in sight into the page. Elements that stay are kept, so that a selection survives.
 
-import { gapRow, headRow, lineRow } from "./rows.js";
+import { gapRow, headRow, lineRow, partRow } from "./rows.js";
 
 const OVERSCAN = 400;
 
@@ -34,7 +34,8 @@ export class Painter {
   #block(view, block, { from, until }, seen) {
     const { model } = view;
     if (block.kind === "head") seen.push(this.#head(view, block));
-    if (block.kind === "gap") seen.push(this.#row(`g${block.from}-${block.to}:${model.isOver}`, () => gapRow(block, model.isOver)));
+    if (block.kind === "part") seen.push(this.#row(`p${view.phase}`, () => partRow(view.phase)));
+    if (block.kind === "gap") seen.push(this.#row(`g${block.section.key}:${block.from}-${block.to}:${model.isOver}`, () => gapRow(block, model.isOver)));
     if (block.kind !== "lines") return block.top;
     const first = model.lineAt(block, Math.max(0, from - block.top));
     const last = model.lineAt(block, Math.max(0, Math.min(until - block.top, block.height - 1)));
@@ -43,7 +44,7 @@ export class Painter {
   }
 
   #head(view, block) {
-    const step = view.model.steps.get(block.section.step);
+    const step = view.model.stepOf(block.section);
     // a running step's head is built again each time: its duration grows
     const tick = step?.from_ms && !step.to_ms ? Math.floor(Date.now() / 1000) : 0;
     const key = `h${block.section.key}:${block.isFolded}:${block.lines}:${tick}:${JSON.stringify(step ?? 0)}`;

@@ -30,6 +30,11 @@ export function headRow(block, step, onFold) {
   );
 }
 
+/** Where the plan's log ends and the log of what applies it begins. */
+export function partRow(phase) {
+  return el("div", { class: "ry-lp", role: "separator", "aria-label": phase }, el("b", {}, phase));
+}
+
 /** What is missing is shown as missing. */
 export function gapRow({ from, to }, isOver) {
   const isOne = from === to;

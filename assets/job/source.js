@@ -2,10 +2,25 @@
 
 const PAGE_BYTES = 768 * 1024;
 const PAGE_CHUNKS = 200;
+// A run's apply has a log of its own, after its plan's: here its chunks are numbered from a billion on.
+const PART = 1_000_000_000;
+
+/** Which part of the log a chunk belongs to. */
+export function partOf(seq) {
+  return Math.floor((seq - 1) / PART);
+}
+
+/** The number before the first chunk of a part. */
+export function baseOf(part) {
+  return part * PART;
+}
 
 export class LogSource {
-  constructor(jobId, attempt, day) {
-    this.base = `/api/jobs/${encodeURIComponent(jobId)}/log`;
+  constructor({ job, attempt, day }, part) {
+    this.part = part;
+    this.from = baseOf(part);
+    this.isIndexed = false;
+    this.base = `/api/jobs/${encodeURIComponent(job)}/log`;
     this.attempt = attempt;
     this.query = `attempt=${attempt}${day ? `&day=${encodeURIComponent(day)}` : ""}`;
     this.aborter = new AbortController();
@@ -20,18 +35,27 @@ export class LogSource {
   }
 
   /** Lists the chunks after one, a few new ones with their lines; `more` is true when there are more. */
-  index(after, withLines) {
-    return this.#get(`${this.base}/index?${this.query}&after=${after}${withLines ? "&lines=1" : ""}`);
+  async index(after) {
+    const answer = await this.#get(`${this.base}/index?${this.query}&after=${after - this.from}${this.isIndexed ? "&lines=1" : ""}`);
+    for (const chunk of answer.chunks) chunk[0] += this.from;
+    return { ...answer, pages: this.#numbered(answer.pages ?? []) };
   }
 
   /** The lines of some chunks that lie together. */
-  lines(seqs) {
-    return this.#get(`${this.base}/lines?${this.query}&from=${seqs[0]}&to=${seqs[seqs.length - 1]}`);
+  async lines(seqs) {
+    const [first, last] = [seqs[0], seqs[seqs.length - 1]].map((seq) => seq - this.from);
+    return this.#numbered((await this.#get(`${this.base}/lines?${this.query}&from=${first}&to=${last}`)).chunks);
   }
 
   /** Which chunks of a span have these words in them. */
-  find(words, from, to) {
-    return this.#get(`${this.base}/find?${this.query}&from=${from}&to=${to}&q=${encodeURIComponent(words)}`);
+  async find(words, from, to) {
+    const span = `from=${from - this.from}&to=${to - this.from}`;
+    const answer = await this.#get(`${this.base}/find?${this.query}&${span}&q=${encodeURIComponent(words)}`);
+    return new Set(answer.seqs.map((seq) => seq + this.from));
+  }
+
+  #numbered(pages) {
+    return pages.map(({ seq, lines }) => ({ seq: seq + this.from, lines }));
   }
 
   async #get(url) {

@@ -24,7 +24,7 @@ export class LogView {
   constructor(host) {
     this.host = host;
     this.isWrapped = this.hasTimes = this.isFull = this.isFollowing = false;
-    this.marked = Number(/^#L(\d+)$/.exec(location.hash)?.[1] ?? 0);
+    this.marked = lineOfAddress();
     this.search = new Search();
     this.parts = buildFrame(host, this.#handlers());
     this.scroller = new Scroller(this.parts.body, this.parts.canvas);
@@ -32,6 +32,8 @@ export class LogView {
     this.parts.body.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     this.parts.window.addEventListener("click", (event) => this.#clickedLine(event));
     this.detachKeys = attachKeys(this);
+    this.moved = () => this.model && lineOfAddress() && this.goTo(lineOfAddress());
+    window.addEventListener("hashchange", this.moved);
     this.resized = new ResizeObserver(() => this.#measure());
     this.resized.observe(this.parts.body);
     this.ticking = setInterval(() => this.isLive && this.#draw(), 1000);
@@ -44,6 +46,7 @@ export class LogView {
     clearInterval(this.safety);
     this.resized.disconnect();
     this.detachKeys();
+    window.removeEventListener("hashchange", this.moved);
     this.loader?.close();
   }
 
@@ -62,15 +65,19 @@ export class LogView {
   changed() {
     const job = this.host.getAttribute("job");
     const latest = Number(this.host.getAttribute("attempt") || 0);
-    if (job !== this.job || latest !== this.latest) {
-      this.job = job;
-      this.latest = latest;
-      if (job && latest) this.#begin(latest);
+    this.plan = JSON.parse(this.host.getAttribute("plan") || "null");
+    this.phase = this.host.getAttribute("phase") || "Apply";
+    const shown = [this.plan?.job, this.plan?.attempt, job, latest].join();
+    if (shown !== this.shown) {
+      const isContinued = this.model && this.plan && String(this.plan.job) === this.job && this.plan.attempt === this.attempt;
+      Object.assign(this, { shown, job, latest });
+      if (isContinued) this.#continue();
+      else if (job && latest) this.#begin(latest);
       else this.#forget();
     }
     if (!this.loader) return this.#draw();
     const steps = this.attempt === latest ? JSON.parse(this.host.getAttribute("steps") || "[]") : [];
-    this.model.setSteps(steps, !this.isLive, this.host.getAttribute("main"));
+    this.model.setSteps([...(this.plan ? [this.plan.steps] : []), steps], !this.isLive, this.host.getAttribute("main"));
     this.#lay();
     this.loader.pull();
   }
@@ -87,14 +94,31 @@ export class LogView {
     this.attempt = attempt;
     this.model = new LogModel();
     this.search = new Search(this.parts.input.value);
-    this.isFollowing = this.isLive && !this.marked;
+    const parts = [...(this.plan ? [this.plan] : []), this.#lastPart()];
+    this.loader = new Loader(parts, this.model, (seqs) => this.#arrived(seqs));
+    this.#offer();
+  }
+
+  /** What applies the plan has begun: its log follows the plan's, and what the reader looks at stays. */
+  #continue() {
+    this.attempt = this.latest;
+    this.model.keepFolds();
+    this.loader.add(this.#lastPart());
+    this.#offer();
+  }
+
+  #lastPart() {
     // Only the latest attempt's day is known; the server finds the days of an earlier one.
-    const day = attempt === this.latest ? this.host.getAttribute("day") : "";
-    this.loader = new Loader(this.job, attempt, day, this.model, (seqs) => this.#arrived(seqs));
-    this.parts.download.href = this.loader.source.downloadUrl;
+    const day = this.attempt === this.latest ? this.host.getAttribute("day") : "";
+    return { job: this.job, attempt: this.attempt, day };
+  }
+
+  #offer() {
+    this.isFollowing = this.isLive && !this.marked;
+    this.parts.download.href = this.loader.downloadUrl;
     const options = Array.from({ length: this.latest }, (_, at) => el("option", { value: at + 1 }, `Attempt ${at + 1}`));
     this.parts.attempts.replaceChildren(...options);
-    this.parts.attempts.value = String(attempt);
+    this.parts.attempts.value = String(this.attempt);
     this.parts.attempts.hidden = this.latest < 2;
   }
 
@@ -288,7 +312,8 @@ export class LogView {
     let block = this.model.blockOfLine(line);
     if (!block) return false;
     this.isFollowing = false;
-    if (!block.height) block = this.#open(block.section.key, () => this.model.blockOfLine(line));
+    // Also a step that is open stays so, whatever begins after it.
+    block = this.#open(block.section.key, () => this.model.blockOfLine(line));
     const at = block.top + this.model.offsetIn(block, line - block.first);
     const { top, room } = this.scroller;
     if (at < top + 40 || at > top + room - 60) this.scroller.top = at - room / 2;
@@ -350,4 +375,9 @@ export class LogView {
     const line = this.model.chunks.get(this.model.lastSeq)?.lines?.at(-1);
     this.parts.spoken.textContent = line === undefined ? "The newest line is not loaded." : textOf(line);
   }
+}
+
+/** The line that the page's address names; 0 for none. */
+function lineOfAddress() {
+  return Number(/^#L(\d+)$/.exec(location.hash)?.[1] ?? 0);
 }

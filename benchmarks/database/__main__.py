@@ -6,7 +6,20 @@ import os
 import platform
 from collections.abc import Callable
 
-from benchmarks.database import breadth, depth, enqueue, fleet, keeping, pages, peers, queue, variables, wide, writes
+from benchmarks.database import (
+    breadth,
+    depth,
+    enqueue,
+    fleet,
+    history,
+    keeping,
+    pages,
+    peers,
+    queue,
+    variables,
+    wide,
+    writes,
+)
 from benchmarks.database.figures import Report
 from benchmarks.database.server import Bench, load, serve
 from benchmarks.database.sizes import FULL, Sizes
@@ -21,6 +34,7 @@ GROUPS: dict[str, Callable[[Bench, Sizes, Report], None]] = {
     "keeping": keeping.measure,
     "fleet": fleet.measure,
     "pages": pages.measure,
+    "history": history.measure,
     "variables": variables.measure,
     "wide": wide.measure,
 }

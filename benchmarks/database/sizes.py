@@ -21,6 +21,7 @@ class Sizes:
     wakes: int = 100
     crowd: int = 2000
     shown: int = 50_000
+    history: int = 100_000
     old_lines: int = 200_000
     runners: int = 10_000
     fleet_seconds: float = 30
@@ -39,6 +40,7 @@ FULL = Sizes(
     wakes=300,
     crowd=5000,
     shown=200_000,
+    history=5_000_000,
     old_lines=1_000_000,
     fleet_seconds=300,
 )

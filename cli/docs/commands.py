@@ -53,8 +53,8 @@ REASONS: dict[str, str] = {
     **dict.fromkeys(("worker_scaling_decided", "worker_scaling_inputs"), PLANNER),
     **dict.fromkeys(
         (
-            "job_page", "module_page", "list_jobs", "list_modules", "list_runners", "module_repository", "path_runners", "rollout_progress",
-            "runner_facets", "runner_page",
+            "job_page", "module_page", "list_jobs", "list_modules", "list_runners", "path_runners", "rollout_progress", "runner_facets",
+            "runner_page",
         ),
         PAGES,
     ),

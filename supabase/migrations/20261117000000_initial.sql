@@ -210,12 +210,6 @@ begin
 end;
 $$;
 
--- The number of parts of a path; 0 for the empty path.
-create function private.path_depth(p_path text) returns integer
-language sql immutable set search_path = '' as $$
-  select coalesce(cardinality(string_to_array(nullif(p_path, ''), '/')), 0)
-$$;
-
 -- Refuses a misspelt option instead of ignoring it.
 create function private.refuse_unknown_keys(p_object jsonb, p_allowed text[]) returns void
 language plpgsql immutable set search_path = '' as $$
@@ -557,7 +551,6 @@ alter table public.organizations enable row level security;
 grant select on public.organizations to authenticated, service_role;
 comment on table public.organizations is 'A tenant. Everything but shared runners and releases belongs to exactly one.';
 comment on column public.organizations.slug is 'The short name in addresses: lower case, unique in the installation.';
-comment on column public.organizations.log_retention_days is 'Job logs older than this many days are removed.';
 comment on column public.organizations.can_approve_own_jobs is
   'Whether somebody who asked for a job may be one of those who approve it.';
 comment on column public.organizations.shared_runners is 'When its jobs may go to shared runners.';
@@ -601,8 +594,6 @@ alter table public.invitations enable row level security;
 grant select on public.invitations to authenticated, service_role;
 comment on table public.invitations is
   'Invitations by email address. The secret of the link is not here; its hash is in private.';
-comment on column public.invitations.invited_by is 'The member who invited.';
-comment on column public.invitations.expires_at is 'After this it can no longer be accepted.';
 create trigger wake after insert or update
   or delete on public.invitations for each row execute function private.wake_for_row();
 
@@ -635,11 +626,9 @@ alter table public.audit_events enable row level security;
 grant select on public.audit_events to authenticated, service_role;
 comment on table public.audit_events is 'What people did: one row per act. Append only. Admins and owners read it.';
 comment on column public.audit_events.org_id is 'The organisation; null for acts on shared runners and releases.';
-comment on column public.audit_events.actor_label is 'The actor''s name at that time.';
 comment on column public.audit_events.address is 'From where the actor signed in or exchanged its token, if known.';
 comment on column public.audit_events.action is 'What was done, as noun.verb: worker.drained.';
 comment on column public.audit_events.target_kind is 'What kind of thing it was done to.';
-comment on column public.audit_events.target_label is 'Its name at that time.';
 comment on column public.audit_events.detail is 'What changed; never a secret.';
 
 -- ## who is a member
@@ -937,6 +926,9 @@ begin
   end if;
   perform private.lock_routing(p_org, true);
   perform private.refuse_contents(p_org);
+  -- The organisation's own log is removed with it: the installation keeps this one.
+  perform private.audit(null, 'organization.deleted', 'organization', p_org::pg_catalog.text, v_org.slug,
+    jsonb_build_object('by', private.caller_label(p_org)));
   -- The short name is free again at once.
   update public.organizations set
     deleted_at = now(), slug = 'deleted-' || left(replace(p_org::pg_catalog.text, '-', ''), 30)
@@ -1184,30 +1176,9 @@ grant execute on function private.member_sign_ins to authenticated;
 
 -- ==================== schemas/accounts.sql
 
--- Identities other than runners: service accounts, personal tokens, device logins and cloud identities. The database
--- stores hashes of secrets, never the secrets. A cloud identity is not secret: it is a role to assume, and its external
+-- Identities other than runners and people: service accounts and cloud identities. The database stores hashes of
+-- secrets, never the secrets. A cloud identity is not secret: it is a role to assume, and its external
 -- id is meant for the other side.
-
-create table private.personal_tokens (
-  id uuid primary key default gen_random_uuid(),
-  user_id uuid not null references auth.users (id) on delete cascade,
-  name text not null check (length(name) between 1 and 60 and name = trim(name)),
-  token_hash text not null unique check (token_hash ~ '^[0-9a-f]{64}$'),
-  hint text not null check (length(hint) = 4),
-  created_at timestamptz not null default now(),
-  expires_at timestamptz not null,
-  last_used_at timestamptz
-);
-create index personal_tokens_user_id_idx on private.personal_tokens (user_id);
-alter table private.personal_tokens enable row level security;
-comment on table private.personal_tokens is
-  'Tokens with which a person''s programs act as that person; they go with the account.';
-comment on column private.personal_tokens.name is 'What its owner calls it.';
-comment on column private.personal_tokens.token_hash is
-  'SHA-256 (hex); with 256 random bits there is nothing to guess. The token is shown once and never stored.';
-comment on column private.personal_tokens.hint is 'The last four characters of the token.';
-comment on column private.personal_tokens.expires_at is 'From then on it is void.';
-comment on column private.personal_tokens.last_used_at is 'When it was last exchanged for a login.';
 
 -- Whether a text is a bcrypt hash of cost 8 to 12.
 create function private.is_bcrypt_hash(p_hash text) returns boolean
@@ -1306,10 +1277,7 @@ comment on column public.service_accounts.role is
   'What it may do in the organisation, as a member of that role; null for one that opens runners'' sessions alone.';
 comment on column public.service_accounts.credential_version is
   'Goes up with each new secret and each change of trust: tokens that were given out before are void.';
-comment on column public.service_accounts.has_secret is 'Whether it also has a client secret.';
-comment on column public.service_accounts.secret_hint is 'The last four characters of that secret.';
 comment on column public.service_accounts.is_disabled is 'A disabled one opens no session and does nothing.';
-comment on column public.service_accounts.last_used_at is 'When it last signed in.';
 create trigger touch before update on public.service_accounts for each row execute function private.touch_updated_at();
 create trigger wake after insert or update on public.service_accounts
   for each row execute function private.wake_for_row();
@@ -1345,8 +1313,6 @@ comment on column public.cloud_identities.external_id is
   'The external id that the role''s trust policy must demand. Always made here, never taken.';
 comment on column public.cloud_identities.regions is 'Regions that may be used.';
 comment on column public.cloud_identities.network is 'Where tasks run: {subnets, security_groups, create_vpc}.';
-comment on column public.cloud_identities.verified_at is 'When assuming the role last worked.';
-comment on column public.cloud_identities.verification_error is 'Why it last did not.';
 create trigger touch before update on public.cloud_identities for each row execute function private.touch_updated_at();
 create trigger wake after insert or update on public.cloud_identities
   for each row execute function private.wake_for_row();
@@ -1686,6 +1652,11 @@ comment on function private.use_service_account is
   'functions only.';
 grant execute on function private.use_service_account to service_role;
 
+-- ==================== schemas/sign_in.sql
+
+-- Sign-in: what belongs to a person and to no organisation. The database stores hashes of codes and tokens, never the
+-- codes and tokens.
+
 -- ## programs that people sign in
 -- Signing a program in by a short code: it shows the code, somebody who is signed in confirms it on a page, and the
 -- program gets a login of theirs from the edge function device-login (RFC 8628). No password is typed into a terminal.
@@ -1706,7 +1677,6 @@ comment on column private.device_logins.device_hash is 'SHA-256 (hex) of the sec
 comment on column private.device_logins.user_code is 'What the person compares and confirms.';
 comment on column private.device_logins.program is 'The program''s own name, and its machine.';
 comment on column private.device_logins.address is 'Where the request came from.';
-comment on column private.device_logins.expires_at is 'After this the code is void.';
 comment on column private.device_logins.decided_by is 'Who confirmed or declined it.';
 comment on column private.device_logins.is_confirmed is 'What they said; null until then.';
 
@@ -1830,9 +1800,26 @@ comment on function private.take_device_login is
 grant execute on function private.take_device_login to service_role;
 
 -- ## personal tokens
-
 -- A person's programs act as that person, with a token of their own: the edge function service-account-token exchanges
 -- it for a login of ten minutes, and every call asks the token's row (private.is_proved).
+create table private.personal_tokens (
+  id uuid primary key default gen_random_uuid(),
+  user_id uuid not null references auth.users (id) on delete cascade,
+  name text not null check (length(name) between 1 and 60 and name = trim(name)),
+  token_hash text not null unique check (token_hash ~ '^[0-9a-f]{64}$'),
+  hint text not null check (length(hint) = 4),
+  created_at timestamptz not null default now(),
+  expires_at timestamptz not null,
+  last_used_at timestamptz
+);
+create index personal_tokens_user_id_idx on private.personal_tokens (user_id);
+alter table private.personal_tokens enable row level security;
+comment on table private.personal_tokens is
+  'Tokens with which a person''s programs act as that person; they go with the account.';
+comment on column private.personal_tokens.name is 'What its owner calls it.';
+comment on column private.personal_tokens.token_hash is
+  'SHA-256 (hex); with 256 random bits there is nothing to guess. The token is shown once and never stored.';
+
 -- A personal token as its owner sees it.
 create function private.personal_token_row(p_token private.personal_tokens) returns jsonb
 language sql stable set search_path = '' as $$
@@ -2277,7 +2264,6 @@ create policy "Members see their organisation's module locks" on public.module_l
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.module_locks is 'Modules that a member has locked: nothing is applied or destroyed meanwhile.';
 comment on column public.module_locks.reason is 'Why, shown with each refusal.';
-comment on column public.module_locks.user_label is 'The member''s name at that time.';
 comment on column public.module_locks.connection_id is 'The repository of the pull request.';
 comment on column public.module_locks.pull_request is
   'The pull request that is applied before its merge; its own plans may be applied. Null: nothing may.';
@@ -2690,11 +2676,8 @@ comment on column public.workers.is_assigned_to_all_modules is
 comment on column public.workers.is_scaled_to_zero is 'Asleep on purpose: it is started again when a job needs it.';
 comment on column public.workers.desired_count is 'How many tasks a cloud-hosted runner should have now.';
 comment on column public.workers.scaling is 'Limits for scaling: {min, max, jobs_per_task, idle_seconds}.';
-comment on column public.workers.cloud_identity_id is 'Where a cloud-hosted runner is deployed.';
 comment on column public.workers.cloud is 'What was created in the cloud: names and ARNs, no secrets.';
-comment on column public.workers.service_account_id is 'The service account that it may sign in with.';
 comment on column public.workers.never_contacted is 'Whether it has never connected.';
-comment on column public.workers.first_seen_at is 'When it connected first.';
 create trigger touch before update on public.workers for each row execute function private.touch_updated_at();
 create policy "Members see their runners and the shared ones" on public.workers
   for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids())));
@@ -2733,9 +2716,7 @@ comment on table public.worker_instances is
   'something new.';
 comment on column public.worker_instances.org_id is 'The organisation; null for an instance of a shared runner.';
 comment on column public.worker_instances.is_shared is 'Whether the runner is a shared one.';
-comment on column public.worker_instances.hostname is 'The machine it runs on.';
 comment on column public.worker_instances.facts is 'What it said about its host: platform, cores, disk.';
-comment on column public.worker_instances.engines is 'Engines it found, with their versions.';
 comment on column public.worker_instances.capacity is
   'How many jobs it runs at a time: the least of what the runner may and the process offers.';
 comment on column public.worker_instances.epoch is 'Counts its sessions; a higher one has taken over from a lower one.';
@@ -2744,8 +2725,6 @@ comment on column public.worker_instances.engine_note is
   'What is being prepared, such as "tofu is being prepared, 40 %".';
 comment on column public.worker_instances.last_error is
   'The last problem that it reported. None of a shared runner, which everybody sees: it may reveal another''s job.';
-comment on column public.worker_instances.connected_at is 'When its session began.';
-comment on column public.worker_instances.disconnected_at is 'When its last session ended.';
 
 -- How many jobs an instance runs at a time: as many as its runner may, or fewer where the process reports it; at least
 -- one.
@@ -2820,7 +2799,6 @@ create policy "Members see events of their runners and of shared ones" on public
   for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids())));
 comment on table public.worker_events is
   'What happened to runners: connected, offline, draining, settings changed. Append only.';
-comment on column public.worker_events.is_shared is 'Whether the runner is a shared one.';
 comment on column public.worker_events.instance_name is 'The instance, where it concerns one.';
 
 -- Writes one event of a runner.
@@ -3312,210 +3290,6 @@ comment on function private.change_runners is
   'changed and which refused, and why. Options: reason, labels. Operators; each change asks for its own role.';
 grant execute on function private.change_runners to authenticated;
 
--- ==================== schemas/runner_tokens.sql
-
--- Tokens with which runners sign in. Only the bcrypt hash of a token reaches the database; the edge function verifies
--- it.
-
--- ## secrets and sessions
-create table private.worker_tokens (
-  id uuid primary key default gen_random_uuid(),
-  worker_id uuid not null references public.workers (id) on delete cascade,
-  hash text not null check (private.is_bcrypt_hash(hash)),
-  hint text not null check (length(hint) = 4),
-  created_by uuid,
-  created_at timestamptz not null default now(),
-  expires_at timestamptz,
-  last_used_at timestamptz,
-  revoked_at timestamptz
-);
-create index worker_tokens_worker_id_idx on private.worker_tokens (worker_id, created_at desc);
-alter table private.worker_tokens enable row level security;
-comment on table private.worker_tokens is
-  'Hashes of runners'' tokens. Two may be live at a time, so that rotation overlaps.';
-comment on column private.worker_tokens.hash is 'bcrypt hash; the token is shown once and never stored.';
-comment on column private.worker_tokens.hint is 'Its last four characters.';
-comment on column private.worker_tokens.expires_at is 'After this it opens no session.';
-comment on column private.worker_tokens.last_used_at is 'When it last opened a session.';
-comment on column private.worker_tokens.revoked_at is 'When it was revoked; its sessions ended then.';
-
-create view private.live_tokens as
-select
-  t.id,
-  t.worker_id,
-  t.hash,
-  t.created_at
-from private.worker_tokens as t
-where t.revoked_at is null and (t.expires_at is null or t.expires_at > now());
-comment on view private.live_tokens is 'Tokens that open sessions: neither revoked nor expired.';
-comment on column private.live_tokens.hash is 'bcrypt hash of the token.';
-
--- Stores the hash of a new token.
-create function private.add_token(p_worker uuid, p_hash text, p_hint text, p_expires_at timestamptz) returns uuid
-language plpgsql set search_path = '' as $$
-declare
-  v_id pg_catalog.uuid;
-begin
-  insert into private.worker_tokens (worker_id, hash, hint, created_by, expires_at)
-  values (p_worker, p_hash, p_hint, private.caller_id(), p_expires_at) returning id into v_id;
-  return v_id;
-exception
-  when check_violation or not_null_violation then
-    perform private.fail('RY422',
-      'The token must come as a bcrypt hash of cost 8 to 12 with a hint of four characters.',
-        'Generate the token where you show it; send only its hash.');
-end;
-$$;
-
--- ## tokens
-
--- A token's record without its hash.
-create function private.token_json(p_token private.worker_tokens) returns jsonb
-language sql stable set search_path = '' as $$
-  select to_jsonb(p_token) - 'hash' || jsonb_build_object('is_live',
-    exists (select from private.live_tokens as t where t.id = p_token.id))
-$$;
-
--- Ends a runner's tokens, and the sessions that they opened, at a time, where they do not end before it.
-create function private.expire_tokens(p_worker uuid, p_at timestamptz) returns void
-language plpgsql set search_path = '' as $$
-begin
-  update private.worker_tokens as t set expires_at = least(t.expires_at, p_at)
-  where t.worker_id = p_worker and t.revoked_at is null;
-  update private.sessions as s set expires_at = t.expires_at from private.worker_tokens as t
-  where s.worker_id = p_worker and s.ended_at is null and t.id = s.token_id
-    and s.expires_at is distinct from t.expires_at;
-end;
-$$;
-
-create function private.rotate_worker_token(
-  p_worker uuid, p_token_hash text, p_token_hint text, p_overlap_seconds integer default 86400
-) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_worker public.workers;
-  v_token private.worker_tokens;
-begin
-  v_worker := private.lock_worker(p_worker, 'runner.manage');
-  if coalesce(p_overlap_seconds, -1) not between 0 and 2592000 then
-    perform private.fail('RY422', 'The overlap must be between 0 seconds and 30 days.');
-  end if;
-  perform private.expire_tokens(p_worker, now() + make_interval(secs => p_overlap_seconds));
-  -- Two live tokens at most: the newest of the old ones may overlap, the others end now.
-  for v_token in
-    update private.worker_tokens as t set revoked_at = now()
-    where t.worker_id = p_worker and t.revoked_at is null and t.id not in (
-      select o.id from private.worker_tokens as o where o.worker_id = p_worker and o.revoked_at is null
-        order by o.created_at desc limit 1)
-    returning t.*
-  loop
-    perform private.end_sessions(p_worker, null, v_token.id, 'its token was revoked');
-  end loop;
-  -- On its own line: in a where clause it would be called for every row, and add a token each time.
-  v_token.id := private.add_token(p_worker, p_token_hash, p_token_hint, null);
-  select * into v_token from private.worker_tokens where id = v_token.id;
-  perform private.refresh_worker_status(p_worker);
-  perform private.record_worker_event(p_worker, 'token_rotated',
-    'Rotated by ' || private.caller_label(v_worker.org_id));
-  perform private.audit(v_worker.org_id, 'worker.token_rotated', 'worker', p_worker::pg_catalog.text, v_worker.name,
-    jsonb_build_object('hint', p_token_hint, 'overlap_seconds', p_overlap_seconds));
-  return private.token_json(v_token);
-end;
-$$;
-comment on function private.rotate_worker_token is
-  'Gives a runner a new token; the present one, and the sessions that it opened, stay good for the overlap. Admins.';
-grant execute on function private.rotate_worker_token to authenticated;
-
-create function private.revoke_worker_token(p_token uuid) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_token private.worker_tokens;
-  v_worker public.workers;
-begin
-  select t.* into v_token from private.worker_tokens as t join public.workers as w on w.id = t.worker_id
-  where t.id = p_token and w.removed_at is null and (w.is_shared or w.org_id in (select private.my_org_ids()));
-  if v_token.id is null then
-    perform private.fail('RY404', 'There is no such token.');
-  end if;
-  v_worker := private.lock_worker(v_token.worker_id, 'runner.manage');
-  update private.worker_tokens set revoked_at = coalesce(revoked_at, now()) where id = p_token returning * into v_token;
-  perform private.end_sessions(v_worker.id, null, p_token, 'its token was revoked');
-  perform private.refresh_worker_status(v_worker.id);
-  perform private.wake_worker(v_worker.id);
-  perform private.record_worker_event(v_worker.id, 'token_revoked',
-    'Revoked by ' || private.caller_label(v_worker.org_id));
-  perform private.audit(v_worker.org_id, 'worker.token_revoked', 'worker', v_worker.id::pg_catalog.text, v_worker.name,
-    jsonb_build_object('hint', v_token.hint));
-  return private.token_json(v_token);
-end;
-$$;
-comment on function private.revoke_worker_token is
-  'Revokes a token and ends the sessions that it opened, at once. Admins.';
-grant execute on function private.revoke_worker_token to authenticated;
-
-create function private.list_worker_tokens(p_worker uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-begin
-  perform private.need('runner.manage', w.org_id) from public.workers as w
-  where w.id = p_worker and not w.is_shared and w.org_id in (select private.my_org_ids());
-  if not found then
-    perform private.fail('RY404', 'There is no such runner.');
-  end if;
-  return (select coalesce(jsonb_agg(private.token_json(t) order by t.created_at desc), '[]')
-    from private.worker_tokens as t
-    where t.worker_id = p_worker);
-end;
-$$;
-comment on function private.list_worker_tokens is
-  'A runner''s tokens: hint, creation, expiry, last use; never the token or its hash. Admins.';
-grant execute on function private.list_worker_tokens to authenticated;
-
-create function private.check_worker_credential(
-  p_worker uuid, p_token uuid default null, p_service_account uuid default null, p_account_version integer default
-  null
-) returns void
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_worker public.workers;
-  v_account public.service_accounts;
-begin
-  select * into v_worker from public.workers where id = p_worker and removed_at is null;
-  select * into v_account from public.service_accounts
-  where id = p_service_account and org_id = v_worker.org_id and removed_at is null and not is_disabled
-    and credential_version = p_account_version;
-  if num_nonnulls(p_token, p_service_account) = 1 and (v_account.id = v_worker.service_account_id or exists (
-    select from private.live_tokens as t where t.id = p_token and t.worker_id = p_worker)) then
-    return;
-  end if;
-  -- Who has proved to be an account of the same organisation may know what is missing; others learn nothing.
-  if v_account.id is not null then
-    perform private.fail('RY403', format('The service account "%s" is not assigned to this runner.', v_account.name),
-      format('Choose it on the runner''s page under Edit, or: runyard runners update "%s" --service-account "%s".',
-        v_worker.name,
-        v_account.name));
-  end if;
-  perform private.fail('RY403', 'These credentials do not belong to this runner.',
-    'Use the token that was shown when the runner was registered.');
-end;
-$$;
-comment on function private.check_worker_credential is
-  'Refuses a token or a service account that may not open a session of this runner, and says why. Edge functions '
-  'only.';
-grant execute on function private.check_worker_credential to service_role;
-
-create function private.worker_token_hashes(p_worker uuid) returns jsonb
-language sql stable security definer set search_path = '' as $$
-  select coalesce(jsonb_agg(jsonb_build_object('token_id', t.id, 'hash', t.hash) order by t.created_at desc), '[]')
-  from (
-    select t.id, t.hash, t.created_at from private.live_tokens as t join public.workers as w on w.id = t.worker_id
-    where t.worker_id = p_worker and w.removed_at is null
-    order by t.created_at desc limit 2
-  ) as t
-$$;
-comment on function private.worker_token_hashes is
-  'Hashes of a runner''s live tokens, two at most, to be verified outside of the database. Edge functions only.';
-grant execute on function private.worker_token_hashes to service_role;
-
 -- ==================== schemas/jobs.sql
 
 -- Jobs: `provision_jobs` is the record: published, wide, kept. `private.live_jobs` has one narrow row for each job that
@@ -3605,9 +3379,9 @@ create table public.provision_jobs (
 
 -- A plan and the apply that follows it share a number; nothing else does.
 create unique index provision_jobs_number_idx on public.provision_jobs (org_id, number, (plan_job_id is null));
--- With the type: lists and counts by status and type come from the index alone.
-create index provision_jobs_org_id_status_idx on public.provision_jobs (org_id, status, id desc)
-  include (type, is_followed);
+-- With the type: lists and counts by status and type come from the index alone, also of a type that few jobs have.
+create index provision_jobs_org_id_status_idx on public.provision_jobs (org_id, status, type, id desc)
+  include (is_followed);
 create index provision_jobs_org_id_idx on public.provision_jobs (org_id, id desc);
 create index provision_jobs_module_id_idx on public.provision_jobs (module_id, id desc) where module_id is not null;
 -- A module's badge is read for every row of the tree, and plans may be many.
@@ -3641,31 +3415,22 @@ comment on column public.provision_jobs.id is
   'Internal: calls, folders and containers have it. People see the number.';
 comment on column public.provision_jobs.number is
   'The number of its run in the organisation, from 1; a plan and the apply that follows it have the same.';
-comment on column public.provision_jobs.phase is 'What its current attempt is doing.';
 comment on column public.provision_jobs.module_path is
   'That module''s path when it was enqueued; of a RESOLVE job, the module whose runners may do it.';
-comment on column public.provision_jobs.group_path is 'That module''s group.';
 comment on column public.provision_jobs.target_worker_id is
   'The cloud-hosted runner that it deploys, updates or removes.';
-comment on column public.provision_jobs.target_identity_id is 'The cloud identity that it tries.';
 comment on column public.provision_jobs.target_connection_id is 'The repository that it reads.';
 comment on column public.provision_jobs.payload is
   'Everything the runner needs, frozen when it was enqueued. No secrets.';
-comment on column public.provision_jobs.pinned_worker_id is 'Only this runner may run it.';
-comment on column public.provision_jobs.pinned_instance_name is 'Only an instance of this name may run it.';
 comment on column public.provision_jobs.labels is 'Labels that the runner must have.';
 comment on column public.provision_jobs.priority is 'Lower runs sooner; 100 is usual.';
 comment on column public.provision_jobs.attempt is
   'The number of the current or last try. Every write of a runner carries it.';
 comment on column public.provision_jobs.max_attempts is 'How often it may be tried when runners are lost.';
-comment on column public.provision_jobs.cancel_kind is 'The kind of the request to stop.';
 comment on column public.provision_jobs.steps is
   'Steps of the attempt: [{name, title, phase, status, started_at, finished_at, first_seq, last_seq}].';
 comment on column public.provision_jobs.plan_summary is 'What the plan would do: counts, resources, outputs.';
-comment on column public.provision_jobs.result is 'What came out: outputs, numbers.';
 comment on column public.provision_jobs.error is 'Why it failed: {code, message, hint}.';
-comment on column public.provision_jobs.approvals_required is 'How many members must approve it.';
-comment on column public.provision_jobs.approvals_received is 'How many have.';
 comment on column public.provision_jobs.approval_deadline_at is 'When it is cancelled for lack of approval.';
 comment on column public.provision_jobs.needs_confirmation is
   'Whether it waits for a member to confirm its plan, where no approval is needed either.';
@@ -3677,7 +3442,6 @@ comment on column public.provision_jobs.message is 'Why it was requested; an app
 comment on column public.provision_jobs.plan_job_id is 'The plan whose saved result it applies.';
 comment on column public.provision_jobs.is_followed is
   'Whether an apply with the same number followed this plan: lists show that one.';
-comment on column public.provision_jobs.retry_of is 'The job that it repeats.';
 comment on column public.provision_jobs.idempotency_key is
   'The caller''s own key: enqueueing again with it returns this job.';
 comment on column public.provision_jobs.is_quarantined is
@@ -3691,7 +3455,6 @@ comment on column public.provision_jobs.log_day is
   'after it.';
 comment on column public.provision_jobs.not_before_at is 'After a lost attempt: not tried again before this.';
 comment on column public.provision_jobs.created_by is 'The member who enqueued it; null for the database itself.';
-comment on column public.provision_jobs.created_by_label is 'Their name at that time.';
 comment on column public.provision_jobs.queued_at is 'When it last became QUEUED.';
 comment on column public.provision_jobs.claimed_at is 'When its current or last attempt was claimed.';
 comment on column public.provision_jobs.slimmed_at is
@@ -3827,7 +3590,6 @@ comment on column private.live_jobs.job_id is 'The job. No foreign key: the same
 comment on column private.live_jobs.state_key is
   'What only one job at a time may act on: the module, or the runner it deploys.';
 comment on column private.live_jobs.stage is 'Where it stands in its queue.';
-comment on column private.live_jobs.priority is 'Lower runs sooner.';
 comment on column private.live_jobs.lane_id is 'Which runners may take it; set while it is ready.';
 comment on column private.live_jobs.ready_seq is 'When it became ready, as a number: fairness between modules.';
 comment on column private.live_jobs.session_id is 'The session that has it: the third part of the fence.';
@@ -3973,7 +3735,6 @@ comment on table public.job_events is
   'Every change of every job, with actor and reason. Replaying a job''s events gives its status.';
 comment on column public.job_events.attempt is 'The attempt that it concerns; 0 before the first.';
 comment on column public.job_events.actor_id is 'The member, runner or service account.';
-comment on column public.job_events.actor_label is 'Their name at that time.';
 comment on column public.job_events.from_status is 'Status before; null when the job was made or the status stayed.';
 comment on column public.job_events.to_status is 'Status after; null when the status stayed.';
 comment on column public.job_events.detail is 'More, for programs.';
@@ -4303,7 +4064,6 @@ create index artifacts_created_at_idx on private.artifacts (created_at);
 alter table private.artifacts enable row level security;
 comment on table private.artifacts is 'Files that a job leaves for another, such as the saved plan that an apply uses.';
 comment on column private.artifacts.body is 'Its content, at most 32 MiB.';
-comment on column private.artifacts.sha256 is 'SHA-256 of the content (hex).';
 
 create function private.worker_put_artifact(
   p_job bigint, p_attempt integer, p_name text, p_body_base64 text, p_sha256 text
@@ -4375,7 +4135,6 @@ create index uploads_module_id_idx on private.uploads (module_id);
 alter table private.uploads enable row level security;
 comment on table private.uploads is 'Folders that were sent to be planned, until a job takes them or an hour is over.';
 comment on column private.uploads.body is 'A tar archive, packed; at most 25 MiB.';
-comment on column private.uploads.sha256 is 'SHA-256 of the archive (hex).';
 
 create function private.upload_source(p_module uuid, p_body_base64 text, p_sha256 text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -4426,14 +4185,6 @@ begin
     perform private.refuse_upload();
   end if;
 end;
-$$;
-
--- What a job takes from an upload in place of the module's own source.
-create function private.uploaded_source(p_upload uuid) returns jsonb
-language sql stable set search_path = '' as $$
-  select jsonb_build_object('source_kind', 'upload', 'source',
-    jsonb_build_object('sha256', u.sha256, 'bytes', octet_length(u.body)))
-  from private.uploads as u where u.id = p_upload
 $$;
 
 -- Makes an upload a file of the job that plans it; refuses one that was removed.
@@ -4489,28 +4240,18 @@ select q.state_key from private.live_jobs as q where q.stage <> 'WAITING'
 union all
 select q.state_key from private.live_jobs as q where q.stage = 'WAITING';
 comment on view private.states_in_use is 'States that a job is queued, running or held for.';
-comment on column private.states_in_use.state_key is 'What only one job at a time may act on.';
 
 create view private.locked_states as
 select l.module_id as state_key from private.state_locks as l
 where not exists (select from private.live_jobs as q where q.job_id = l.job_id);
 comment on view private.locked_states is
   'States that a job which is over has left locked. Until somebody unlocks one, no other job may begin.';
-comment on column private.locked_states.state_key is 'The state: a module.';
 
 -- Whether a job is queued, running or held for a state.
 create function private.is_state_in_use(p_state uuid) returns boolean
 language plpgsql stable set search_path = '' as $$
 begin
   return exists (select from private.states_in_use as u where u.state_key = p_state);
-end;
-$$;
-
--- Whether a job that is over has left the state locked.
-create function private.is_state_locked(p_state uuid) returns boolean
-language plpgsql stable set search_path = '' as $$
-begin
-  return exists (select from private.locked_states as l where l.state_key = p_state);
 end;
 $$;
 
@@ -4550,7 +4291,6 @@ comment on column private.states.serial is 'The state''s serial; for engines wit
 comment on column private.states.body is
   'The state file''s text. It may contain secrets: only admins read it, version by version.';
 comment on column private.states.written_by is 'The admin who pushed it; null where a job wrote it.';
-comment on column private.states.sha256 is 'SHA-256 of the text (hex).';
 comment on column private.states.contents is
   'What pages show of it, extracted once when it is written: a search must not parse megabytes per keystroke.';
 
@@ -4570,7 +4310,6 @@ alter table private.state_versions enable row level security;
 comment on table private.state_versions is 'Every version of every state; the newest 100 of each module are kept.';
 comment on column private.state_versions.written_by is 'The admin who pushed it; null where a job wrote it.';
 comment on column private.state_versions.body is 'The state file''s text.';
-comment on column private.state_versions.sha256 is 'SHA-256 of the text (hex).';
 
 -- The serial of a module's state; 0 while it has none.
 create function private.state_serial(p_module uuid) returns bigint
@@ -5232,13 +4971,11 @@ grant select on public.module_dependencies to authenticated, service_role;
 create policy "Members see their organisation's dependencies" on public.module_dependencies
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.module_dependencies is 'Which module depends on which other: the order of sets.';
-comment on column public.module_dependencies.consumer_id is 'The module that depends on the other.';
 comment on column public.module_dependencies.producer_id is 'The module that goes first, unless both are destroyed.';
 comment on column public.module_dependencies.cascades is
   'Whether an apply of the producer plans the consumer: off, on_change (a bound output changed) or always.';
 comment on column public.module_dependencies.is_promotion is
   'Whether the consumer is applied only with the commit that the producer was last applied with.';
-comment on column public.module_dependencies.created_by_label is 'The member''s name at that time.';
 
 create table public.module_bindings (
   consumer_id uuid not null,
@@ -5258,10 +4995,6 @@ create policy "Members see their organisation's bindings" on public.module_bindi
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.module_bindings is
   'Inputs of modules whose values are outputs of others. The consumer''s jobs may read the producer''s outputs.';
-comment on column public.module_bindings.consumer_id is 'The module that has the input.';
-comment on column public.module_bindings.producer_id is 'The module that has the output.';
-comment on column public.module_bindings.input is 'The consumer''s variable.';
-comment on column public.module_bindings.output is 'The producer''s output.';
 
 create table private.dependency_proposals (
   consumer_id uuid not null references public.modules (id) on delete cascade,
@@ -5272,8 +5005,6 @@ create index dependency_proposals_producer_id_idx on private.dependency_proposal
 alter table private.dependency_proposals enable row level security;
 comment on table private.dependency_proposals is
   'Modules whose outputs the code of another one reads (terraform_remote_state), as its last plan has found.';
-comment on column private.dependency_proposals.consumer_id is 'The module whose code reads.';
-comment on column private.dependency_proposals.producer_id is 'The module whose outputs it reads.';
 
 -- Keeps which modules the code of a planned module reads outputs of.
 create function private.note_reads(p_job public.provision_jobs) returns void
@@ -5331,9 +5062,6 @@ inner join private.applied_inputs as a on a.module_id = b.consumer_id
 left join private.output_digests as o on o.module_id = b.producer_id
 where o.digests ->> b.output is distinct from a.digests ->> b.input;
 comment on view private.changed_inputs is 'Bound inputs whose value is another now than at the consumer''s last apply.';
-comment on column private.changed_inputs.consumer_id is 'The module that has the input.';
-comment on column private.changed_inputs.producer_id is 'The module that has the output.';
-comment on column private.changed_inputs.input is 'The consumer''s variable.';
 
 -- A value's digest.
 create function private.value_digest(p_value jsonb) returns text
@@ -5399,19 +5127,22 @@ $$;
 create function private.refuse_cycle(p_org uuid) returns void
 language plpgsql stable set search_path = '' as $$
 declare
+  v_free pg_catalog.uuid[] := array(select d.producer_id from public.module_dependencies as d where d.org_id = p_org
+    except select d.consumer_id from public.module_dependencies as d where d.org_id = p_org);
   v_left pg_catalog.uuid[];
-  v_before pg_catalog.uuid[];
   v_walk pg_catalog.uuid[];
   v_next pg_catalog.uuid;
+  v_place integer := 0;
 begin
-  v_left := array(select distinct d.consumer_id from public.module_dependencies as d where d.org_id = p_org);
-  -- Step by step, without those that depend on none that is left: in a cycle each depends on another.
-  while v_left <> '{}' and v_left is distinct from v_before loop
-    v_before := v_left;
-    v_left := array(select distinct d.consumer_id from public.module_dependencies as d
-      where d.org_id = p_org and d.consumer_id = any (v_before) and d.producer_id = any (v_before)
-      order by d.consumer_id);
+  -- A module is free once all that it depends on are: in a cycle none is. Each one reads its own consumers only.
+  while v_place < cardinality(v_free) loop
+    v_place := v_place + 1;
+    v_free := v_free || array(select d.consumer_id from public.module_dependencies as d
+      where d.producer_id = v_free[v_place] and not exists (select from public.module_dependencies as o
+        where o.consumer_id = d.consumer_id and o.producer_id <> all (v_free[:v_place])));
   end loop;
+  v_left := array(select distinct d.consumer_id from public.module_dependencies as d
+    where d.org_id = p_org and d.consumer_id <> all (v_free) order by d.consumer_id);
   if v_left = '{}' then
     return;
   end if;
@@ -5635,24 +5366,7 @@ begin
 end;
 $$;
 
--- Where a module's bound inputs come from, as its jobs show it; null for one without.
-create function private.bound_inputs(p_module uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return (select jsonb_object_agg(b.input, format('%s: %s', m.path, b.output)) from public.module_bindings as b
-    join public.modules as m on m.id = b.producer_id where b.consumer_id = p_module);
-end;
-$$;
-
 -- ## reading
-
--- The edges that have a module at or below a path at one of their ends.
-create function private.dependencies_of(p_org uuid, p_path text) returns setof public.module_dependencies
-language sql stable set search_path = '' as $$
-  select d.* from public.module_dependencies as d where d.org_id = p_org and (p_path = ''
-    or d.consumer_id in (select private.modules_below(p_org, p_path))
-    or d.producer_id in (select private.modules_below(p_org, p_path)))
-$$;
 
 create function private.list_dependencies(p_org uuid, p_path text default '') returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -5661,7 +5375,9 @@ begin
   perform private.need_target(p_org, p_path);
   return (
     with recursive edge as materialized (
-      select d.* from private.dependencies_of(p_org, p_path) as d
+      select d.* from public.module_dependencies as d where d.org_id = p_org and (p_path = ''
+        or d.consumer_id in (select private.modules_below(p_org, p_path))
+        or d.producer_id in (select private.modules_below(p_org, p_path)))
     ), shown as materialized (
       select m.id, m.path from public.modules as m where m.deleted_at is null and (
         m.id in (select private.modules_below(p_org, p_path))
@@ -5722,15 +5438,6 @@ language sql immutable set search_path = '' as $$
       then format('encrypted its output "%s" with Pulumi''s own key', p_output) end
 $$;
 
--- The value of an output in a plan that changes it; null where the plan removes it.
-create function private.planned_value(p_plan bigint, p_output text) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return (select convert_from(a.body, 'UTF8')::pg_catalog.jsonb -> p_output from private.artifacts as a
-    where a.job_id = p_plan and a.name = 'outputs.json' order by a.attempt desc limit 1);
-end;
-$$;
-
 create function private.worker_bound_values(p_job bigint, p_attempt integer) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -5759,7 +5466,9 @@ begin
       on n.set_id = m.set_id and n.consumer_id = m.module_id and n.input = b.input
       where v_is_preview and m.job_id = p_job) as n on true
     cross join lateral (select case when n.job_id is null then o.value
-      else private.planned_value(n.job_id, b.output) end as value) as v
+      -- Null where the plan removes the output.
+      else (select convert_from(a.body, 'UTF8')::pg_catalog.jsonb -> b.output from private.artifacts as a
+        where a.job_id = n.job_id and a.name = 'outputs.json' order by a.attempt desc limit 1) end as value) as v
     where b.consumer_id = v_module order by b.input
   loop
     if v_bound.problem is not null then
@@ -5781,6 +5490,178 @@ comment on function private.worker_bound_values is
   'where these change them), and which of them are sensitive. '
   'Refused, with the names of both modules, where one is missing.';
 grant execute on function private.worker_bound_values to worker, executor;
+
+-- ## promotions
+
+-- Promotion between environments: production depends on staging, and is applied only with the commit that staging was
+-- last applied with. It is a condition of the dependency, checked wherever a plan is about to be applied. Where nobody
+-- names a commit, production is planned at the promoted one; a push is planned at its own commit, and its apply waits
+-- until that commit was applied in staging.
+
+-- Refuses a promotion between modules that do not come from one repository.
+create function private.check_promotion_edge(p_consumer public.modules, p_producer public.modules, p_wanted jsonb)
+returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if jsonb_typeof(coalesce(p_wanted, 'false')) not in ('boolean', 'null') then
+    perform private.fail('RY422', 'is_promotion is true or false.');
+  end if;
+  if p_wanted = 'true' and (p_consumer.source_kind <> 'git' or p_producer.source_kind <> 'git'
+    or private.repository_key(p_consumer.source ->> 'url') <> private.repository_key(p_producer.source ->> 'url')) then
+    perform private.fail('RY409', format('"%s" and "%s" do not come from one git repository.', p_consumer.path,
+      p_producer.path), 'A commit is promoted between modules of the same repository.');
+  end if;
+end;
+$$;
+
+-- Why a module may not be applied with a commit, or null.
+create function private.promotion_problem(p_module uuid, p_commit text) returns text
+language plpgsql stable set search_path = '' as $$
+begin
+  return (select format('Waits for %s: %s.', p.path, case when g.applied_commit is null then 'nothing was applied there'
+      when p_commit is null then 'the commit of this one is not known'
+      else format('commit %s was not applied there, which has %s', left(p_commit, 7), left(g.applied_commit, 7)) end)
+    from public.module_dependencies as d join public.modules as p on p.id = d.producer_id
+    left join public.module_git as g on g.module_id = d.producer_id
+    where d.consumer_id = p_module and d.is_promotion and (g.applied_commit = p_commit) is not true
+    order by p.path limit 1);
+end;
+$$;
+
+-- The commit at which a module is planned and applied where nobody names another one; {} for one without a promotion.
+create function private.promoted_source(p_module uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return (select case when count(distinct g.applied_commit) = 1 then jsonb_build_object('commit',
+      min(g.applied_commit)) else '{}' end
+    from public.module_dependencies as d join public.module_git as g on g.module_id = d.producer_id
+    where d.consumer_id = p_module and d.is_promotion);
+end;
+$$;
+
+-- Why a plan may not be applied: its commit was not applied where it should have been. Null for one that may, and for
+-- a plan that destroys.
+create function private.plan_promotion_problem(p_plan public.provision_jobs) returns text
+language plpgsql stable set search_path = '' as $$
+begin
+  return case when p_plan.payload #> '{options,destroy}' is distinct from 'true' then private.promotion_problem(
+    p_plan.module_id, coalesce(p_plan.result ->> 'commit', p_plan.payload #>> '{module,source,commit}')) end;
+end;
+$$;
+
+-- Refuses to apply a plan of a commit that was not applied where it should have been.
+create function private.check_promotion(p_plan bigint) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_problem pg_catalog.text := (select private.plan_promotion_problem(j) from public.provision_jobs as j
+    where j.id = p_plan);
+begin
+  if v_problem is not null then
+    perform private.fail('RY409', format('%s', v_problem), 'Apply that module with the same commit first.');
+  end if;
+end;
+$$;
+
+-- Refuses applies without a plan of modules whose commit was not applied where it should have been.
+create function private.refuse_unpromoted(p_modules uuid[]) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  perform private.fail('RY409', format('%s', p.problem), 'Apply that module first.')
+  from unnest(p_modules) as m (id)
+  cross join lateral (select private.promotion_problem(m.id, private.promoted_source(m.id) ->> 'commit') as problem)
+    as p
+  where p.problem is not null limit 1;
+end;
+$$;
+
+-- Queues applies that only waited for a commit to be applied in this job's module, of modules with auto-apply.
+create function private.promote(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_next public.provision_jobs;
+begin
+  for v_next in
+    select j.* from public.module_dependencies as d
+    join public.modules as m on m.id = d.consumer_id and m.auto_apply and m.deleted_at is null
+    join public.provision_jobs as j on j.module_id = m.id and j.org_id = m.org_id and j.status = 'AWAITING_APPROVAL'
+      and j.type = 'APPLY' and j.approvals_required = 0
+    join public.provision_jobs as p on p.id = j.plan_job_id and p.planned_serial = private.state_serial(m.id)
+    where d.producer_id = p_job.module_id and d.is_promotion and private.plan_promotion_problem(p) is null
+      and not exists (select from public.module_locks as l where l.module_id = m.id) order by j.module_id
+  loop
+    continue when not private.try_lock_state(v_next.org_id, v_next.module_id);
+    update public.provision_jobs set status = 'QUEUED', queued_at = now()
+    where id = v_next.id and status = 'AWAITING_APPROVAL' returning * into v_next;
+    continue when not found;
+    perform private.record_job_event(v_next, 'confirmed', 'AWAITING_APPROVAL', 'QUEUED', 'system', null, 'promotion',
+      format('Its commit was applied by job %s of %s.', p_job.number, p_job.module_path));
+    perform private.queue_jobs(v_next.org_id, array[v_next.id]);
+  end loop;
+end;
+$$;
+
+-- ## cascades
+
+-- Cascades: an apply of a module may plan those that depend on it, where the dependency asks for it. One apply makes
+-- one set that names it as its cause; what a consumer's own apply changes is the next one's cause. A plan is applied
+-- where the consumer has auto-apply, and waits for its confirmation elsewhere. Its jobs are placed seconds later:
+-- a consumer of several modules that are applied together is planned once. A later apply does not prolong the wait.
+
+-- The modules that an apply plans now. A consumer that was never applied, or was destroyed, has no changed input.
+-- Modules that the apply's own set places later, or that wait already for another cascade, are left out: a bound value
+-- is read when its job runs.
+create function private.cascaded_modules(p_job public.provision_jobs) returns uuid[]
+language sql stable set search_path = '' as $$
+  select array(
+    select d.consumer_id from public.module_dependencies as d
+    join public.modules as m on m.id = d.consumer_id and m.deleted_at is null
+    where d.producer_id = p_job.module_id and d.cascades <> 'off'
+      and (d.cascades = 'always' or exists (
+          select from private.changed_inputs as c
+          where c.consumer_id = d.consumer_id and c.producer_id = d.producer_id))
+      and not exists (
+        select from private.set_members as own
+        join private.set_members as later on later.set_id = own.set_id and later.module_id = d.consumer_id
+        left join public.provision_jobs as j on j.id = later.job_id
+        where own.job_id in (p_job.id, p_job.plan_job_id) and later.left_out is null
+          and (later.job_id is null or own.job_id = p_job.plan_job_id and j.status = 'QUEUED'))
+      and not exists (
+        select from public.job_sets as s
+        join private.set_members as t on t.set_id = s.id and t.module_id = d.consumer_id and t.left_out is null
+        left join public.provision_jobs as j on j.id = t.job_id
+        where s.org_id = p_job.org_id and s.finished_at is null and s.cause_job_id is not null
+          and (j.id is null or j.status = 'QUEUED'))
+    order by d.consumer_id)
+$$;
+
+-- Plans what depends on a module that was just applied, as one set. The caller has the lock of the module's state.
+create function private.cascade(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_modules pg_catalog.uuid[];
+  v_words pg_catalog.text := format('After job %s of %s.', p_job.number, p_job.module_path);
+  v_set public.job_sets;
+begin
+  -- Most modules have no such consumer: one look into the index, and nothing is planned for them.
+  if not exists (select from public.module_dependencies as d where d.producer_id = p_job.module_id
+    and d.cascades <> 'off') then
+    return;
+  end if;
+  v_modules := private.cascaded_modules(p_job);
+  if v_modules = '{}' then
+    return;
+  end if;
+  if cardinality(v_modules) > 500 then
+    perform private.record_job_event(p_job, 'cascade_refused', null, null, 'system', null, 'system', format(
+      '%s modules depend on its outputs, and one apply plans 500 at most. Plan their group.', cardinality(v_modules)));
+    return;
+  end if;
+  insert into public.job_sets (org_id, type, path, options, cause_job_id, starts_at, created_by_label)
+  values (p_job.org_id, 'PLAN', p_job.module_path, jsonb_build_object('priority', 150, 'confirm', true, 'reason',
+    v_words), p_job.id, now() + interval '5 s', format('cascade of #%s', p_job.number)) returning * into v_set;
+  perform private.add_members(v_set, v_modules);
+end;
+$$;
 
 -- ==================== schemas/kept_states.sql
 
@@ -5818,11 +5699,9 @@ comment on table private.kept_states is
   'States that a runner wrote to its disk and could not store, because a person had released its job meanwhile. A '
   'person decides about each.';
 comment on column private.kept_states.module_id is 'The module whose state it would have been.';
-comment on column private.kept_states.attempt is 'The attempt that wrote it.';
 comment on column private.kept_states.number is 'The how manieth write of that attempt it was.';
 comment on column private.kept_states.serial is 'The serial in it; none for engines without one.';
 comment on column private.kept_states.body is 'The state file''s text. It may contain secrets: only admins read it.';
-comment on column private.kept_states.sha256 is 'SHA-256 of the text (hex).';
 comment on column private.kept_states.reason is 'Why it was not stored.';
 comment on column private.kept_states.written_at is 'When the engine wrote it, by the runner''s clock.';
 comment on column private.kept_states.stored_at is 'When a person made it the module''s state.';
@@ -6022,6 +5901,206 @@ grant execute on function private.discard_kept_state to authenticated;
 -- with the session's id. Its calls name no runner: the identity comes from that id alone, and the row is read every
 -- time, so revoking is immediate.
 
+-- ## tokens
+
+-- Tokens with which runners sign in. Only the bcrypt hash of a token reaches the database; the edge function verifies
+-- it.
+
+create table private.worker_tokens (
+  id uuid primary key default gen_random_uuid(),
+  worker_id uuid not null references public.workers (id) on delete cascade,
+  hash text not null check (private.is_bcrypt_hash(hash)),
+  hint text not null check (length(hint) = 4),
+  created_by uuid,
+  created_at timestamptz not null default now(),
+  expires_at timestamptz,
+  last_used_at timestamptz,
+  revoked_at timestamptz
+);
+create index worker_tokens_worker_id_idx on private.worker_tokens (worker_id, created_at desc);
+alter table private.worker_tokens enable row level security;
+comment on table private.worker_tokens is
+  'Hashes of runners'' tokens. Two may be live at a time, so that rotation overlaps.';
+comment on column private.worker_tokens.hash is 'bcrypt hash; the token is shown once and never stored.';
+comment on column private.worker_tokens.revoked_at is 'When it was revoked; its sessions ended then.';
+
+create view private.live_tokens as
+select
+  t.id,
+  t.worker_id,
+  t.hash,
+  t.created_at
+from private.worker_tokens as t
+where t.revoked_at is null and (t.expires_at is null or t.expires_at > now());
+comment on view private.live_tokens is 'Tokens that open sessions: neither revoked nor expired.';
+comment on column private.live_tokens.hash is 'bcrypt hash of the token.';
+
+-- Stores the hash of a new token.
+create function private.add_token(p_worker uuid, p_hash text, p_hint text, p_expires_at timestamptz) returns uuid
+language plpgsql set search_path = '' as $$
+declare
+  v_id pg_catalog.uuid;
+begin
+  insert into private.worker_tokens (worker_id, hash, hint, created_by, expires_at)
+  values (p_worker, p_hash, p_hint, private.caller_id(), p_expires_at) returning id into v_id;
+  return v_id;
+exception
+  when check_violation or not_null_violation then
+    perform private.fail('RY422',
+      'The token must come as a bcrypt hash of cost 8 to 12 with a hint of four characters.',
+        'Generate the token where you show it; send only its hash.');
+end;
+$$;
+
+-- A token's record without its hash.
+create function private.token_json(p_token private.worker_tokens) returns jsonb
+language sql stable set search_path = '' as $$
+  select to_jsonb(p_token) - 'hash' || jsonb_build_object('is_live',
+    exists (select from private.live_tokens as t where t.id = p_token.id))
+$$;
+
+-- Ends a runner's tokens, and the sessions that they opened, at a time, where they do not end before it.
+create function private.expire_tokens(p_worker uuid, p_at timestamptz) returns void
+language plpgsql set search_path = '' as $$
+begin
+  update private.worker_tokens as t set expires_at = least(t.expires_at, p_at)
+  where t.worker_id = p_worker and t.revoked_at is null;
+  update private.sessions as s set expires_at = t.expires_at from private.worker_tokens as t
+  where s.worker_id = p_worker and s.ended_at is null and t.id = s.token_id
+    and s.expires_at is distinct from t.expires_at;
+end;
+$$;
+
+create function private.rotate_worker_token(
+  p_worker uuid, p_token_hash text, p_token_hint text, p_overlap_seconds integer default 86400
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_worker public.workers;
+  v_token private.worker_tokens;
+begin
+  v_worker := private.lock_worker(p_worker, 'runner.manage');
+  if coalesce(p_overlap_seconds, -1) not between 0 and 2592000 then
+    perform private.fail('RY422', 'The overlap must be between 0 seconds and 30 days.');
+  end if;
+  perform private.expire_tokens(p_worker, now() + make_interval(secs => p_overlap_seconds));
+  -- Two live tokens at most: the newest of the old ones may overlap, the others end now.
+  for v_token in
+    update private.worker_tokens as t set revoked_at = now()
+    where t.worker_id = p_worker and t.revoked_at is null and t.id not in (
+      select o.id from private.worker_tokens as o where o.worker_id = p_worker and o.revoked_at is null
+        order by o.created_at desc limit 1)
+    returning t.*
+  loop
+    perform private.end_sessions(p_worker, null, v_token.id, 'its token was revoked');
+  end loop;
+  -- On its own line: in a where clause it would be called for every row, and add a token each time.
+  v_token.id := private.add_token(p_worker, p_token_hash, p_token_hint, null);
+  select * into v_token from private.worker_tokens where id = v_token.id;
+  perform private.refresh_worker_status(p_worker);
+  perform private.record_worker_event(p_worker, 'token_rotated',
+    'Rotated by ' || private.caller_label(v_worker.org_id));
+  perform private.audit(v_worker.org_id, 'worker.token_rotated', 'worker', p_worker::pg_catalog.text, v_worker.name,
+    jsonb_build_object('hint', p_token_hint, 'overlap_seconds', p_overlap_seconds));
+  return private.token_json(v_token);
+end;
+$$;
+comment on function private.rotate_worker_token is
+  'Gives a runner a new token; the present one, and the sessions that it opened, stay good for the overlap. Admins.';
+grant execute on function private.rotate_worker_token to authenticated;
+
+create function private.revoke_worker_token(p_token uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_token private.worker_tokens;
+  v_worker public.workers;
+begin
+  select t.* into v_token from private.worker_tokens as t join public.workers as w on w.id = t.worker_id
+  where t.id = p_token and w.removed_at is null and (w.is_shared or w.org_id in (select private.my_org_ids()));
+  if v_token.id is null then
+    perform private.fail('RY404', 'There is no such token.');
+  end if;
+  v_worker := private.lock_worker(v_token.worker_id, 'runner.manage');
+  update private.worker_tokens set revoked_at = coalesce(revoked_at, now()) where id = p_token returning * into v_token;
+  perform private.end_sessions(v_worker.id, null, p_token, 'its token was revoked');
+  perform private.refresh_worker_status(v_worker.id);
+  perform private.wake_worker(v_worker.id);
+  perform private.record_worker_event(v_worker.id, 'token_revoked',
+    'Revoked by ' || private.caller_label(v_worker.org_id));
+  perform private.audit(v_worker.org_id, 'worker.token_revoked', 'worker', v_worker.id::pg_catalog.text, v_worker.name,
+    jsonb_build_object('hint', v_token.hint));
+  return private.token_json(v_token);
+end;
+$$;
+comment on function private.revoke_worker_token is
+  'Revokes a token and ends the sessions that it opened, at once. Admins.';
+grant execute on function private.revoke_worker_token to authenticated;
+
+create function private.list_worker_tokens(p_worker uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need('runner.manage', w.org_id) from public.workers as w
+  where w.id = p_worker and not w.is_shared and w.org_id in (select private.my_org_ids());
+  if not found then
+    perform private.fail('RY404', 'There is no such runner.');
+  end if;
+  return (select coalesce(jsonb_agg(private.token_json(t) order by t.created_at desc), '[]')
+    from private.worker_tokens as t
+    where t.worker_id = p_worker);
+end;
+$$;
+comment on function private.list_worker_tokens is
+  'A runner''s tokens: hint, creation, expiry, last use; never the token or its hash. Admins.';
+grant execute on function private.list_worker_tokens to authenticated;
+
+create function private.check_worker_credential(
+  p_worker uuid, p_token uuid default null, p_service_account uuid default null, p_account_version integer default
+  null
+) returns void
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_worker public.workers;
+  v_account public.service_accounts;
+begin
+  select * into v_worker from public.workers where id = p_worker and removed_at is null;
+  select * into v_account from public.service_accounts
+  where id = p_service_account and org_id = v_worker.org_id and removed_at is null and not is_disabled
+    and credential_version = p_account_version;
+  if num_nonnulls(p_token, p_service_account) = 1 and (v_account.id = v_worker.service_account_id or exists (
+    select from private.live_tokens as t where t.id = p_token and t.worker_id = p_worker)) then
+    return;
+  end if;
+  -- Who has proved to be an account of the same organisation may know what is missing; others learn nothing.
+  if v_account.id is not null then
+    perform private.fail('RY403', format('The service account "%s" is not assigned to this runner.', v_account.name),
+      format('Choose it on the runner''s page under Edit, or: runyard runners update "%s" --service-account "%s".',
+        v_worker.name,
+        v_account.name));
+  end if;
+  perform private.fail('RY403', 'These credentials do not belong to this runner.',
+    'Use the token that was shown when the runner was registered.');
+end;
+$$;
+comment on function private.check_worker_credential is
+  'Refuses a token or a service account that may not open a session of this runner, and says why. Edge functions '
+  'only.';
+grant execute on function private.check_worker_credential to service_role;
+
+create function private.worker_token_hashes(p_worker uuid) returns jsonb
+language sql stable security definer set search_path = '' as $$
+  select coalesce(jsonb_agg(jsonb_build_object('token_id', t.id, 'hash', t.hash) order by t.created_at desc), '[]')
+  from (
+    select t.id, t.hash, t.created_at from private.live_tokens as t join public.workers as w on w.id = t.worker_id
+    where t.worker_id = p_worker and w.removed_at is null
+    order by t.created_at desc limit 2
+  ) as t
+$$;
+comment on function private.worker_token_hashes is
+  'Hashes of a runner''s live tokens, two at most, to be verified outside of the database. Edge functions only.';
+grant execute on function private.worker_token_hashes to service_role;
+
+-- ## sessions
+
 create table private.sessions (
   id uuid primary key default gen_random_uuid(),
   worker_id uuid not null references public.workers (id) on delete cascade,
@@ -6047,12 +6126,10 @@ comment on table private.sessions is
   'One life of an instance. Every call of a runner is checked against this row, so ending it is immediate.';
 comment on column private.sessions.id is 'The session''s id: the sid of the runner''s token.';
 comment on column private.sessions.token_id is 'The token that opened it.';
-comment on column private.sessions.service_account_id is 'The service account that opened it.';
 comment on column private.sessions.account_version is
   'Which version of that account''s credentials opened it; it is renewed under no other.';
 comment on column private.sessions.epoch is 'The instance''s epoch; the highest one is the rightful one.';
 comment on column private.sessions.boot_id is 'The process that opened it.';
-comment on column private.sessions.renewed_at is 'When its token was last renewed.';
 comment on column private.sessions.expires_at is
   'When the token that opened it ends; rotating that token brings it nearer.';
 comment on column private.sessions.end_reason is 'Why, in words that the runner prints.';
@@ -6530,7 +6607,6 @@ comment on table private.heartbeats is
   'Last heartbeat of each instance. UNLOGGED and unpublished: one costs 50 bytes of WAL and no message. Empty after a '
   'crash.';
 comment on column private.heartbeats.last_seen_at is 'The server''s time of the last heartbeat.';
-comment on column private.heartbeats.is_draining is 'Whether the process said that it is draining.';
 comment on column private.heartbeats.tick_at is 'Start of the quarter of an hour that the counters below are for.';
 comment on column private.heartbeats.tick_heartbeats is 'Heartbeats in that quarter.';
 comment on column private.heartbeats.tick_busy is 'Sum over those heartbeats of the jobs that were running.';
@@ -6586,10 +6662,8 @@ from public.worker_instances as i left join private.heartbeats as h on h.instanc
 comment on view private.instance_liveness is
   'The one place that decides whether an instance is alive: a heartbeat within 60 s. Used by claim, explanation, sweep '
   'and pages.';
-comment on column private.instance_liveness.is_draining is 'Whether it reports that it is draining.';
 comment on column private.instance_liveness.offer is 'What it has for jobs.';
 comment on column private.instance_liveness.is_fresh is 'Whether its last heartbeat is less than 60 s old.';
-comment on column private.instance_liveness.connected_at is 'When its session began.';
 comment on column private.instance_liveness.used is 'Slots in use.';
 
 create view private.worker_prospects as
@@ -6982,14 +7056,11 @@ create table private.lanes (
 );
 alter table private.lanes enable row level security;
 comment on table private.lanes is 'Classes of jobs with the same routing needs.';
-comment on column private.lanes.priority is 'The jobs'' priority; lower runs sooner.';
 comment on column private.lanes.scope is
   'The nearest path at or above the jobs'' modules that has an assignment; "" when there is none.';
 comment on column private.lanes.labels is 'Labels that a runner must have.';
 comment on column private.lanes.job_type is
   'The type of job, where some runner of the organisation is choosy about types; null otherwise.';
-comment on column private.lanes.pinned_worker_id is 'The only runner that may serve it.';
-comment on column private.lanes.pinned_instance_name is 'The only instance name that may serve it.';
 comment on column private.lanes.excluded_worker_id is
   'A runner that must not: the one that the job itself updates or removes. Pinned to it all the same: it updates '
   'itself, and nobody else can.';
@@ -7049,7 +7120,6 @@ comment on view private.lane_instances is
   'it.';
 comment on column private.lane_instances.distance is 'How near its runner is to the lane.';
 comment on column private.lane_instances.offer is 'What it has for jobs.';
-comment on column private.lane_instances.is_fresh is 'Whether its last heartbeat is less than 60 s old.';
 comment on column private.lane_instances.is_named is 'Whether it is called what the lane asks for.';
 comment on column private.lane_instances.is_in_use is 'Whether its runner is enabled and was seen at all.';
 comment on column private.lane_instances.is_willing is
@@ -7429,7 +7499,7 @@ declare
 begin
   select q.job_id, q.priority, q.not_before_at into v_next from private.live_jobs as q
   where q.state_key = p_state and q.stage = 'WAITING' order by q.priority, q.job_id limit 1;
-  if v_next.job_id is null or private.is_state_locked(p_state) then
+  if v_next.job_id is null or exists (select from private.locked_states as l where l.state_key = p_state) then
     return;
   end if;
   select q.job_id into v_current from private.live_jobs as q where q.state_key = p_state and q.stage <> 'WAITING';
@@ -7471,14 +7541,8 @@ select
   end as state_key
 from public.provision_jobs as j;
 comment on view private.job_states is 'What its state''s queue and its lane need to know about a job.';
-comment on column private.job_states.attempt is 'The number of its current or last try.';
 comment on column private.job_states.labels is 'Labels that the runner must have.';
-comment on column private.job_states.pinned_worker_id is 'Only this runner may run it.';
-comment on column private.job_states.pinned_instance_name is 'Only an instance of this name may run it.';
-comment on column private.job_states.target_worker_id is 'The runner that it is about.';
-comment on column private.job_states.module_path is 'Its module''s path when it was enqueued.';
 comment on column private.job_states.payload is 'Engine and cloud are in it.';
-comment on column private.job_states.state_key is 'What only one job at a time may act on.';
 
 -- Serialises what happens to the queues of these jobs' states.
 create function private.lock_job_states(p_jobs bigint[]) returns void
@@ -7535,7 +7599,7 @@ begin
 end;
 $$;
 
--- ==================== schemas/shared_runners.sql
+-- ## shared runners
 
 -- Shared runners: they belong to no organisation, are managed with the installation's service key, and serve the
 -- organisations that the installation and the organisation itself allow.
@@ -7550,7 +7614,6 @@ alter table private.shared_worker_orgs enable row level security;
 comment on table private.shared_worker_orgs is
   'For whom a shared runner works, where the installation''s file limits it; one without a row works for everybody.';
 
--- ## rules
 create view private.shared_refusals as
 select
   w.id as worker_id,
@@ -7568,7 +7631,6 @@ comment on view private.shared_refusals is
 comment on column private.shared_refusals.reason is
   'The organisation wants none, or the installation''s file keeps the runner for others; null: it works for it.';
 
--- ## shared runners
 create function private.set_shared_runners(p_org uuid, p_use public.shared_use) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 begin
@@ -7595,7 +7657,6 @@ comment on function private.set_shared_runners is
   'NONE_AVAILABLE. Admins.';
 grant execute on function private.set_shared_runners to authenticated;
 
--- ## shared runners
 
 -- Shared runners: they come from the installation's file, belong to no organisation, and are changed by its
 -- administrator alone.
@@ -8315,7 +8376,176 @@ comment on function private.worker_variables is
   'The variables of a running job with their values: for the attempt that holds the lease alone.';
 grant execute on function private.worker_variables to worker, executor;
 
--- ==================== schemas/state_changes.sql
+-- ==================== schemas/moves.sql
+
+-- Moves: modules and states that come here, and resources that move between states.
+
+-- ## moving in
+
+-- Moving in: what exists comes here. A runner reads a repository that nobody has connected yet, or an archive, and
+-- reports its root modules; a member chooses, and the chosen ones become modules. Their states come in by plans with
+-- the option bring_state, as for every other module.
+
+-- The source of a reading, checked: an address with a ref, or an archive with its SHA-256; and a group for its modules.
+create function private.survey_source(p_source jsonb) returns jsonb
+language plpgsql immutable set search_path = '' as $$
+declare
+  v_url pg_catalog.text := nullif(trim(p_source ->> 'url'), '');
+  v_name pg_catalog.text := substring(lower(coalesce(p_source ->> 'name', v_url)) from '([^/:]+?)(?:\.git)?/*$');
+begin
+  perform private.refuse_unknown_keys(p_source, array['url', 'ref', 'group', 'name', 'archive', 'sha256']);
+  if (v_url is null) = (p_source ->> 'archive' is null) or coalesce(p_source ->> 'group', '') = ''
+    or length(p_source ->> 'ref') > 200 then
+    perform private.fail('RY422', 'A reading needs a group, and either a repository''s URL or an archive.',
+      'Write {"group": "platform", "url": "https://…", "ref": "main"}.');
+  end if;
+  if v_url is not null then
+    perform private.check_source('git', jsonb_build_object('url', v_url));
+  end if;
+  return jsonb_strip_nulls(jsonb_build_object('url', v_url, 'ref', nullif(trim(p_source ->> 'ref'), ''), 'group',
+    trim(both '/' from p_source ->> 'group'), 'name', left(coalesce(nullif(trim(both '-_' from regexp_replace(
+      regexp_replace(v_name, '\.(tar(\.[a-z0-9]+)?|tgz|zip)$', ''), '[^a-z0-9_-]+', '-', 'g')), ''), 'main'), 63),
+    'sha256', lower(p_source ->> 'sha256')));
+end;
+$$;
+
+create function private.request_survey(p_org uuid, p_source jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_source pg_catalog.jsonb;
+  v_body pg_catalog.bytea;
+  v_job public.provision_jobs;
+begin
+  perform private.need('module.write', p_org, p_source ->> 'group');
+  v_source := private.survey_source(p_source);
+  v_job.org_id := p_org;
+  v_job.type := 'RESOLVE';
+  v_job.module_path := v_source ->> 'group';
+  v_job.group_path := v_source ->> 'group';
+  -- Somebody looks at the page and waits for it.
+  v_job.priority := 90;
+  v_job.approvals_required := 0;
+  v_job.created_by := private.caller_id();
+  v_job.created_by_label := private.caller_label(p_org);
+  v_job.payload := jsonb_build_object('survey', v_source, 'git', jsonb_build_object('repository',
+    coalesce(private.repository_key(v_source ->> 'url'), v_source ->> 'name')));
+  v_job := private.add_job(v_job, 'To list its root modules.');
+  if p_source ? 'archive' then
+    v_body := decode(p_source ->> 'archive', 'base64');
+    if encode(sha256(v_body), 'hex') is distinct from v_source ->> 'sha256' or octet_length(v_body) > 26214400 then
+      perform private.fail('RY422', 'The archive is not what its SHA-256 says, or larger than 25 MiB.',
+        'Send it again.');
+    end if;
+    insert into private.artifacts (job_id, attempt, name, body, sha256)
+    values (v_job.id, 0, 'source', v_body, v_source ->> 'sha256');
+  end if;
+  perform private.audit(p_org, 'job.enqueued', 'job', v_job.number::pg_catalog.text,
+    'RESOLVE ' || (v_source ->> 'name'));
+  return jsonb_build_object('id', v_job.id, 'number', v_job.number);
+exception
+  when invalid_parameter_value then
+    perform private.fail('RY422', 'The archive is not base64.', 'Send it again.');
+end;
+$$;
+comment on function private.request_survey is
+  'Lists on a runner the root modules of a repository {group, url, ref} or of an archive {group, name, archive '
+  '(base64), sha256}; they are in the result of the job. Operators.';
+grant execute on function private.request_survey to authenticated;
+
+-- A finished reading that the caller may use.
+create function private.my_survey(p_job bigint) returns public.provision_jobs
+language plpgsql stable set search_path = '' as $$
+declare
+  v_job public.provision_jobs := private.my_job(p_job, 'job.run');
+begin
+  if v_job.status <> 'SUCCEEDED' or not v_job.payload ? 'survey' or v_job.result is null then
+    perform private.fail('RY409', format('Job %s has not listed root modules.', v_job.number),
+      'Read the source again.');
+  end if;
+  return v_job;
+end;
+$$;
+
+create function private.survey(p_org uuid, p_number bigint) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_job public.provision_jobs;
+begin
+  perform private.need('module.read', p_org);
+  select * into v_job from public.provision_jobs as j where j.org_id = p_org and j.number = p_number
+    and j.payload ? 'survey';
+  if v_job.id is null then
+    perform private.fail('RY404', format('Job %s lists no root modules.', p_number), 'Read the source again.');
+  end if;
+  return jsonb_build_object('id', v_job.id, 'number', v_job.number, 'status', v_job.status, 'error', v_job.error,
+    'runner', v_job.worker_name, 'source', v_job.payload -> 'survey', 'commit', v_job.result -> 'commit', 'roots', (
+      select coalesce(jsonb_agg(r.root || jsonb_build_object('module_id', m.id, 'plan', p.plan) order by r.place), '[]')
+      from jsonb_array_elements(v_job.result -> 'roots') with ordinality as r (root, place)
+      left join public.modules as m on m.org_id = p_org and m.path = r.root ->> 'path' and m.deleted_at is null
+      left join lateral (
+        select jsonb_build_object('number', j.number, 'status', j.status, 'error', j.error, 'brought',
+          j.result -> 'brought_state', 'summary', j.plan_summary - 'resources' - 'outputs') as plan
+        from public.provision_jobs as j where j.module_id = m.id and j.type = 'PLAN' order by j.id desc limit 1
+      ) as p on true));
+end;
+$$;
+comment on function private.survey is
+  'A reading by its number: its status, and its root modules with the paths that they would get, the modules that are '
+  'at these paths, and the last plan of each with the state that it brought in. Members.';
+grant execute on function private.survey to authenticated;
+
+-- What becomes of a root: the specification of its module. An archive's files are kept in the module.
+create function private.root_spec(p_job public.provision_jobs, p_root jsonb) returns jsonb
+language plpgsql stable set search_path = '' as $$
+declare
+  v_survey pg_catalog.jsonb := p_job.payload -> 'survey';
+  v_files pg_catalog.jsonb;
+begin
+  if not v_survey ? 'url' then
+    select convert_from(a.body, 'UTF8')::pg_catalog.jsonb -> (p_root ->> 'folder') into v_files
+    from private.artifacts as a where a.job_id = p_job.id and a.name = 'files.json' order by a.attempt desc limit 1;
+  end if;
+  return jsonb_build_object('engine', p_root -> 'engine', 'engine_version',
+      case when length(p_root ->> 'required_version') between 1 and 50 then p_root -> 'required_version' end)
+    || case when v_files is not null
+      then jsonb_build_object('source_kind', 'inline', 'source', jsonb_build_object('files', v_files))
+      else jsonb_build_object('source_kind', 'git', 'source', jsonb_strip_nulls(jsonb_build_object('url',
+        v_survey -> 'url', 'ref', v_survey -> 'ref', 'subfolder', nullif(p_root ->> 'folder', '')))) end;
+end;
+$$;
+
+create function private.bring_modules(p_job bigint, p_folders jsonb) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_job public.provision_jobs := private.my_survey(p_job);
+  v_root pg_catalog.jsonb;
+  v_parts pg_catalog.text[];
+  v_done pg_catalog.jsonb := '[]';
+begin
+  for v_root in select r.root from jsonb_array_elements(v_job.result -> 'roots') with ordinality as r (root, place)
+    where p_folders ? (r.root ->> 'folder') order by r.place
+  loop
+    if coalesce(v_root ->> 'problem', '') <> '' then
+      perform private.fail('RY422', format('"%s" cannot come: %s', v_root ->> 'folder', v_root ->> 'problem'));
+    end if;
+    v_parts := regexp_match(v_root ->> 'path', '^(.*)/([^/]+)$');
+    v_done := v_done || (private.create_module(v_job.org_id, v_parts[1], v_parts[2], private.root_spec(v_job, v_root))
+      || jsonb_build_object('backend', v_root -> 'backend'));
+  end loop;
+  if jsonb_typeof(p_folders) is distinct from 'array'
+    or jsonb_array_length(v_done) <> jsonb_array_length(p_folders) then
+    perform private.fail('RY422', 'A folder that was named is not a root module of this reading.', 'Read it again.');
+  end if;
+  return (select jsonb_agg(jsonb_build_object('id', d -> 'id', 'path', d -> 'path', 'engine', d -> 'engine', 'backend',
+    d -> 'backend')) from jsonb_array_elements(v_done) as d);
+end;
+$$;
+comment on function private.bring_modules is
+  'Creates a module for each of these folders (a list) of a reading, all or none, where the reading proposes it. '
+  'Their states come in by enqueue_jobs with bring_state. Operators.';
+grant execute on function private.bring_modules to authenticated;
+
+-- ## state changes
 
 -- State changes: jobs of the type STATE move, remove and import resources of a state, and change no infrastructure. The
 -- engine does it on a runner, as a person would with `state mv`. One module's state is written through the runner's
@@ -8836,7 +9066,9 @@ declare
     '0') end;
   v_label pg_catalog.text := coalesce(p_options ->> 'created_by_label', private.caller_label(p_org));
   v_sent pg_catalog.jsonb := case when p_options ? 'upload_id'
-    then private.uploaded_source((p_options ->> 'upload_id')::pg_catalog.uuid) else '{}' end;
+    then (select jsonb_build_object('source_kind', 'upload', 'source', jsonb_build_object('sha256', u.sha256, 'bytes',
+      octet_length(u.body))) from private.uploads as u where u.id = (p_options ->> 'upload_id')::pg_catalog.uuid)
+    else '{}' end;
   v_options pg_catalog.jsonb := coalesce(p_options, '{}') - array['labels', 'priority', 'pinned_worker_id',
     'pinned_instance_name', 'max_attempts', 'idempotency_key', 'approvals_required', 'reason', 'upload_id',
     'variables', 'created_by', 'created_by_label'];
@@ -8881,7 +9113,8 @@ begin
       m.engine_version, m.backend, coalesce(v_sent ->> 'source_kind', m.source_kind::pg_catalog.text) as source_kind,
       coalesce(v_sent -> 'source', m.source || case when m.source_kind = 'git' and p_type in ('PLAN', 'APPLY')
         then private.promoted_source(m.id) else '{}' end) || v_pin as source, m.extra_files, m.hooks,
-      private.bound_inputs(m.id) as bindings) as frozen
+      (select jsonb_object_agg(b.input, format('%s: %s', o.path, b.output)) from public.module_bindings as b
+        join public.modules as o on o.id = b.producer_id where b.consumer_id = m.id) as bindings) as frozen
     cross join lateral (select frozen as module, v_groups -> m.group_path as "group", v_options as options) as payload
     -- A request may require more approvals than the module does, never fewer.
     cross join lateral (select case when v_approvals is null then 0
@@ -9466,14 +9699,6 @@ $$;
 -- Drift is something that is so of a module, not only the result of a job: since when, in how many resources, and when
 -- it was last looked for. A drift check that finds some notes it; a plan or a check of the whole module that finds
 -- nothing to do clears it. An apply does not: only the next check shows whether it removed all drift.
--- How many resources a plan's summary says would change.
-create function private.drifted_resources(p_summary jsonb) returns integer
-language sql immutable set search_path = '' as $$
-  select coalesce(sum((c.value #>> '{}')::numeric)::integer, 0) from jsonb_each(p_summary) as c
-  where c.key in ('create', 'update', 'replace', 'delete') and jsonb_typeof(c.value) = 'number'
-    and (c.value #>> '{}')::numeric between 0 and 1000000
-$$;
-
 -- Notes or clears the drift of a job's module, by what the job found.
 create function private.note_drift(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
@@ -9490,7 +9715,7 @@ begin
   end if;
   if v_looks and v_has_changes then
     update public.modules set drift_since = coalesce(drift_since, now()), drift_checked_at = now(),
-      drift_resources = private.drifted_resources(p_job.plan_summary)
+      drift_resources = private.plan_count(p_job.plan_summary, '{create,update,replace,delete}')
     where id = p_job.module_id;
   elsif not v_has_changes and coalesce(jsonb_array_length(nullif(v_options -> 'targets', 'null')), 0) = 0 then
     update public.modules set drift_since = null, drift_resources = null,
@@ -9688,13 +9913,6 @@ begin
 end;
 $$;
 
--- How many different runners were lost while they ran this job.
-create function private.lost_workers(p_job bigint) returns integer
-language sql stable set search_path = '' as $$
-  select count(distinct e.detail ->> 'worker_id')::integer from public.job_events as e where e.job_id = p_job
-    and e.event = 'lost'
-$$;
-
 -- Ends a lost job that is not tried again: asked to stop, two runners died of it, or no attempt is left. Null for one
 -- that is.
 create function private.end_lost(p_live private.live_jobs, p_reason text) returns text
@@ -9707,10 +9925,9 @@ begin
     perform private.end_job(p_live.job_id, 'CANCELLED', 'cancelled', 'system', null, 'system', p_reason);
     return 'cancelled';
   end if;
-  if private.lost_workers(p_live.job_id) >= 1 and not exists (
-    select from public.job_events as e where e.job_id = p_live.job_id and e.event = 'lost'
-      and e.detail ->> 'worker_id' = p_live.worker_id::pg_catalog.text
-  ) then
+  -- Lost before, and each time by another runner.
+  if (select bool_and(e.detail ->> 'worker_id' <> p_live.worker_id::pg_catalog.text) from public.job_events as e
+    where e.job_id = p_live.job_id and e.event = 'lost') then
     perform private.end_job(p_live.job_id, 'FAILED', 'quarantined', 'system', null, 'system', p_reason,
       jsonb_build_object('code', 'QUARANTINED',
       'message', 'Two different runners were lost while they ran this job.', 'hint',
@@ -9779,17 +9996,6 @@ language sql stable set search_path = '' as $$
   ) as r
 $$;
 
--- How long a job that was given back waits: until another runner, or somebody who grants the right, can help.
-create function private.pause_after(p_job bigint, p_code text) returns interval
-language plpgsql stable set search_path = '' as $$
-begin
-  -- A runner that lacks a right stays free and would take the job again at once; what lacks anything else is degraded.
-  return case when p_code = 'rights'
-    then make_interval(mins => 1 + (select g.times from private.given_back(p_job, p_code) as g))
-    else interval '0' end;
-end;
-$$;
-
 create function private.worker_return_job(
   p_job bigint, p_attempt integer, p_reason text default null, p_code text default null
 ) returns jsonb
@@ -9820,7 +10026,10 @@ begin
     return jsonb_build_object('status', 'CANCELLED');
   end if;
   perform private.requeue_job(v_live, 'returned', 'worker', v_runner.worker_id, v_runner.worker_name,
-    left(coalesce(p_reason, 'Given back'), 1000), private.pause_after(p_job, p_code), p_code);
+    left(coalesce(p_reason, 'Given back'), 1000),
+    -- A runner that lacks a right stays free and would take the job again at once; others are degraded.
+    case when p_code = 'rights' then make_interval(mins => 1 + (select g.times
+      from private.given_back(p_job, p_code) as g)) else interval '0' end, p_code);
   select * into v_back from private.given_back(p_job, nullif(p_code, 'not_begun'));
   if v_back.runners >= 3 or p_code = 'rights' and v_back.times >= 3 then
     perform private.end_job(p_job, 'FAILED', 'unfit', 'system', null, 'system',
@@ -10085,7 +10294,6 @@ create policy "Members see their organisation's approvals" on public.approvals
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.approvals is
   'What members decided about jobs that need approval; one decision per member and job.';
-comment on column public.approvals.user_label is 'Their name at that time.';
 comment on column public.approvals.decision is 'approve or reject.';
 comment on column public.approvals.plan_sha256 is 'Digest of the plan that they decided about.';
 comment on column public.approvals.is_override is
@@ -10611,7 +10819,6 @@ grant select on public.job_comments to authenticated, service_role;
 create policy "Members see their organisation's comments" on public.job_comments
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.job_comments is 'What members say to each other about a job. Never changed, never removed.';
-comment on column public.job_comments.user_label is 'Their name at that time.';
 comment on column public.job_comments.body is 'What they said, at most 4,000 characters.';
 create trigger wake after insert on public.job_comments for each row execute function private.wake_for_row();
 
@@ -11159,8 +11366,6 @@ comment on column public.update_policies.mode is
   'OFF: a person starts it · WINDOW: between the hours below · NOW: as soon as a release is out.';
 comment on column public.update_policies.days is 'Days on which a window begins: 0 is Sunday.';
 comment on column public.update_policies.ends_at is 'When it ends; the next day, where that is earlier.';
-comment on column public.update_policies.zone is 'The time zone of these hours.';
-comment on column public.update_policies.updated_by_label is 'Who changed it last.';
 create trigger touch before update on public.update_policies for each row execute function private.touch_updated_at();
 create trigger wake after insert or update on public.update_policies
   for each row execute function private.wake_for_row();
@@ -12139,8 +12344,6 @@ grant select on public.scaling_decisions to authenticated, service_role;
 create policy "Members see their organisation's scaling decisions" on public.scaling_decisions
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.scaling_decisions is 'Why a cloud-hosted runner was given more or fewer tasks, or none.';
-comment on column public.scaling_decisions.from_count is 'Tasks before.';
-comment on column public.scaling_decisions.to_count is 'Tasks after.';
 comment on column public.scaling_decisions.detail is 'The numbers that it was computed from.';
 comment on column public.scaling_decisions.dry_run is 'Whether it was only computed, not carried out.';
 
@@ -12214,15 +12417,22 @@ comment on column private.scaling_leases.held_until is 'Until when, unless it as
 
 create table private.scaling_memory (
   worker_id uuid primary key references public.workers (id) on delete cascade,
-  memory jsonb not null default '{}' check (jsonb_typeof(memory) = 'object'),
+  surplus_since timestamptz,
+  started_at timestamptz,
+  boot_failures integer check (boot_failures between 0 and 999),
+  broken_until timestamptz,
   verdict text,
-  updated_at timestamptz not null default now()
+  -- The next to decide reads them in Python, and that may be a runner that decides for all organisations.
+  constraint scaling_memory_readable check (least(surplus_since, started_at, broken_until) >= '2000-01-01 00:00+00'
+    and greatest(surplus_since, started_at, broken_until) < '9000-01-01 00:00+00')
 );
 alter table private.scaling_memory enable row level security;
 comment on table private.scaling_memory is
   'What the planner has to remember of a runner from one decision to the next.';
-comment on column private.scaling_memory.memory is
-  'The planner''s own words: since when there are too many tasks, starts without a heartbeat.';
+comment on column private.scaling_memory.surplus_since is 'Since when there are too many tasks.';
+comment on column private.scaling_memory.started_at is 'When tasks were started that have sent no heartbeat yet.';
+comment on column private.scaling_memory.boot_failures is 'Starts in a row without a heartbeat.';
+comment on column private.scaling_memory.broken_until is 'No task is started before, after too many of these.';
 comment on column private.scaling_memory.verdict is 'What it last decided.';
 
 -- The calling runner, if it may act on other runners.
@@ -12272,10 +12482,9 @@ begin
   return jsonb_build_object(
     'has_cloud', exists (select from private.orgs_to_scale(v_runner)),
     'workers', coalesce((
-      select jsonb_agg(i.input || jsonb_build_object('memory', coalesce(m.memory, '{}'), 'verdict', m.verdict,
-        'identity',
-        jsonb_build_object(
-        'account_id', c.account_id, 'role_arn', c.role_arn, 'external_id', c.external_id, 'network', c.network)))
+      select jsonb_agg(i.input || jsonb_build_object('memory', coalesce(to_jsonb(m) - array['worker_id', 'verdict'],
+        '{}'), 'verdict', m.verdict, 'identity', jsonb_build_object('account_id', c.account_id, 'role_arn', c.role_arn,
+        'external_id', c.external_id, 'network', c.network)))
       -- Others decide about the rest: their queues are theirs to read.
       from jsonb_array_elements(private.scaling_inputs(coalesce(v_orgs, '{}'))) as i (input)
       join public.workers as w on w.id = (i.input ->> 'worker_id')::pg_catalog.uuid and w.cloud ? 'service_arn'
@@ -12290,21 +12499,7 @@ comment on function private.worker_scaling_inputs is
   'needs of each deployed runner that no job is at work on.';
 grant execute on function private.worker_scaling_inputs to worker;
 
--- Whether every runner could read it: times in UTC as the planner writes them, a small number, or nothing.
-create function private.is_scaling_memory(p_memory jsonb) returns boolean
-language plpgsql stable set search_path = '' as $$
-begin
-  -- The thirtieth of February is written like a time, and is none.
-  perform m.value::pg_catalog.timestamptz from jsonb_each_text(p_memory) as m where m.key <> 'boot_failures';
-  return not exists (
-    select from jsonb_each_text(p_memory) as m where m.value !~ case when m.key = 'boot_failures' then '^[0-9]{1,3}$'
-      else '^[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3])(:[0-5][0-9]){2}([.][0-9]{6})?[+]00:00$' end);
-exception
-  when data_exception then return false;
-end;
-$$;
-
--- Refuses a malformed decision, and a memory that the next planner could not read.
+-- Refuses a malformed decision.
 create function private.check_scaling_decision(p_decision jsonb) returns void
 language plpgsql stable set search_path = '' as $$
 begin
@@ -12317,11 +12512,6 @@ begin
   perform private.check_reason(p_decision ->> 'reason');
   perform private.refuse_unknown_keys(p_decision -> 'memory',
     array['surplus_since', 'started_at', 'boot_failures', 'broken_until']);
-  -- The next to decide reads it, and that may be a runner that decides for all organisations.
-  if not private.is_scaling_memory(p_decision -> 'memory') then
-    perform private.fail('RY422', 'The planner''s memory is not valid.',
-      'Times are like 2026-11-01T08:00:00+00:00 or null; boot_failures is 0 to 999.');
-  end if;
 end;
 $$;
 
@@ -12343,10 +12533,11 @@ begin
     perform private.fail('RY409', 'Another runner decides about this one now.', 'Ask for the numbers again.');
   end if;
   select * into v_before from private.scaling_memory where worker_id = p_worker;
-  insert into private.scaling_memory (worker_id, memory, verdict)
-    values (p_worker, coalesce(p_decision -> 'memory', '{}'),
-    p_decision ->> 'verdict')
-  on conflict (worker_id) do update set memory = excluded.memory, verdict = excluded.verdict, updated_at = now();
+  insert into private.scaling_memory select * from jsonb_populate_record(null::private.scaling_memory,
+    coalesce(p_decision -> 'memory', '{}')
+    || jsonb_build_object('worker_id', p_worker, 'verdict', p_decision -> 'verdict'))
+  on conflict (worker_id) do update set surplus_since = excluded.surplus_since, started_at = excluded.started_at,
+    boot_failures = excluded.boot_failures, broken_until = excluded.broken_until, verdict = excluded.verdict;
   if v_count <> v_worker.desired_count or (p_decision ->> 'verdict' = 'BROKEN' and v_before.verdict is distinct
     from 'BROKEN') then
     if v_count > v_worker.desired_count and not coalesce((p_decision ->> 'dry_run')::boolean, false) then
@@ -12356,6 +12547,10 @@ begin
       p_decision - array['memory', 'reason', 'dry_run'], coalesce((p_decision ->> 'dry_run')::boolean, false));
   end if;
   return null;
+exception
+  when data_exception or check_violation then
+    perform private.fail('RY422', 'The planner''s memory is not valid.',
+      'Times are like 2026-11-01T08:00:00+00:00 or null; boot_failures is 0 to 999.');
 end;
 $$;
 comment on function private.worker_scaling_decided is
@@ -12369,14 +12564,6 @@ grant execute on function private.worker_scaling_decided to worker;
 -- the start; their jobs are placed in batches, by the call itself and then by the sweep, so a storm of a thousand due
 -- schedules spreads over minutes. Jobs of sets come after those that people request one by one. A set's progress is
 -- counted from its jobs, never stored: a retry takes the place of the job that it repeats.
---
--- A set goes in the order of its modules' dependencies, a DESTROY backwards: private.placeable_members is the rule. The
--- end of a job places what waited for it, in the same transaction; a failure leaves out what depends on it. A call that
--- changes members of an ordered set has the set's lock, which comes after routing and states: behind it, states are
--- locked only if they can be had at once, and the sweep places what could not be placed.
---
--- Plans of a set see what the plans before them would change: private.open_bindings is the rule. A plan that uses a
--- value that is only planned is a preview and is never applied; one whose value is not known yet waits for an apply.
 
 create table public.job_sets (
   id uuid primary key default gen_random_uuid(),
@@ -12491,10 +12678,6 @@ inner join private.planned_outputs as o on o.set_id = e.set_id and o.module_id =
 comment on view private.open_bindings is
   'Bound inputs of members of sets whose value the plan of another member changes: known, it makes a preview; unknown, '
   'the member waits for the apply.';
-comment on column private.open_bindings.consumer_id is 'The module that has the input.';
-comment on column private.open_bindings.producer_id is 'The module that has the output.';
-comment on column private.open_bindings.input is 'The consumer''s variable.';
-comment on column private.open_bindings.output is 'The producer''s output.';
 comment on column private.open_bindings.job_id is 'The plan that changes the output.';
 comment on column private.open_bindings.is_known is 'Whether the plan has the value and may show it.';
 comment on column private.open_bindings.words is 'Why it may not, or has none.';
@@ -12516,285 +12699,6 @@ where m.job_id is null and m.left_out is null and not exists (
 comment on view private.placeable_members is
   'Members of sets that may be placed: everything in the set that they depend on has succeeded, and no input waits for '
   'an apply.';
-
--- ## order
-
--- Serialises what happens to the members of one ordered set.
-create function private.lock_set(p_set uuid) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform pg_advisory_xact_lock(private.lock_key('set_order', p_set::pg_catalog.text));
-end;
-$$;
-
--- The same, if it can be had at once.
-create function private.try_lock_set(p_set uuid) returns boolean
-language plpgsql set search_path = '' as $$
-begin
-  return pg_try_advisory_xact_lock(private.lock_key('set_order', p_set::pg_catalog.text));
-end;
-$$;
-
--- Whether a set's modules depend on each other.
-create function private.is_ordered(p_set uuid) returns boolean
-language plpgsql stable set search_path = '' as $$
-begin
-  return exists (select from private.set_edges as e where e.set_id = p_set);
-end;
-$$;
-
--- Adds modules to a new set, with the order between them.
-create function private.add_members(p_set public.job_sets, p_modules uuid[]) returns void
-language plpgsql set search_path = '' as $$
-begin
-  insert into private.set_members (set_id, module_id, org_id) select p_set.id, m, p_set.org_id
-    from unnest(p_modules) as m;
-  insert into private.set_edges (set_id, after_id, before_id)
-  select p_set.id, case when p_set.type = 'DESTROY' then d.producer_id else d.consumer_id end,
-    case when p_set.type = 'DESTROY' then d.consumer_id else d.producer_id end
-  from public.module_dependencies as d
-  where d.org_id = p_set.org_id and d.consumer_id = any (p_modules) and d.producer_id = any (p_modules);
-end;
-$$;
-
--- Which members of a set wait for the apply of which others, in words.
-create function private.waits_for_apply(p_set uuid) returns table (consumer_id uuid, producer_id uuid, words text)
-language sql stable set search_path = '' as $$
-  select o.consumer_id, o.producer_id, format('Waits for %s: %s.', p.path, string_agg(format('`%s` %s', o.output,
-    o.words), ', ' order by o.output))
-  from (select distinct o.consumer_id, o.producer_id, o.output, o.words from private.open_bindings as o
-    where o.set_id = p_set and not o.is_known) as o
-  join public.modules as p on p.id = o.producer_id group by o.consumer_id, o.producer_id, p.path
-$$;
-
--- Leaves out what depends on a member that failed, was cancelled or was left out, or that waits for an apply, and
--- nothing else: what was left out because of one that is retried waits again. The caller has the set's lock.
-create function private.settle_set(p_set uuid) returns void
-language plpgsql set search_path = '' as $$
-begin
-  with recursive ended as materialized (
-    select m.module_id, format('Because of %s.', coalesce('#' || j.number, o.path)) as words
-    from private.set_members as m
-    left join public.provision_jobs as j on j.id = m.job_id
-    left join public.modules as o on o.id = m.module_id
-    where m.set_id = p_set and (j.status in ('FAILED', 'CANCELLED')
-      or m.job_id is null and m.left_out is not null and m.because_of is null)
-  ), below (module_id, root) as (
-    select e.after_id, f.module_id from ended as f
-    join private.set_edges as e on e.set_id = p_set and e.before_id = f.module_id
-    union
-    select e.after_id, b.root from below as b
-    join private.set_edges as e on e.set_id = p_set and e.before_id = b.module_id
-  ), wait as materialized (
-    select * from private.waits_for_apply(p_set)
-  ), later (module_id) as (
-    select w.consumer_id from wait as w
-    union
-    select e.after_id from later as l join private.set_edges as e on e.set_id = p_set and e.before_id = l.module_id
-  ), cause as materialized (
-    select distinct on (c.module_id) c.* from (
-      select b.module_id, 1 as rank, b.root, f.words from below as b join ended as f on f.module_id = b.root
-      union all select w.consumer_id, 2, w.producer_id, w.words from wait as w
-      union all select e.after_id, 3, o.id, format('Waits for %s, which waits for an apply.', o.path)
-      from later as l join private.set_edges as e on e.set_id = p_set and e.before_id = l.module_id
-      join public.modules as o on o.id = e.before_id) as c
-    order by c.module_id, c.rank, c.root
-  ), verdict as materialized (
-    select m.module_id, c.root, c.words, coalesce(c.rank > 1, false) as is_waiting
-    from private.set_members as m left join cause as c on c.module_id = m.module_id
-    where m.set_id = p_set and m.job_id is null and (m.left_out is null or m.because_of is not null)
-  )
-  update private.set_members as m set left_out = v.words, because_of = v.root, is_waiting_for_apply = v.is_waiting
-  from verdict as v
-  where m.set_id = p_set and m.module_id = v.module_id
-    and (m.left_out, m.because_of, m.is_waiting_for_apply) is distinct from (v.words, v.root, v.is_waiting);
-end;
-$$;
-
--- Continues a set after the end of a job: what waited for it is placed, or left out when it did not succeed. The caller
--- has the lock of the job's state.
-create function private.follow_in_set(p_job public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_set public.job_sets;
-begin
-  select s.* into v_set from private.set_members as m join public.job_sets as s on s.id = m.set_id
-  where m.job_id = p_job.id and exists (
-    select from private.set_edges as e where e.set_id = m.set_id and e.before_id = m.module_id);
-  if v_set.id is null then
-    return;
-  end if;
-  if p_job.status = 'SUCCEEDED' then
-    -- Two that end together: the second one sees the first one's end behind this lock.
-    perform private.lock_set(v_set.id);
-    if exists (select from private.planned_outputs as o where o.set_id = v_set.id
-      and o.module_id = p_job.module_id and not o.is_known) then
-      perform private.settle_set(v_set.id);
-    end if;
-    perform private.place_members(v_set, 200, false, v_set.id);
-  elsif private.try_lock_set(v_set.id) then
-    -- One transaction may end jobs of several sets, so it waits for none of them: the sweep settles the others.
-    perform private.settle_set(v_set.id);
-  end if;
-end;
-$$;
-
--- Replaces a job by its retry in their sets.
-create function private.follow_retry() returns trigger
-language plpgsql set search_path = '' as $$
-declare
-  v_set pg_catalog.uuid := (select m.set_id from private.set_members as m where m.job_id = new.retry_of);
-begin
-  if v_set is null then
-    return null;
-  end if;
-  perform private.lock_set(v_set);
-  update private.set_members set job_id = new.id where job_id = new.retry_of;
-  update public.job_sets set finished_at = null where id = v_set and finished_at is not null;
-  perform private.settle_set(v_set);
-  return null;
-end;
-$$;
-create trigger follow_retry after insert on public.provision_jobs for each row when (new.retry_of is not null)
-  execute function private.follow_retry();
-
--- ## placing jobs
-
--- Enqueues a job for each of these members with the same options. The caller holds their states' locks.
-create function private.add_alike_jobs(
-  p_like public.job_sets, p_options jsonb, p_sets uuid[], p_modules uuid[]
-) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_jobs bigint[] := private.add_module_jobs(p_like.org_id, p_like.type, p_modules, null, p_options
-    || jsonb_build_object('created_by', p_like.created_by, 'created_by_label', p_like.created_by_label)
-    || case when p_like.schedule_id is null then '{}' else '{"is_by_schedule": true}' end::pg_catalog.jsonb);
-begin
-  perform private.place_jobs(p_like.org_id, v_jobs, coalesce(p_like.options ->> 'reason',
-    case when p_like.schedule_id is not null then 'By schedule' end));
-  update private.set_members as m set job_id = p.job_id
-  from unnest(p_sets, p_modules, v_jobs) as p (set_id, module_id, job_id)
-  where m.set_id = p.set_id and m.module_id = p.module_id;
-end;
-$$;
-
--- Whether a plan of a member is a preview: a plan of the set changes an input of it, or it is an output of a preview.
-create function private.is_preview(p_set uuid, p_module uuid) returns boolean
-language plpgsql stable set search_path = '' as $$
-begin
-  return exists (select from private.open_bindings as o where o.set_id = p_set and o.consumer_id = p_module) or exists (
-    select from private.set_edges as e
-    join public.module_bindings as b on b.consumer_id = e.after_id and b.producer_id = e.before_id
-    join private.set_members as m on m.set_id = e.set_id and m.module_id = e.before_id
-    join public.provision_jobs as j on j.id = m.job_id and j.payload #> '{options,preview}' = 'true'
-    where e.set_id = p_set and e.after_id = p_module);
-end;
-$$;
-
--- Enqueues a job for each of these members, all of sets that ask for the same. The caller holds their states' locks.
-create function private.add_set_jobs(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_part pg_catalog.record;
-begin
-  if p_like.type in ('APPLY', 'DESTROY') then
-    perform private.refuse_locked_modules(p_modules);
-  end if;
-  for v_part in
-    select m.plan_job_id, p.is_preview, array_agg(m.set_id order by m.module_id) as sets,
-      array_agg(m.module_id order by m.module_id) as modules
-    from unnest(p_sets, p_modules) as w (set_id, module_id)
-    join private.set_members as m on m.set_id = w.set_id and m.module_id = w.module_id
-    cross join lateral (select p_like.type = 'PLAN' and private.is_preview(m.set_id, m.module_id) as is_preview) as p
-    group by m.plan_job_id, p.is_preview
-  loop
-    if v_part.plan_job_id is not null then
-      perform private.check_saved_plan(p_like.org_id, p_like.type, v_part.modules[1], v_part.plan_job_id);
-    end if;
-    perform private.add_alike_jobs(p_like, p_like.options || jsonb_strip_nulls(jsonb_build_object('plan_job_id',
-      v_part.plan_job_id, 'preview', nullif(v_part.is_preview, false))), v_part.sets, v_part.modules);
-  end loop;
-end;
-$$;
-
--- Enqueues the job of one member, or writes down why it can have none.
-create function private.place_alone(p_like public.job_sets, p_set uuid, p_module uuid) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform private.add_set_jobs(p_like, array[p_set], array[p_module]);
-exception
-  when others then
-    if sqlstate not like 'RY%' then
-      raise;
-    end if;
-    update private.set_members set left_out = left(sqlerrm, 500) where set_id = p_set and module_id = p_module;
-end;
-$$;
-
--- Of these members, those that may still be placed: meanwhile somebody else may have placed or cancelled one. The
--- caller has the locks of their states.
-create function private.still_placeable(p_sets uuid[], p_modules uuid[]) returns table (sets uuid[], modules uuid[])
-language sql stable set search_path = '' as $$
-  select coalesce(array_agg(p.set_id order by p.module_id), '{}'), coalesce(array_agg(p.module_id order by p.module_id),
-    '{}')
-  from private.placeable_members as p join unnest(p_sets, p_modules) as w (set_id, module_id)
-    on w.set_id = p.set_id and w.module_id = p.module_id
-  join public.job_sets as s on s.id = p.set_id and s.cancelled_at is null
-$$;
-
--- Enqueues jobs for these members, or writes down why one can have none.
-create function private.place_these(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform private.add_set_jobs(p_like, p_sets, p_modules);
-exception
-  when others then
-    if sqlstate not like 'RY%' then
-      raise;
-    end if;
-    perform private.place_alone(p_like, p.set_id, p.module_id) from unnest(p_sets, p_modules) as p (set_id,
-      module_id);
-    perform private.settle_set(s) from (select distinct s from unnest(p_sets) as s) as s (s)
-    where private.is_ordered(s);
-end;
-$$;
-
--- Enqueues jobs for members that may be placed, of this set alone or of all sets that ask for the same as this one;
--- returns how many were checked.
-create function private.place_members(
-  p_like public.job_sets, p_limit integer, p_waits boolean, p_set uuid default null
-) returns integer
-language plpgsql set search_path = '' as $$
-declare
-  v_member pg_catalog.record;
-  v_sets pg_catalog.uuid[] := '{}';
-  v_modules pg_catalog.uuid[] := '{}';
-begin
-  -- A module that two sets want is placed for one of them now and for the other with the next batch. The sweep waits
-  -- for nobody: a state that somebody is at is left to the next one.
-  for v_member in select distinct on (m.module_id) m.set_id, m.module_id
-    from public.job_sets as s join private.placeable_members as m on m.set_id = s.id
-    where s.finished_at is null and s.cancelled_at is null and (p_set is null or s.id = p_set)
-      and coalesce(s.starts_at <= now(), true)
-      and (s.org_id, s.type, s.options, s.created_by_label) = (p_like.org_id, p_like.type, p_like.options,
-        p_like.created_by_label)
-      and s.created_by is not distinct from p_like.created_by and (s.schedule_id is null) = (p_like.schedule_id is null)
-    order by m.module_id, s.created_at limit p_limit loop
-    continue when not p_waits and not (private.try_lock_state(p_like.org_id, v_member.module_id)
-      and (not private.is_ordered(v_member.set_id) or private.try_lock_set(v_member.set_id)));
-    v_sets := v_sets || v_member.set_id;
-    v_modules := v_modules || v_member.module_id;
-  end loop;
-  if p_waits then
-    perform private.lock_module_states(p_like.org_id, v_modules);
-  end if;
-  select p.sets, p.modules into v_sets, v_modules from private.still_placeable(v_sets, v_modules) as p;
-  if v_modules <> '{}' then
-    perform private.place_these(p_like, v_sets, v_modules);
-  end if;
-  return cardinality(v_modules);
-end;
-$$;
 
 -- ## progress
 
@@ -13094,79 +12998,7 @@ comment on function private.retry_set is
   'Retries what failed of a set; the retries take the place of what they repeat. Operators.';
 grant execute on function private.retry_set to authenticated;
 
--- ## what the sweep does
-
--- Places members of a set as the sweep does: one that fails costs nobody else theirs.
-create function private.try_place(p_set public.job_sets, p_limit integer) returns integer
-language plpgsql set search_path = '' as $$
-begin
-  return private.place_members(p_set, p_limit, false);
-exception
-  when others then
-    raise warning 'sweep of set %: %', p_set.id, sqlerrm;
-    return 0;
-end;
-$$;
-
--- Cancels what waits of a cancelled set, so many jobs at most, and closes one that is done; one that fails costs nobody
--- else theirs. Returns how many jobs it looked at.
-create function private.try_close(p_set public.job_sets, p_limit integer) returns integer
-language plpgsql set search_path = '' as $$
-declare
-  v_count integer := 0;
-begin
-  if p_set.cancelled_at is not null then
-    v_count := private.cancel_waiting(p_set, least(p_limit, 200));
-  end if;
-  if private.is_ordered(p_set.id) and private.try_lock_set(p_set.id) then
-    perform private.settle_set(p_set.id);
-  end if;
-  if not private.is_set_open(p_set.id) then
-    update public.job_sets set finished_at = now() where id = p_set.id and finished_at is null;
-  end if;
-  return v_count;
-exception
-  when others then
-    raise warning 'sweep of set %: %', p_set.id, sqlerrm;
-    return 0;
-end;
-$$;
-
--- Places jobs of sets, a batch for each organisation, cancels what waits of cancelled ones, and closes those that are
--- done.
-create function private.sweep_sets() returns integer
-language plpgsql set search_path = '' as $$
-declare
-  v_set public.job_sets;
-  v_count integer := 0;
-  v_used pg_catalog.jsonb := '{}';
-  v_left integer;
-begin
-  -- Fifty for each organisation, two hundred in all: people's own jobs are enqueued between two sweeps, and come first
-  -- by their priority as well. In any order, so that each has its turn.
-  for v_set in select o.* from (
-    select distinct on (s.org_id, s.type, s.options, s.created_by, s.created_by_label) s.* from public.job_sets as s
-    where s.finished_at is null and s.cancelled_at is null and coalesce(s.starts_at <= now(), true)
-      and exists (select from private.placeable_members as m where m.set_id = s.id)
-    order by s.org_id, s.type, s.options, s.created_by, s.created_by_label, s.created_at) as o order by random()
-  loop
-    v_left := least(50 - coalesce((v_used ->> v_set.org_id::pg_catalog.text)::integer, 0), 200 - v_count);
-    continue when v_left <= 0;
-    v_left := private.try_place(v_set, v_left);
-    v_count := v_count + v_left;
-    v_used := v_used || jsonb_build_object(v_set.org_id::pg_catalog.text,
-      coalesce((v_used ->> v_set.org_id::pg_catalog.text)::integer, 0) + v_left);
-  end loop;
-  -- Each job that is checked may leave an advisory lock until the end, of which a server has not many.
-  v_left := 500;
-  for v_set in select * from public.job_sets as s where s.finished_at is null order by random() limit 1000 loop
-    v_left := v_left - private.try_close(v_set, v_left);
-  end loop;
-  return v_count;
-end;
-$$;
-
--- ==================== schemas/set_reviews.sql
+-- ## reviews
 
 -- Reviews: all plans of a set on one page, in the steps of their order. A member applies all of them or some: the saved
 -- plans become one ordered set of applies, each of exactly the plan that was reviewed. Jobs of a set that wait for
@@ -13311,6 +13143,297 @@ comment on function private.confirm_set is
   'one ordered set, each exactly as it was reviewed. Operators.';
 grant execute on function private.confirm_set to authenticated;
 
+-- ==================== schemas/set_order.sql
+
+-- The order of sets: when the job of each member is placed.
+--
+-- A set goes in the order of its modules' dependencies, a DESTROY backwards: private.placeable_members is the rule. The
+-- end of a job places what waited for it, in the same transaction; a failure leaves out what depends on it. A call that
+-- changes members of an ordered set has the set's lock, which comes after routing and states: behind it, states are
+-- locked only if they can be had at once, and the sweep places what could not be placed.
+--
+-- Plans of a set see what the plans before them would change: private.open_bindings is the rule. A plan that uses a
+-- value that is only planned is a preview and is never applied; one whose value is not known yet waits for an apply.
+
+-- ## order
+
+-- Serialises what happens to the members of one ordered set.
+create function private.lock_set(p_set uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform pg_advisory_xact_lock(private.lock_key('set_order', p_set::pg_catalog.text));
+end;
+$$;
+
+-- The same, if it can be had at once.
+create function private.try_lock_set(p_set uuid) returns boolean
+language plpgsql set search_path = '' as $$
+begin
+  return pg_try_advisory_xact_lock(private.lock_key('set_order', p_set::pg_catalog.text));
+end;
+$$;
+
+-- Whether a set's modules depend on each other.
+create function private.is_ordered(p_set uuid) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return exists (select from private.set_edges as e where e.set_id = p_set);
+end;
+$$;
+
+-- Adds modules to a new set, with the order between them.
+create function private.add_members(p_set public.job_sets, p_modules uuid[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  insert into private.set_members (set_id, module_id, org_id) select p_set.id, m, p_set.org_id
+    from unnest(p_modules) as m;
+  insert into private.set_edges (set_id, after_id, before_id)
+  select p_set.id, case when p_set.type = 'DESTROY' then d.producer_id else d.consumer_id end,
+    case when p_set.type = 'DESTROY' then d.consumer_id else d.producer_id end
+  from public.module_dependencies as d
+  where d.org_id = p_set.org_id and d.consumer_id = any (p_modules) and d.producer_id = any (p_modules);
+end;
+$$;
+
+-- Which members of a set wait for the apply of which others, in words.
+create function private.waits_for_apply(p_set uuid) returns table (consumer_id uuid, producer_id uuid, words text)
+language sql stable set search_path = '' as $$
+  select o.consumer_id, o.producer_id, format('Waits for %s: %s.', p.path, string_agg(format('`%s` %s', o.output,
+    o.words), ', ' order by o.output))
+  from (select distinct o.consumer_id, o.producer_id, o.output, o.words from private.open_bindings as o
+    where o.set_id = p_set and not o.is_known) as o
+  join public.modules as p on p.id = o.producer_id group by o.consumer_id, o.producer_id, p.path
+$$;
+
+-- Leaves out what depends on a member that failed, was cancelled or was left out, or that waits for an apply, and
+-- nothing else: what was left out because of one that is retried waits again. The caller has the set's lock.
+create function private.settle_set(p_set uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  with recursive ended as materialized (
+    select m.module_id, format('Because of %s.', coalesce('#' || j.number, o.path)) as words
+    from private.set_members as m
+    left join public.provision_jobs as j on j.id = m.job_id
+    left join public.modules as o on o.id = m.module_id
+    where m.set_id = p_set and (j.status in ('FAILED', 'CANCELLED')
+      or m.job_id is null and m.left_out is not null and m.because_of is null)
+  ), below (module_id, root) as (
+    select e.after_id, f.module_id from ended as f
+    join private.set_edges as e on e.set_id = p_set and e.before_id = f.module_id
+    union
+    select e.after_id, b.root from below as b
+    join private.set_edges as e on e.set_id = p_set and e.before_id = b.module_id
+  ), wait as materialized (
+    select * from private.waits_for_apply(p_set)
+  ), later (module_id) as (
+    select w.consumer_id from wait as w
+    union
+    select e.after_id from later as l join private.set_edges as e on e.set_id = p_set and e.before_id = l.module_id
+  ), cause as materialized (
+    select distinct on (c.module_id) c.* from (
+      select b.module_id, 1 as rank, b.root, f.words from below as b join ended as f on f.module_id = b.root
+      union all select w.consumer_id, 2, w.producer_id, w.words from wait as w
+      union all select e.after_id, 3, o.id, format('Waits for %s, which waits for an apply.', o.path)
+      from later as l join private.set_edges as e on e.set_id = p_set and e.before_id = l.module_id
+      join public.modules as o on o.id = e.before_id) as c
+    order by c.module_id, c.rank, c.root
+  ), verdict as materialized (
+    select m.module_id, c.root, c.words, coalesce(c.rank > 1, false) as is_waiting
+    from private.set_members as m left join cause as c on c.module_id = m.module_id
+    where m.set_id = p_set and m.job_id is null and (m.left_out is null or m.because_of is not null)
+  )
+  update private.set_members as m set left_out = v.words, because_of = v.root, is_waiting_for_apply = v.is_waiting
+  from verdict as v
+  where m.set_id = p_set and m.module_id = v.module_id
+    and (m.left_out, m.because_of, m.is_waiting_for_apply) is distinct from (v.words, v.root, v.is_waiting);
+end;
+$$;
+
+-- Continues a set after the end of a job: what waited for it is placed, or left out when it did not succeed. The caller
+-- has the lock of the job's state.
+create function private.follow_in_set(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_set public.job_sets;
+begin
+  select s.* into v_set from private.set_members as m join public.job_sets as s on s.id = m.set_id
+  where m.job_id = p_job.id and exists (
+    select from private.set_edges as e where e.set_id = m.set_id and e.before_id = m.module_id);
+  if v_set.id is null then
+    return;
+  end if;
+  if p_job.status = 'SUCCEEDED' then
+    -- Two that end together: the second one sees the first one's end behind this lock.
+    perform private.lock_set(v_set.id);
+    if exists (select from private.planned_outputs as o where o.set_id = v_set.id
+      and o.module_id = p_job.module_id and not o.is_known) then
+      perform private.settle_set(v_set.id);
+    end if;
+    perform private.place_members(v_set, 200, false, v_set.id);
+  elsif private.try_lock_set(v_set.id) then
+    -- One transaction may end jobs of several sets, so it waits for none of them: the sweep settles the others.
+    perform private.settle_set(v_set.id);
+  end if;
+end;
+$$;
+
+-- Replaces a job by its retry in their sets.
+create function private.follow_retry() returns trigger
+language plpgsql set search_path = '' as $$
+declare
+  v_set pg_catalog.uuid := (select m.set_id from private.set_members as m where m.job_id = new.retry_of);
+begin
+  if v_set is null then
+    return null;
+  end if;
+  perform private.lock_set(v_set);
+  update private.set_members set job_id = new.id where job_id = new.retry_of;
+  update public.job_sets set finished_at = null where id = v_set and finished_at is not null;
+  perform private.settle_set(v_set);
+  return null;
+end;
+$$;
+create trigger follow_retry after insert on public.provision_jobs for each row when (new.retry_of is not null)
+  execute function private.follow_retry();
+
+-- ## placing jobs
+
+-- Enqueues a job for each of these members with the same options. The caller holds their states' locks.
+create function private.add_alike_jobs(
+  p_like public.job_sets, p_options jsonb, p_sets uuid[], p_modules uuid[]
+) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_jobs bigint[] := private.add_module_jobs(p_like.org_id, p_like.type, p_modules, null, p_options
+    || jsonb_build_object('created_by', p_like.created_by, 'created_by_label', p_like.created_by_label)
+    || case when p_like.schedule_id is null then '{}' else '{"is_by_schedule": true}' end::pg_catalog.jsonb);
+begin
+  perform private.place_jobs(p_like.org_id, v_jobs, coalesce(p_like.options ->> 'reason',
+    case when p_like.schedule_id is not null then 'By schedule' end));
+  update private.set_members as m set job_id = p.job_id
+  from unnest(p_sets, p_modules, v_jobs) as p (set_id, module_id, job_id)
+  where m.set_id = p.set_id and m.module_id = p.module_id;
+end;
+$$;
+
+-- Whether a plan of a member is a preview: a plan of the set changes an input of it, or it is an output of a preview.
+create function private.is_preview(p_set uuid, p_module uuid) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return exists (select from private.open_bindings as o where o.set_id = p_set and o.consumer_id = p_module) or exists (
+    select from private.set_edges as e
+    join public.module_bindings as b on b.consumer_id = e.after_id and b.producer_id = e.before_id
+    join private.set_members as m on m.set_id = e.set_id and m.module_id = e.before_id
+    join public.provision_jobs as j on j.id = m.job_id and j.payload #> '{options,preview}' = 'true'
+    where e.set_id = p_set and e.after_id = p_module);
+end;
+$$;
+
+-- Enqueues a job for each of these members, all of sets that ask for the same. The caller holds their states' locks.
+create function private.add_set_jobs(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_part pg_catalog.record;
+begin
+  if p_like.type in ('APPLY', 'DESTROY') then
+    perform private.refuse_locked_modules(p_modules);
+  end if;
+  for v_part in
+    select m.plan_job_id, p.is_preview, array_agg(m.set_id order by m.module_id) as sets,
+      array_agg(m.module_id order by m.module_id) as modules
+    from unnest(p_sets, p_modules) as w (set_id, module_id)
+    join private.set_members as m on m.set_id = w.set_id and m.module_id = w.module_id
+    cross join lateral (select p_like.type = 'PLAN' and private.is_preview(m.set_id, m.module_id) as is_preview) as p
+    group by m.plan_job_id, p.is_preview
+  loop
+    if v_part.plan_job_id is not null then
+      perform private.check_saved_plan(p_like.org_id, p_like.type, v_part.modules[1], v_part.plan_job_id);
+    end if;
+    perform private.add_alike_jobs(p_like, p_like.options || jsonb_strip_nulls(jsonb_build_object('plan_job_id',
+      v_part.plan_job_id, 'preview', nullif(v_part.is_preview, false))), v_part.sets, v_part.modules);
+  end loop;
+end;
+$$;
+
+-- Enqueues the job of one member, or writes down why it can have none.
+create function private.place_alone(p_like public.job_sets, p_set uuid, p_module uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.add_set_jobs(p_like, array[p_set], array[p_module]);
+exception
+  when others then
+    if sqlstate not like 'RY%' then
+      raise;
+    end if;
+    update private.set_members set left_out = left(sqlerrm, 500) where set_id = p_set and module_id = p_module;
+end;
+$$;
+
+-- Of these members, those that may still be placed: meanwhile somebody else may have placed or cancelled one. The
+-- caller has the locks of their states.
+create function private.still_placeable(p_sets uuid[], p_modules uuid[]) returns table (sets uuid[], modules uuid[])
+language sql stable set search_path = '' as $$
+  select coalesce(array_agg(p.set_id order by p.module_id), '{}'), coalesce(array_agg(p.module_id order by p.module_id),
+    '{}')
+  from private.placeable_members as p join unnest(p_sets, p_modules) as w (set_id, module_id)
+    on w.set_id = p.set_id and w.module_id = p.module_id
+  join public.job_sets as s on s.id = p.set_id and s.cancelled_at is null
+$$;
+
+-- Enqueues jobs for these members, or writes down why one can have none.
+create function private.place_these(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.add_set_jobs(p_like, p_sets, p_modules);
+exception
+  when others then
+    if sqlstate not like 'RY%' then
+      raise;
+    end if;
+    perform private.place_alone(p_like, p.set_id, p.module_id) from unnest(p_sets, p_modules) as p (set_id,
+      module_id);
+    perform private.settle_set(s) from (select distinct s from unnest(p_sets) as s) as s (s)
+    where private.is_ordered(s);
+end;
+$$;
+
+-- Enqueues jobs for members that may be placed, of this set alone or of all sets that ask for the same as this one;
+-- returns how many were checked.
+create function private.place_members(
+  p_like public.job_sets, p_limit integer, p_waits boolean, p_set uuid default null
+) returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_member pg_catalog.record;
+  v_sets pg_catalog.uuid[] := '{}';
+  v_modules pg_catalog.uuid[] := '{}';
+begin
+  -- A module that two sets want is placed for one of them now and for the other with the next batch. The sweep waits
+  -- for nobody: a state that somebody is at is left to the next one.
+  for v_member in select distinct on (m.module_id) m.set_id, m.module_id
+    from public.job_sets as s join private.placeable_members as m on m.set_id = s.id
+    where s.finished_at is null and s.cancelled_at is null and (p_set is null or s.id = p_set)
+      and coalesce(s.starts_at <= now(), true)
+      and (s.org_id, s.type, s.options, s.created_by_label) = (p_like.org_id, p_like.type, p_like.options,
+        p_like.created_by_label)
+      and s.created_by is not distinct from p_like.created_by and (s.schedule_id is null) = (p_like.schedule_id is null)
+    order by m.module_id, s.created_at limit p_limit loop
+    continue when not p_waits and not (private.try_lock_state(p_like.org_id, v_member.module_id)
+      and (not private.is_ordered(v_member.set_id) or private.try_lock_set(v_member.set_id)));
+    v_sets := v_sets || v_member.set_id;
+    v_modules := v_modules || v_member.module_id;
+  end loop;
+  if p_waits then
+    perform private.lock_module_states(p_like.org_id, v_modules);
+  end if;
+  select p.sets, p.modules into v_sets, v_modules from private.still_placeable(v_sets, v_modules) as p;
+  if v_modules <> '{}' then
+    perform private.place_these(p_like, v_sets, v_modules);
+  end if;
+  return cardinality(v_modules);
+end;
+$$;
+
 -- Previews of a set that the apply of a module makes out of date: those of its outputs, and those of these previews.
 create function private.outdated_previews(p_set uuid, p_applied uuid) returns setof public.provision_jobs
 language sql stable set search_path = '' as $$
@@ -13355,66 +13478,75 @@ begin
 end;
 $$;
 
--- ==================== schemas/cascades.sql
+-- ## what the sweep does
 
--- Cascades: an apply of a module may plan those that depend on it, where the dependency asks for it. One apply makes
--- one set that names it as its cause; what a consumer's own apply changes is the next one's cause. A plan is applied
--- where the consumer has auto-apply, and waits for its confirmation elsewhere. Its jobs are placed seconds later:
--- a consumer of several modules that are applied together is planned once. A later apply does not prolong the wait.
-
--- The modules that an apply plans now. A consumer that was never applied, or was destroyed, has no changed input.
--- Modules that the apply's own set places later, or that wait already for another cascade, are left out: a bound value
--- is read when its job runs.
-create function private.cascaded_modules(p_job public.provision_jobs) returns uuid[]
-language sql stable set search_path = '' as $$
-  select array(
-    select d.consumer_id from public.module_dependencies as d
-    join public.modules as m on m.id = d.consumer_id and m.deleted_at is null
-    where d.producer_id = p_job.module_id and d.cascades <> 'off'
-      and (d.cascades = 'always' or exists (
-          select from private.changed_inputs as c
-          where c.consumer_id = d.consumer_id and c.producer_id = d.producer_id))
-      and not exists (
-        select from private.set_members as own
-        join private.set_members as later on later.set_id = own.set_id and later.module_id = d.consumer_id
-        left join public.provision_jobs as j on j.id = later.job_id
-        where own.job_id in (p_job.id, p_job.plan_job_id) and later.left_out is null
-          and (later.job_id is null or own.job_id = p_job.plan_job_id and j.status = 'QUEUED'))
-      and not exists (
-        select from public.job_sets as s
-        join private.set_members as t on t.set_id = s.id and t.module_id = d.consumer_id and t.left_out is null
-        left join public.provision_jobs as j on j.id = t.job_id
-        where s.org_id = p_job.org_id and s.finished_at is null and s.cause_job_id is not null
-          and (j.id is null or j.status = 'QUEUED'))
-    order by d.consumer_id)
+-- Places members of a set as the sweep does: one that fails costs nobody else theirs.
+create function private.try_place(p_set public.job_sets, p_limit integer) returns integer
+language plpgsql set search_path = '' as $$
+begin
+  return private.place_members(p_set, p_limit, false);
+exception
+  when others then
+    raise warning 'sweep of set %: %', p_set.id, sqlerrm;
+    return 0;
+end;
 $$;
 
--- Plans what depends on a module that was just applied, as one set. The caller has the lock of the module's state.
-create function private.cascade(p_job public.provision_jobs) returns void
+-- Cancels what waits of a cancelled set, so many jobs at most, and closes one that is done; one that fails costs nobody
+-- else theirs. Returns how many jobs it looked at.
+create function private.try_close(p_set public.job_sets, p_limit integer) returns integer
 language plpgsql set search_path = '' as $$
 declare
-  v_modules pg_catalog.uuid[];
-  v_words pg_catalog.text := format('After job %s of %s.', p_job.number, p_job.module_path);
-  v_set public.job_sets;
+  v_count integer := 0;
 begin
-  -- Most modules have no such consumer: one look into the index, and nothing is planned for them.
-  if not exists (select from public.module_dependencies as d where d.producer_id = p_job.module_id
-    and d.cascades <> 'off') then
-    return;
+  if p_set.cancelled_at is not null then
+    v_count := private.cancel_waiting(p_set, least(p_limit, 200));
   end if;
-  v_modules := private.cascaded_modules(p_job);
-  if v_modules = '{}' then
-    return;
+  if private.is_ordered(p_set.id) and private.try_lock_set(p_set.id) then
+    perform private.settle_set(p_set.id);
   end if;
-  if cardinality(v_modules) > 500 then
-    perform private.record_job_event(p_job, 'cascade_refused', null, null, 'system', null, 'system', format(
-      '%s modules depend on its outputs, and one apply plans 500 at most. Plan their group.', cardinality(v_modules)));
-    return;
+  if not private.is_set_open(p_set.id) then
+    update public.job_sets set finished_at = now() where id = p_set.id and finished_at is null;
   end if;
-  insert into public.job_sets (org_id, type, path, options, cause_job_id, starts_at, created_by_label)
-  values (p_job.org_id, 'PLAN', p_job.module_path, jsonb_build_object('priority', 150, 'confirm', true, 'reason',
-    v_words), p_job.id, now() + interval '5 s', format('cascade of #%s', p_job.number)) returning * into v_set;
-  perform private.add_members(v_set, v_modules);
+  return v_count;
+exception
+  when others then
+    raise warning 'sweep of set %: %', p_set.id, sqlerrm;
+    return 0;
+end;
+$$;
+
+-- Places jobs of sets, a batch for each organisation, cancels what waits of cancelled ones, and closes those that are
+-- done.
+create function private.sweep_sets() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_set public.job_sets;
+  v_count integer := 0;
+  v_used pg_catalog.jsonb := '{}';
+  v_left integer;
+begin
+  -- Fifty for each organisation, two hundred in all: people's own jobs are enqueued between two sweeps, and come first
+  -- by their priority as well. In any order, so that each has its turn.
+  for v_set in select o.* from (
+    select distinct on (s.org_id, s.type, s.options, s.created_by, s.created_by_label) s.* from public.job_sets as s
+    where s.finished_at is null and s.cancelled_at is null and coalesce(s.starts_at <= now(), true)
+      and exists (select from private.placeable_members as m where m.set_id = s.id)
+    order by s.org_id, s.type, s.options, s.created_by, s.created_by_label, s.created_at) as o order by random()
+  loop
+    v_left := least(50 - coalesce((v_used ->> v_set.org_id::pg_catalog.text)::integer, 0), 200 - v_count);
+    continue when v_left <= 0;
+    v_left := private.try_place(v_set, v_left);
+    v_count := v_count + v_left;
+    v_used := v_used || jsonb_build_object(v_set.org_id::pg_catalog.text,
+      coalesce((v_used ->> v_set.org_id::pg_catalog.text)::integer, 0) + v_left);
+  end loop;
+  -- Each job that is checked may leave an advisory lock until the end, of which a server has not many.
+  v_left := 500;
+  for v_set in select * from public.job_sets as s where s.finished_at is null order by random() limit 1000 loop
+    v_left := v_left - private.try_close(v_set, v_left);
+  end loop;
+  return v_count;
 end;
 $$;
 
@@ -14105,115 +14237,6 @@ begin
 end;
 $$;
 
--- ==================== schemas/promotions.sql
-
--- Promotion between environments: production depends on staging, and is applied only with the commit that staging was
--- last applied with. It is a condition of the dependency, checked wherever a plan is about to be applied. Where nobody
--- names a commit, production is planned at the promoted one; a push is planned at its own commit, and its apply waits
--- until that commit was applied in staging.
-
--- Refuses a promotion between modules that do not come from one repository.
-create function private.check_promotion_edge(p_consumer public.modules, p_producer public.modules, p_wanted jsonb)
-returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  if jsonb_typeof(coalesce(p_wanted, 'false')) not in ('boolean', 'null') then
-    perform private.fail('RY422', 'is_promotion is true or false.');
-  end if;
-  if p_wanted = 'true' and (p_consumer.source_kind <> 'git' or p_producer.source_kind <> 'git'
-    or private.repository_key(p_consumer.source ->> 'url') <> private.repository_key(p_producer.source ->> 'url')) then
-    perform private.fail('RY409', format('"%s" and "%s" do not come from one git repository.', p_consumer.path,
-      p_producer.path), 'A commit is promoted between modules of the same repository.');
-  end if;
-end;
-$$;
-
--- Why a module may not be applied with a commit, or null.
-create function private.promotion_problem(p_module uuid, p_commit text) returns text
-language plpgsql stable set search_path = '' as $$
-begin
-  return (select format('Waits for %s: %s.', p.path, case when g.applied_commit is null then 'nothing was applied there'
-      when p_commit is null then 'the commit of this one is not known'
-      else format('commit %s was not applied there, which has %s', left(p_commit, 7), left(g.applied_commit, 7)) end)
-    from public.module_dependencies as d join public.modules as p on p.id = d.producer_id
-    left join public.module_git as g on g.module_id = d.producer_id
-    where d.consumer_id = p_module and d.is_promotion and (g.applied_commit = p_commit) is not true
-    order by p.path limit 1);
-end;
-$$;
-
--- The commit at which a module is planned and applied where nobody names another one; {} for one without a promotion.
-create function private.promoted_source(p_module uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return (select case when count(distinct g.applied_commit) = 1 then jsonb_build_object('commit',
-      min(g.applied_commit)) else '{}' end
-    from public.module_dependencies as d join public.module_git as g on g.module_id = d.producer_id
-    where d.consumer_id = p_module and d.is_promotion);
-end;
-$$;
-
--- Why a plan may not be applied: its commit was not applied where it should have been. Null for one that may, and for
--- a plan that destroys.
-create function private.plan_promotion_problem(p_plan public.provision_jobs) returns text
-language plpgsql stable set search_path = '' as $$
-begin
-  return case when p_plan.payload #> '{options,destroy}' is distinct from 'true' then private.promotion_problem(
-    p_plan.module_id, coalesce(p_plan.result ->> 'commit', p_plan.payload #>> '{module,source,commit}')) end;
-end;
-$$;
-
--- Refuses to apply a plan of a commit that was not applied where it should have been.
-create function private.check_promotion(p_plan bigint) returns void
-language plpgsql stable set search_path = '' as $$
-declare
-  v_problem pg_catalog.text := (select private.plan_promotion_problem(j) from public.provision_jobs as j
-    where j.id = p_plan);
-begin
-  if v_problem is not null then
-    perform private.fail('RY409', format('%s', v_problem), 'Apply that module with the same commit first.');
-  end if;
-end;
-$$;
-
--- Refuses applies without a plan of modules whose commit was not applied where it should have been.
-create function private.refuse_unpromoted(p_modules uuid[]) returns void
-language plpgsql stable set search_path = '' as $$
-begin
-  perform private.fail('RY409', format('%s', p.problem), 'Apply that module first.')
-  from unnest(p_modules) as m (id)
-  cross join lateral (select private.promotion_problem(m.id, private.promoted_source(m.id) ->> 'commit') as problem)
-    as p
-  where p.problem is not null limit 1;
-end;
-$$;
-
--- Queues applies that only waited for a commit to be applied in this job's module, of modules with auto-apply.
-create function private.promote(p_job public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_next public.provision_jobs;
-begin
-  for v_next in
-    select j.* from public.module_dependencies as d
-    join public.modules as m on m.id = d.consumer_id and m.auto_apply and m.deleted_at is null
-    join public.provision_jobs as j on j.module_id = m.id and j.org_id = m.org_id and j.status = 'AWAITING_APPROVAL'
-      and j.type = 'APPLY' and j.approvals_required = 0
-    join public.provision_jobs as p on p.id = j.plan_job_id and p.planned_serial = private.state_serial(m.id)
-    where d.producer_id = p_job.module_id and d.is_promotion and private.plan_promotion_problem(p) is null
-      and not exists (select from public.module_locks as l where l.module_id = m.id) order by j.module_id
-  loop
-    continue when not private.try_lock_state(v_next.org_id, v_next.module_id);
-    update public.provision_jobs set status = 'QUEUED', queued_at = now()
-    where id = v_next.id and status = 'AWAITING_APPROVAL' returning * into v_next;
-    continue when not found;
-    perform private.record_job_event(v_next, 'confirmed', 'AWAITING_APPROVAL', 'QUEUED', 'system', null, 'promotion',
-      format('Its commit was applied by job %s of %s.', p_job.number, p_job.module_path));
-    perform private.queue_jobs(v_next.org_id, array[v_next.id]);
-  end loop;
-end;
-$$;
-
 -- ==================== schemas/repositories.sql
 
 -- Repositories: what people do with the connections of git.sql and with the way single modules follow them, and what
@@ -14361,6 +14384,8 @@ begin
     perform private.fail('RY409', 'No module uses this repository.',
       'Create a module whose git source has its URL first.');
   end if;
+  perform private.audit(v_connection.org_id, 'git.polled', 'git_connection', p_connection::pg_catalog.text,
+    v_connection.repository);
   return (select to_jsonb(j) from public.provision_jobs as j where j.id = v_job);
 end;
 $$;
@@ -14445,21 +14470,14 @@ comment on function private.set_module_git is
   'Changes how a module follows its repository {is_on, branch, paths, apply}. Operators.';
 grant execute on function private.set_module_git to authenticated;
 
-create function private.module_repository(p_module uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_module public.modules := private.my_module(p_module, 'git.read');
-begin
-  return (select private.module_git_json(v_module) || jsonb_build_object('repository', c.repository, 'error', c.error,
+-- How a module follows its connected repository; null where its repository is not connected.
+create function private.module_repository(p_module public.modules) returns jsonb
+language sql stable set search_path = '' as $$
+  select private.module_git_json(p_module) || jsonb_build_object('repository', c.repository, 'error', c.error,
     'connection_id', c.id)
-    from public.git_connections as c where c.org_id = v_module.org_id and c.removed_at is null
-      and v_module.source_kind = 'git' and c.repository = private.repository_key(v_module.source ->> 'url'));
-end;
+  from public.git_connections as c where c.org_id = p_module.org_id and c.removed_at is null
+    and p_module.source_kind = 'git' and c.repository = private.repository_key(p_module.source ->> 'url')
 $$;
-comment on function private.module_repository is
-  'How a module follows its connected repository: branch, watched paths, the commits seen and applied; null where its '
-  'repository is not connected. Members.';
-grant execute on function private.module_repository to authenticated;
 
 -- ==================== schemas/git_apps.sql
 
@@ -14706,171 +14724,6 @@ $$;
 comment on function private.git_installation is
   'What a token of a repository''s installation is made with, for the functions git and notify; the key is sealed.';
 grant execute on function private.git_installation to service_role;
-
--- ==================== schemas/move_in.sql
-
--- Moving in: what exists comes here. A runner reads a repository that nobody has connected yet, or an archive, and
--- reports its root modules; a member chooses, and the chosen ones become modules. Their states come in by plans with
--- the option bring_state, as for every other module.
-
--- The source of a reading, checked: an address with a ref, or an archive with its SHA-256; and a group for its modules.
-create function private.survey_source(p_source jsonb) returns jsonb
-language plpgsql immutable set search_path = '' as $$
-declare
-  v_url pg_catalog.text := nullif(trim(p_source ->> 'url'), '');
-  v_name pg_catalog.text := substring(lower(coalesce(p_source ->> 'name', v_url)) from '([^/:]+?)(?:\.git)?/*$');
-begin
-  perform private.refuse_unknown_keys(p_source, array['url', 'ref', 'group', 'name', 'archive', 'sha256']);
-  if (v_url is null) = (p_source ->> 'archive' is null) or coalesce(p_source ->> 'group', '') = ''
-    or length(p_source ->> 'ref') > 200 then
-    perform private.fail('RY422', 'A reading needs a group, and either a repository''s URL or an archive.',
-      'Write {"group": "platform", "url": "https://…", "ref": "main"}.');
-  end if;
-  if v_url is not null then
-    perform private.check_source('git', jsonb_build_object('url', v_url));
-  end if;
-  return jsonb_strip_nulls(jsonb_build_object('url', v_url, 'ref', nullif(trim(p_source ->> 'ref'), ''), 'group',
-    trim(both '/' from p_source ->> 'group'), 'name', left(coalesce(nullif(trim(both '-_' from regexp_replace(
-      regexp_replace(v_name, '\.(tar(\.[a-z0-9]+)?|tgz|zip)$', ''), '[^a-z0-9_-]+', '-', 'g')), ''), 'main'), 63),
-    'sha256', lower(p_source ->> 'sha256')));
-end;
-$$;
-
-create function private.request_survey(p_org uuid, p_source jsonb) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_source pg_catalog.jsonb;
-  v_body pg_catalog.bytea;
-  v_job public.provision_jobs;
-begin
-  perform private.need('module.write', p_org, p_source ->> 'group');
-  v_source := private.survey_source(p_source);
-  v_job.org_id := p_org;
-  v_job.type := 'RESOLVE';
-  v_job.module_path := v_source ->> 'group';
-  v_job.group_path := v_source ->> 'group';
-  -- Somebody looks at the page and waits for it.
-  v_job.priority := 90;
-  v_job.approvals_required := 0;
-  v_job.created_by := private.caller_id();
-  v_job.created_by_label := private.caller_label(p_org);
-  v_job.payload := jsonb_build_object('survey', v_source, 'git', jsonb_build_object('repository',
-    coalesce(private.repository_key(v_source ->> 'url'), v_source ->> 'name')));
-  v_job := private.add_job(v_job, 'To list its root modules.');
-  if p_source ? 'archive' then
-    v_body := decode(p_source ->> 'archive', 'base64');
-    if encode(sha256(v_body), 'hex') is distinct from v_source ->> 'sha256' or octet_length(v_body) > 26214400 then
-      perform private.fail('RY422', 'The archive is not what its SHA-256 says, or larger than 25 MiB.',
-        'Send it again.');
-    end if;
-    insert into private.artifacts (job_id, attempt, name, body, sha256)
-    values (v_job.id, 0, 'source', v_body, v_source ->> 'sha256');
-  end if;
-  perform private.audit(p_org, 'job.enqueued', 'job', v_job.number::pg_catalog.text,
-    'RESOLVE ' || (v_source ->> 'name'));
-  return jsonb_build_object('id', v_job.id, 'number', v_job.number);
-exception
-  when invalid_parameter_value then
-    perform private.fail('RY422', 'The archive is not base64.', 'Send it again.');
-end;
-$$;
-comment on function private.request_survey is
-  'Lists on a runner the root modules of a repository {group, url, ref} or of an archive {group, name, archive '
-  '(base64), sha256}; they are in the result of the job. Operators.';
-grant execute on function private.request_survey to authenticated;
-
--- A finished reading that the caller may use.
-create function private.my_survey(p_job bigint) returns public.provision_jobs
-language plpgsql stable set search_path = '' as $$
-declare
-  v_job public.provision_jobs := private.my_job(p_job, 'job.run');
-begin
-  if v_job.status <> 'SUCCEEDED' or not v_job.payload ? 'survey' or v_job.result is null then
-    perform private.fail('RY409', format('Job %s has not listed root modules.', v_job.number),
-      'Read the source again.');
-  end if;
-  return v_job;
-end;
-$$;
-
-create function private.survey(p_org uuid, p_number bigint) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_job public.provision_jobs;
-begin
-  perform private.need('module.read', p_org);
-  select * into v_job from public.provision_jobs as j where j.org_id = p_org and j.number = p_number
-    and j.payload ? 'survey';
-  if v_job.id is null then
-    perform private.fail('RY404', format('Job %s lists no root modules.', p_number), 'Read the source again.');
-  end if;
-  return jsonb_build_object('id', v_job.id, 'number', v_job.number, 'status', v_job.status, 'error', v_job.error,
-    'runner', v_job.worker_name, 'source', v_job.payload -> 'survey', 'commit', v_job.result -> 'commit', 'roots', (
-      select coalesce(jsonb_agg(r.root || jsonb_build_object('module_id', m.id, 'plan', p.plan) order by r.place), '[]')
-      from jsonb_array_elements(v_job.result -> 'roots') with ordinality as r (root, place)
-      left join public.modules as m on m.org_id = p_org and m.path = r.root ->> 'path' and m.deleted_at is null
-      left join lateral (
-        select jsonb_build_object('number', j.number, 'status', j.status, 'error', j.error, 'brought',
-          j.result -> 'brought_state', 'summary', j.plan_summary - 'resources' - 'outputs') as plan
-        from public.provision_jobs as j where j.module_id = m.id and j.type = 'PLAN' order by j.id desc limit 1
-      ) as p on true));
-end;
-$$;
-comment on function private.survey is
-  'A reading by its number: its status, and its root modules with the paths that they would get, the modules that are '
-  'at these paths, and the last plan of each with the state that it brought in. Members.';
-grant execute on function private.survey to authenticated;
-
--- What becomes of a root: the specification of its module. An archive's files are kept in the module.
-create function private.root_spec(p_job public.provision_jobs, p_root jsonb) returns jsonb
-language plpgsql stable set search_path = '' as $$
-declare
-  v_survey pg_catalog.jsonb := p_job.payload -> 'survey';
-  v_files pg_catalog.jsonb;
-begin
-  if not v_survey ? 'url' then
-    select convert_from(a.body, 'UTF8')::pg_catalog.jsonb -> (p_root ->> 'folder') into v_files
-    from private.artifacts as a where a.job_id = p_job.id and a.name = 'files.json' order by a.attempt desc limit 1;
-  end if;
-  return jsonb_build_object('engine', p_root -> 'engine', 'engine_version',
-      case when length(p_root ->> 'required_version') between 1 and 50 then p_root -> 'required_version' end)
-    || case when v_files is not null
-      then jsonb_build_object('source_kind', 'inline', 'source', jsonb_build_object('files', v_files))
-      else jsonb_build_object('source_kind', 'git', 'source', jsonb_strip_nulls(jsonb_build_object('url',
-        v_survey -> 'url', 'ref', v_survey -> 'ref', 'subfolder', nullif(p_root ->> 'folder', '')))) end;
-end;
-$$;
-
-create function private.bring_modules(p_job bigint, p_folders jsonb) returns jsonb
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_job public.provision_jobs := private.my_survey(p_job);
-  v_root pg_catalog.jsonb;
-  v_parts pg_catalog.text[];
-  v_done pg_catalog.jsonb := '[]';
-begin
-  for v_root in select r.root from jsonb_array_elements(v_job.result -> 'roots') with ordinality as r (root, place)
-    where p_folders ? (r.root ->> 'folder') order by r.place
-  loop
-    if coalesce(v_root ->> 'problem', '') <> '' then
-      perform private.fail('RY422', format('"%s" cannot come: %s', v_root ->> 'folder', v_root ->> 'problem'));
-    end if;
-    v_parts := regexp_match(v_root ->> 'path', '^(.*)/([^/]+)$');
-    v_done := v_done || (private.create_module(v_job.org_id, v_parts[1], v_parts[2], private.root_spec(v_job, v_root))
-      || jsonb_build_object('backend', v_root -> 'backend'));
-  end loop;
-  if jsonb_typeof(p_folders) is distinct from 'array'
-    or jsonb_array_length(v_done) <> jsonb_array_length(p_folders) then
-    perform private.fail('RY422', 'A folder that was named is not a root module of this reading.', 'Read it again.');
-  end if;
-  return (select jsonb_agg(jsonb_build_object('id', d -> 'id', 'path', d -> 'path', 'engine', d -> 'engine', 'backend',
-    d -> 'backend')) from jsonb_array_elements(v_done) as d);
-end;
-$$;
-comment on function private.bring_modules is
-  'Creates a module for each of these folders (a list) of a reading, all or none, where the reading proposes it. '
-  'Their states come in by enqueue_jobs with bring_state. Operators.';
-grant execute on function private.bring_modules to authenticated;
 
 -- ==================== schemas/pull_requests.sql
 
@@ -15150,6 +15003,9 @@ begin
   where connection_id = p_connection and number = p_number;
   -- The heads are the ones that are known, and are read all the same.
   update public.git_connections set work_digest = null where id = p_connection;
+  perform private.audit(v_connection.org_id, 'git.pull_request_planned', 'git_connection',
+    p_connection::pg_catalog.text, format('%s#%s', v_connection.repository, p_number),
+    jsonb_build_object('commit', v_pull.head_commit, 'is_fork', v_pull.is_fork));
   return (select to_jsonb(j) from public.provision_jobs as j where j.id = private.request_resolve(v_connection,
     format('Plan of #%s', p_number)));
 end;
@@ -15980,12 +15836,10 @@ comment on table public.schedules is 'Jobs that start by the clock.';
 comment on column public.schedules.path is 'The module or group; "" is all modules.';
 comment on column public.schedules.type is 'What its jobs do: DRIFT, PLAN, APPLY or DESTROY.';
 comment on column public.schedules.cron is 'When: minute, hour, day, month, weekday.';
-comment on column public.schedules.zone is 'The time zone that these are read in.';
 comment on column public.schedules.reason is 'Why it is off, in words.';
 comment on column public.schedules.last_set_id is 'Its last run.';
 comment on column public.schedules.last_note is 'Why its last time made no jobs.';
 comment on column public.schedules.created_by is 'Who wrote what it does now; they do not approve its jobs.';
-comment on column public.schedules.created_by_label is 'Their name at that time.';
 create trigger touch before update on public.schedules for each row execute function private.touch_updated_at();
 create trigger wake after insert or update or delete on public.schedules
   for each row execute function private.wake_for_row();
@@ -16288,8 +16142,6 @@ comment on column public.notification_rules.path is
 comment on column public.notification_rules.events is 'The events that it sends.';
 comment on column public.notification_rules.channel is 'webhook, slack, teams or mail.';
 comment on column public.notification_rules.address_hint is 'What may be shown of the address.';
-comment on column public.notification_rules.has_secret is 'Whether its messages are signed.';
-comment on column public.notification_rules.created_by_label is 'Their name at that time.';
 comment on column public.notification_rules.removed_at is 'When it was removed; what it sent stays in the log.';
 create trigger touch before update on public.notification_rules
   for each row execute function private.touch_updated_at();
@@ -16543,12 +16395,6 @@ comment on view private.sendable_deliveries is
 comment on column private.sendable_deliveries.subject is 'What it is about; messages about it arrive in order.';
 comment on column private.sendable_deliveries.at_once is 'How many messages of its rule are sent at the same time.';
 
--- Whether there is something to send.
-create function private.has_due_deliveries() returns boolean
-language sql stable set search_path = '' as $$
-  select exists (select from private.sendable_deliveries)
-$$;
-
 -- Gives up messages whose rule, and with it the address, or whose token was removed.
 create function private.end_orphans() returns void
 language plpgsql set search_path = '' as $$
@@ -16680,7 +16526,7 @@ declare
   v_url pg_catalog.text := (select n.url from private.notifier as n);
 begin
   if v_url is null or to_regprocedure('net.http_post(text,jsonb,jsonb,jsonb,integer)') is null
-    or not private.has_due_deliveries() then
+    or not exists (select from private.sendable_deliveries) then
     return false;
   end if;
   execute 'select net.http_post(url := $1, body := ''{"deliver": true}'', timeout_milliseconds := 60000)' using v_url;
@@ -16881,6 +16727,8 @@ begin
   end if;
   insert into public.deliveries (org_id, rule_id, event, event_id, subject, title)
   values (v_rule.org_id, p_rule, 'test', v_id, v_id, 'A test from Runyard') returning * into v_delivery;
+  perform private.audit(v_rule.org_id, 'notification_rule.tested', 'notification_rule', p_rule::pg_catalog.text,
+    v_rule.channel);
   return to_jsonb(v_delivery);
 end;
 $$;
@@ -17055,7 +16903,7 @@ create trigger report after update on public.git_connections for each row
 -- A count of a plan's summary; a runner reports it, so anything but a number is none.
 create function private.plan_count(p_summary jsonb, p_names text[]) returns integer
 language sql immutable set search_path = '' as $$
-  select coalesce(sum(least((p_summary ->> n)::numeric, 1000000)), 0)::integer from unnest(p_names) as n
+  select coalesce(sum(least(greatest((p_summary ->> n)::numeric, 0), 1000000)), 0)::integer from unnest(p_names) as n
   where jsonb_typeof(p_summary -> n) = 'number'
 $$;
 
@@ -17231,6 +17079,73 @@ begin
   end if;
 end;
 $$;
+
+-- Changes: what a commit or a pull request leads to, for the page and the command that show it.
+
+-- The modules of a change, each with its newest job.
+create function private.change_rows(p_connection public.git_connections, p_key text) returns jsonb
+language sql stable set search_path = '' as $$
+  select coalesce(jsonb_agg(to_jsonb(r) || jsonb_build_object('job_id', j.id, 'status', j.status, 'started_at',
+    j.started_at, 'finished_at', j.finished_at, 'problem', j.error ->> 'message',
+    'apply', (private.apply_mode(m)).apply, 'is_locked', l.module_id is not null,
+    'reviews', (select count(*) from public.approvals as a
+      where a.job_id = j.id and a.decision = 'approve')) order by r.path), '[]')
+  from private.report_rows(p_connection.id, p_key) as r
+  left join public.provision_jobs as j on j.org_id = p_connection.org_id and j.number = r.job
+  left join public.modules as m on m.org_id = p_connection.org_id and m.path = r.path and m.deleted_at is null
+  left join public.module_locks as l on l.module_id = m.id and l.connection_id = p_connection.id
+    and '#' || l.pull_request = p_key
+$$;
+
+-- Which commit and pull request a change is about: the pull request of a number, else the one that became the commit.
+create function private.change_pull(p_connection uuid, p_commit text, p_number integer) returns public.pull_requests
+language sql stable set search_path = '' as $$
+  select r from public.pull_requests as r where r.connection_id = p_connection
+    and (r.number = p_number or p_number is null and p_commit in (r.merge_commit, r.head_commit))
+  order by r.merge_commit = p_commit desc nulls last, r.number desc limit 1
+$$;
+
+create function private.git_change(p_connection uuid, p_commit text default null, p_number integer default null)
+returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_connection public.git_connections;
+  v_pull public.pull_requests := private.change_pull(p_connection, p_commit, p_number);
+  v_key pg_catalog.text := coalesce('#' || p_number, p_commit);
+  v_git pg_catalog.jsonb;
+begin
+  select * into v_connection from public.git_connections where id = p_connection
+    and org_id in (select private.my_org_ids());
+  if v_connection.id is null or p_number is not null and v_pull.number is null then
+    perform private.fail('RY404', 'There is no such change.', 'The repository may have been disconnected.');
+  end if;
+  perform private.need('git.read', v_connection.org_id);
+  select s.options -> 'git' into v_git from public.job_sets as s where s.options ? 'git'
+    and s.options #>> '{git,connection_id}' = p_connection::pg_catalog.text
+    and coalesce(s.options #>> '{git,commit}', '#' || (s.options #>> '{git,pull_request}')) = v_key
+  order by s.created_at desc limit 1;
+  return jsonb_build_object('connection', jsonb_build_object('id', v_connection.id, 'repository',
+      v_connection.repository, 'provider', v_connection.provider, 'url', v_connection.url), 'pull', to_jsonb(v_pull)
+      - array['planned', 'comment_id'], 'commit', coalesce(p_commit, v_pull.head_commit), 'git', v_git,
+    'is_behind', v_pull.is_open and v_git ->> 'base_commit' is distinct from coalesce(v_connection.heads
+      ->> ('refs/heads/' || v_pull.base), v_git ->> 'base_commit'),
+    'report', private.commit_report(v_connection, coalesce(p_commit, v_pull.head_commit)) - array['rows', 'job'],
+    'rows', private.change_rows(v_connection, v_key), 'deliveries', (
+      select coalesce(jsonb_agg(private.delivery_json(d) - 'modules' order by d.id desc), '[]') from (
+        select * from public.git_deliveries as d where d.connection_id = p_connection
+          and (d.pull_request = v_pull.number or d.after_commit = p_commit) order by d.id desc limit 10) as d),
+    'reports', (
+      select coalesce(jsonb_agg(jsonb_build_object('title', d.title, 'status', d.status, 'note', d.note, 'at',
+        coalesce(d.finished_at, d.created_at)) order by d.id desc), '[]') from (
+        select distinct on (d.subject) * from public.deliveries as d where d.rule_id = p_connection and d.subject in (
+          'commit:' || coalesce(p_commit, v_pull.head_commit), 'pull:' || v_pull.number)
+        order by d.subject, d.id desc) as d));
+end;
+$$;
+comment on function private.git_change is
+  'What a commit or a pull request led to: its modules with results, counts and jobs, its events and its reports. '
+  'Members.';
+grant execute on function private.git_change to authenticated;
 
 -- ==================== schemas/comment_commands.sql
 
@@ -17593,74 +17508,6 @@ language sql stable set search_path = '' as $$
     c.comment_id, 'reaction', case when c.is_done then '+1' else 'confused' end, 'answer', c.answer)
   from private.git_commands as c where c.delivery_id = p_delivery
 $$;
-
--- ==================== schemas/git_changes.sql
-
--- Changes: what a commit or a pull request leads to, for the page and the command that show it.
-
--- The modules of a change, each with its newest job.
-create function private.change_rows(p_connection public.git_connections, p_key text) returns jsonb
-language sql stable set search_path = '' as $$
-  select coalesce(jsonb_agg(to_jsonb(r) || jsonb_build_object('job_id', j.id, 'status', j.status, 'started_at',
-    j.started_at, 'finished_at', j.finished_at, 'problem', j.error ->> 'message', 'apply', (
-    private.apply_mode(m)).apply, 'is_locked', l.module_id is not null, 'reviews', (select count(*) from public.approvals as a
-      where a.job_id = j.id and a.decision = 'approve')) order by r.path), '[]')
-  from private.report_rows(p_connection.id, p_key) as r
-  left join public.provision_jobs as j on j.org_id = p_connection.org_id and j.number = r.job
-  left join public.modules as m on m.org_id = p_connection.org_id and m.path = r.path and m.deleted_at is null
-  left join public.module_locks as l on l.module_id = m.id and l.connection_id = p_connection.id
-    and '#' || l.pull_request = p_key
-$$;
-
--- Which commit and pull request a change is about: the pull request of a number, else the one that became the commit.
-create function private.change_pull(p_connection uuid, p_commit text, p_number integer) returns public.pull_requests
-language sql stable set search_path = '' as $$
-  select r from public.pull_requests as r where r.connection_id = p_connection
-    and (r.number = p_number or p_number is null and p_commit in (r.merge_commit, r.head_commit))
-  order by r.merge_commit = p_commit desc nulls last, r.number desc limit 1
-$$;
-
-create function private.git_change(p_connection uuid, p_commit text default null, p_number integer default null)
-returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_connection public.git_connections;
-  v_pull public.pull_requests := private.change_pull(p_connection, p_commit, p_number);
-  v_key pg_catalog.text := coalesce('#' || p_number, p_commit);
-  v_git pg_catalog.jsonb;
-begin
-  select * into v_connection from public.git_connections where id = p_connection
-    and org_id in (select private.my_org_ids());
-  if v_connection.id is null or p_number is not null and v_pull.number is null then
-    perform private.fail('RY404', 'There is no such change.', 'The repository may have been disconnected.');
-  end if;
-  perform private.need('git.read', v_connection.org_id);
-  select s.options -> 'git' into v_git from public.job_sets as s where s.options ? 'git'
-    and s.options #>> '{git,connection_id}' = p_connection::pg_catalog.text
-    and coalesce(s.options #>> '{git,commit}', '#' || (s.options #>> '{git,pull_request}')) = v_key
-  order by s.created_at desc limit 1;
-  return jsonb_build_object('connection', jsonb_build_object('id', v_connection.id, 'repository',
-      v_connection.repository, 'provider', v_connection.provider, 'url', v_connection.url), 'pull', to_jsonb(v_pull)
-      - array['planned', 'comment_id'], 'commit', coalesce(p_commit, v_pull.head_commit), 'git', v_git,
-    'is_behind', v_pull.is_open and v_git ->> 'base_commit' is distinct from coalesce(v_connection.heads
-      ->> ('refs/heads/' || v_pull.base), v_git ->> 'base_commit'),
-    'report', private.commit_report(v_connection, coalesce(p_commit, v_pull.head_commit)) - array['rows', 'job'],
-    'rows', private.change_rows(v_connection, v_key), 'deliveries', (
-      select coalesce(jsonb_agg(private.delivery_json(d) - 'modules' order by d.id desc), '[]') from (
-        select * from public.git_deliveries as d where d.connection_id = p_connection
-          and (d.pull_request = v_pull.number or d.after_commit = p_commit) order by d.id desc limit 10) as d),
-    'reports', (
-      select coalesce(jsonb_agg(jsonb_build_object('title', d.title, 'status', d.status, 'note', d.note, 'at',
-        coalesce(d.finished_at, d.created_at)) order by d.id desc), '[]') from (
-        select distinct on (d.subject) * from public.deliveries as d where d.rule_id = p_connection and d.subject in (
-          'commit:' || coalesce(p_commit, v_pull.head_commit), 'pull:' || v_pull.number)
-        order by d.subject, d.id desc) as d));
-end;
-$$;
-comment on function private.git_change is
-  'What a commit or a pull request led to: its modules with results, counts and jobs, its events and its reports. '
-  'Members.';
-grant execute on function private.git_change to authenticated;
 
 -- ==================== schemas/explanations.sql
 
@@ -18038,19 +17885,20 @@ language sql immutable set search_path = '' as $$
     when p_status = 'QUEUED' then 3 else 4 end
 $$;
 
--- How many jobs of an organisation there are, by status; of some types, where they are named. Of those that ended, the
--- newest 10,000 of each status are counted: there may be years of jobs. From the index alone: their rows are wide.
-create function private.job_counts(p_org uuid, p_types text[]) returns jsonb
+-- How many jobs of these types there are in an organisation, by status; of those that ended, 10,000 of each status at
+-- most: there may be years of jobs. From the index alone: their rows are wide.
+create function private.job_counts(p_org uuid, p_types public.job_type[]) returns jsonb
 language plpgsql stable set search_path = '' set enable_seqscan = off as $$
 begin
   return (select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
-    select s.status, count(*) as n from unnest(enum_range(null::public.job_status)) as s (status)
+    select s.status, least(count(*), s.most) as n
+    from (select s, case when s in ('SUCCEEDED', 'FAILED', 'CANCELLED') then 10000 end
+      from unnest(enum_range(null::public.job_status)) as s) as s (status, most)
+    cross join unnest(p_types) as t (type)
     cross join lateral (
-      select k.type from public.provision_jobs as k where k.org_id = p_org and k.status = s.status
-        and not k.is_followed
-      order by k.id desc limit case when s.status in ('SUCCEEDED', 'FAILED', 'CANCELLED') then 10000 end
-    ) as j
-    where p_types = '{}' or j.type::pg_catalog.text = any (p_types) group by s.status) as c);
+      select from public.provision_jobs as k where k.org_id = p_org and k.status = s.status and k.type = t.type
+        and not k.is_followed order by k.id desc limit s.most
+    ) as j group by s.status, s.most) as c);
 end;
 $$;
 
@@ -18101,6 +17949,7 @@ declare
   v_all public.job_status[] := enum_range(null::public.job_status);
   v_statuses public.job_status[];
   v_types pg_catalog.text[] := private.text_list(p_filters -> 'type');
+  v_listed public.job_type[];
   v_pattern pg_catalog.text := private.search_pattern(p_search);
   v_before bigint := coalesce(p_before, 9223372036854775807);
   v_counts pg_catalog.jsonb;
@@ -18113,14 +17962,15 @@ begin
   v_statuses := coalesce(nullif(private.text_list(p_filters -> 'status')::public.job_status[], '{}'), v_all);
   if v_pattern is null
     and num_nulls(p_filters ->> 'module_id', p_filters ->> 'worker_id', p_filters ->> 'changed_in') = 3 then
-    v_counts := private.job_counts(p_org, v_types);
-    -- Status by status: each is a stretch of that index, in order.
+    v_listed := array(select t from unnest(enum_range(null::public.job_type)) as t
+      where v_types = '{}' or t::pg_catalog.text = any (v_types));
+    v_counts := private.job_counts(p_org, v_listed);
+    -- Status by status and type by type: each is a stretch of that index, in order.
     v_shown := array(
-      select j.id from unnest(v_statuses) as s (status)
+      select j.id from unnest(v_statuses) as s (status) cross join unnest(v_listed) as t (type)
       cross join lateral (
         select k.id, k.status from public.provision_jobs as k
-        where k.org_id = p_org and k.status = s.status and k.id < v_before and not k.is_followed
-          and (v_types = '{}' or k.type::pg_catalog.text = any (v_types))
+        where k.org_id = p_org and k.status = s.status and k.type = t.type and k.id < v_before and not k.is_followed
         order by k.id desc limit p_offset + p_limit
       ) as j
       order by case when p_sort = 'active' then private.job_rank(j.status) end, j.id desc
@@ -18159,7 +18009,7 @@ comment on function private.list_jobs is
   'A page of runs {total, counts by status, rows}, running ones first or newest first: a plan that an apply follows is '
   'listed as that apply, with its plan; filters {status, type, module_id, worker_id, '
   'changed_in: a set whose plans have changes}; a runner''s are all its jobs.'
-  ' Without a search, the newest 10,000 of each final status are counted. Members.';
+  ' Without a search, 10,000 of each final status are counted at most. Members.';
 grant execute on function private.list_jobs to authenticated;
 
 create function private.job_by_number(p_org uuid, p_number bigint) returns jsonb
@@ -18337,7 +18187,7 @@ begin
       from public.output_grants as g join public.modules as m on m.id = g.reader_id and m.deleted_at is null
       where g.module_id = p_module),
     'dependencies', private.list_dependencies(p_org, v_module.path),
-    'repository', private.module_repository(p_module));
+    'repository', private.module_repository(v_module));
 end;
 $$;
 comment on function private.module_page is
@@ -18857,12 +18707,20 @@ create table private.rolled_hours (
 alter table private.rolled_hours enable row level security;
 comment on table private.rolled_hours is 'Hours that were rolled up; a missed one is made up for.';
 
+-- The size of private.waits_hourly that so many seconds have.
+create function private.wait_size(p_seconds double precision) returns smallint
+language sql immutable set search_path = '' as $$
+  select width_bucket(ln(greatest(p_seconds, 0.01)), ln(0.01::double precision), ln(1e6::double precision),
+    200)::smallint
+$$;
+
 -- How long an organisation's jobs that ended in a span had waited, in counts per step and size.
 create function private.wait_counts(
   p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval
 ) returns setof private.waits_hourly
 language sql stable set search_path = '' as $$
   select j.org_id, date_bin(p_step, j.finished_at, '2000-01-01 00:00+00'),
+    -- As private.wait_size() counts, which costs ten times as much when it is called for each job.
     coalesce(case when j.claimed_at >= j.queued_at
       then width_bucket(ln(greatest(date_part('epoch', j.claimed_at - j.queued_at), 0.01)),
         ln(0.01::double precision), ln(1e6::double precision), 200) end, 0)::smallint,
@@ -19076,7 +18934,9 @@ begin
         nullif(case grouping(j.top) when 1 then j.worker_name else j.top end, '') as name, count(*) as jobs,
         count(*) filter (where j.status = 'FAILED') as failed,
         count(*) filter (where j.status = 'SUCCEEDED') as succeeded, sum(j.busy) as busy,
-        percentile_cont(0.95) within group (order by j.wait) filter (where j.wait is not null) as p95
+        -- As of the whole: the wait that 95 of 100 jobs did not exceed, by its size.
+        private.wait_seconds(private.wait_size(percentile_disc(0.95) within group (order by j.wait)
+          filter (where j.wait is not null))) as p95
       from job as j group by grouping sets ((j.worker_id, j.worker_name), (j.top))
     ), ranked as (
       select p.*, row_number() over (partition by p.kind order by p.p95 desc nulls last, p.name) as place,
@@ -20677,8 +20537,8 @@ $$;
 comment on function public.list_jobs is
   'A page of runs {total, counts by status, rows}, running ones first or newest first: a plan that an apply '
   'follows is listed as that apply, with its plan; filters {status, type, module_id, worker_id, changed_in: '
-  'a set whose plans have changes}; a runner''s are all its jobs. Without a search, the newest 10,000 of '
-  'each final status are counted. Members.';
+  'a set whose plans have changes}; a runner''s are all its jobs. Without a search, 10,000 of each final '
+  'status are counted at most. Members.';
 grant execute on function public.list_jobs to authenticated;
 
 create function public.list_modules(p_org uuid, p_search text default null::text, p_filters jsonb
@@ -20822,17 +20682,6 @@ comment on function public.module_page is
   'All that a module''s page shows: its row, the runners that may serve it, state, resources, locks, '
   'readers of its outputs, dependencies, repository and newest jobs. Members.';
 grant execute on function public.module_page to authenticated;
-
-create function public.module_repository(p_module uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.module_repository(p_module);
-end
-$$;
-comment on function public.module_repository is
-  'How a module follows its connected repository: branch, watched paths, the commits seen and applied; null '
-  'where its repository is not connected. Members.';
-grant execute on function public.module_repository to authenticated;
 
 create function public.my_organizations() returns jsonb
 language plpgsql stable set search_path = '' as $$

@@ -748,8 +748,8 @@ $$;
 comment on function public.list_jobs is
   'A page of runs {total, counts by status, rows}, running ones first or newest first: a plan that an apply '
   'follows is listed as that apply, with its plan; filters {status, type, module_id, worker_id, changed_in: '
-  'a set whose plans have changes}; a runner''s are all its jobs. Without a search, the newest 10,000 of '
-  'each final status are counted. Members.';
+  'a set whose plans have changes}; a runner''s are all its jobs. Without a search, 10,000 of each final '
+  'status are counted at most. Members.';
 grant execute on function public.list_jobs to authenticated;
 
 create function public.list_modules(p_org uuid, p_search text default null::text, p_filters jsonb
@@ -893,17 +893,6 @@ comment on function public.module_page is
   'All that a module''s page shows: its row, the runners that may serve it, state, resources, locks, '
   'readers of its outputs, dependencies, repository and newest jobs. Members.';
 grant execute on function public.module_page to authenticated;
-
-create function public.module_repository(p_module uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return private.module_repository(p_module);
-end
-$$;
-comment on function public.module_repository is
-  'How a module follows its connected repository: branch, watched paths, the commits seen and applied; null '
-  'where its repository is not connected. Members.';
-grant execute on function public.module_repository to authenticated;
 
 create function public.my_organizations() returns jsonb
 language plpgsql stable set search_path = '' as $$

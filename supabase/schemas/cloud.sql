@@ -411,8 +411,6 @@ grant select on public.scaling_decisions to authenticated, service_role;
 create policy "Members see their organisation's scaling decisions" on public.scaling_decisions
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.scaling_decisions is 'Why a cloud-hosted runner was given more or fewer tasks, or none.';
-comment on column public.scaling_decisions.from_count is 'Tasks before.';
-comment on column public.scaling_decisions.to_count is 'Tasks after.';
 comment on column public.scaling_decisions.detail is 'The numbers that it was computed from.';
 comment on column public.scaling_decisions.dry_run is 'Whether it was only computed, not carried out.';
 
@@ -486,15 +484,22 @@ comment on column private.scaling_leases.held_until is 'Until when, unless it as
 
 create table private.scaling_memory (
   worker_id uuid primary key references public.workers (id) on delete cascade,
-  memory jsonb not null default '{}' check (jsonb_typeof(memory) = 'object'),
+  surplus_since timestamptz,
+  started_at timestamptz,
+  boot_failures integer check (boot_failures between 0 and 999),
+  broken_until timestamptz,
   verdict text,
-  updated_at timestamptz not null default now()
+  -- The next to decide reads them in Python, and that may be a runner that decides for all organisations.
+  constraint scaling_memory_readable check (least(surplus_since, started_at, broken_until) >= '2000-01-01 00:00+00'
+    and greatest(surplus_since, started_at, broken_until) < '9000-01-01 00:00+00')
 );
 alter table private.scaling_memory enable row level security;
 comment on table private.scaling_memory is
   'What the planner has to remember of a runner from one decision to the next.';
-comment on column private.scaling_memory.memory is
-  'The planner''s own words: since when there are too many tasks, starts without a heartbeat.';
+comment on column private.scaling_memory.surplus_since is 'Since when there are too many tasks.';
+comment on column private.scaling_memory.started_at is 'When tasks were started that have sent no heartbeat yet.';
+comment on column private.scaling_memory.boot_failures is 'Starts in a row without a heartbeat.';
+comment on column private.scaling_memory.broken_until is 'No task is started before, after too many of these.';
 comment on column private.scaling_memory.verdict is 'What it last decided.';
 
 -- The calling runner, if it may act on other runners.
@@ -544,10 +549,9 @@ begin
   return jsonb_build_object(
     'has_cloud', exists (select from private.orgs_to_scale(v_runner)),
     'workers', coalesce((
-      select jsonb_agg(i.input || jsonb_build_object('memory', coalesce(m.memory, '{}'), 'verdict', m.verdict,
-        'identity',
-        jsonb_build_object(
-        'account_id', c.account_id, 'role_arn', c.role_arn, 'external_id', c.external_id, 'network', c.network)))
+      select jsonb_agg(i.input || jsonb_build_object('memory', coalesce(to_jsonb(m) - array['worker_id', 'verdict'],
+        '{}'), 'verdict', m.verdict, 'identity', jsonb_build_object('account_id', c.account_id, 'role_arn', c.role_arn,
+        'external_id', c.external_id, 'network', c.network)))
       -- Others decide about the rest: their queues are theirs to read.
       from jsonb_array_elements(private.scaling_inputs(coalesce(v_orgs, '{}'))) as i (input)
       join public.workers as w on w.id = (i.input ->> 'worker_id')::pg_catalog.uuid and w.cloud ? 'service_arn'
@@ -562,21 +566,7 @@ comment on function private.worker_scaling_inputs is
   'needs of each deployed runner that no job is at work on.';
 grant execute on function private.worker_scaling_inputs to worker;
 
--- Whether every runner could read it: times in UTC as the planner writes them, a small number, or nothing.
-create function private.is_scaling_memory(p_memory jsonb) returns boolean
-language plpgsql stable set search_path = '' as $$
-begin
-  -- The thirtieth of February is written like a time, and is none.
-  perform m.value::pg_catalog.timestamptz from jsonb_each_text(p_memory) as m where m.key <> 'boot_failures';
-  return not exists (
-    select from jsonb_each_text(p_memory) as m where m.value !~ case when m.key = 'boot_failures' then '^[0-9]{1,3}$'
-      else '^[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3])(:[0-5][0-9]){2}([.][0-9]{6})?[+]00:00$' end);
-exception
-  when data_exception then return false;
-end;
-$$;
-
--- Refuses a malformed decision, and a memory that the next planner could not read.
+-- Refuses a malformed decision.
 create function private.check_scaling_decision(p_decision jsonb) returns void
 language plpgsql stable set search_path = '' as $$
 begin
@@ -589,11 +579,6 @@ begin
   perform private.check_reason(p_decision ->> 'reason');
   perform private.refuse_unknown_keys(p_decision -> 'memory',
     array['surplus_since', 'started_at', 'boot_failures', 'broken_until']);
-  -- The next to decide reads it, and that may be a runner that decides for all organisations.
-  if not private.is_scaling_memory(p_decision -> 'memory') then
-    perform private.fail('RY422', 'The planner''s memory is not valid.',
-      'Times are like 2026-11-01T08:00:00+00:00 or null; boot_failures is 0 to 999.');
-  end if;
 end;
 $$;
 
@@ -615,10 +600,11 @@ begin
     perform private.fail('RY409', 'Another runner decides about this one now.', 'Ask for the numbers again.');
   end if;
   select * into v_before from private.scaling_memory where worker_id = p_worker;
-  insert into private.scaling_memory (worker_id, memory, verdict)
-    values (p_worker, coalesce(p_decision -> 'memory', '{}'),
-    p_decision ->> 'verdict')
-  on conflict (worker_id) do update set memory = excluded.memory, verdict = excluded.verdict, updated_at = now();
+  insert into private.scaling_memory select * from jsonb_populate_record(null::private.scaling_memory,
+    coalesce(p_decision -> 'memory', '{}')
+    || jsonb_build_object('worker_id', p_worker, 'verdict', p_decision -> 'verdict'))
+  on conflict (worker_id) do update set surplus_since = excluded.surplus_since, started_at = excluded.started_at,
+    boot_failures = excluded.boot_failures, broken_until = excluded.broken_until, verdict = excluded.verdict;
   if v_count <> v_worker.desired_count or (p_decision ->> 'verdict' = 'BROKEN' and v_before.verdict is distinct
     from 'BROKEN') then
     if v_count > v_worker.desired_count and not coalesce((p_decision ->> 'dry_run')::boolean, false) then
@@ -628,6 +614,10 @@ begin
       p_decision - array['memory', 'reason', 'dry_run'], coalesce((p_decision ->> 'dry_run')::boolean, false));
   end if;
   return null;
+exception
+  when data_exception or check_violation then
+    perform private.fail('RY422', 'The planner''s memory is not valid.',
+      'Times are like 2026-11-01T08:00:00+00:00 or null; boot_failures is 0 to 999.');
 end;
 $$;
 comment on function private.worker_scaling_decided is

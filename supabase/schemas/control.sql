@@ -21,7 +21,6 @@ create policy "Members see their organisation's approvals" on public.approvals
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.approvals is
   'What members decided about jobs that need approval; one decision per member and job.';
-comment on column public.approvals.user_label is 'Their name at that time.';
 comment on column public.approvals.decision is 'approve or reject.';
 comment on column public.approvals.plan_sha256 is 'Digest of the plan that they decided about.';
 comment on column public.approvals.is_override is
@@ -547,7 +546,6 @@ grant select on public.job_comments to authenticated, service_role;
 create policy "Members see their organisation's comments" on public.job_comments
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.job_comments is 'What members say to each other about a job. Never changed, never removed.';
-comment on column public.job_comments.user_label is 'Their name at that time.';
 comment on column public.job_comments.body is 'What they said, at most 4,000 characters.';
 create trigger wake after insert on public.job_comments for each row execute function private.wake_for_row();
 

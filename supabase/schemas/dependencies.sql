@@ -21,13 +21,11 @@ grant select on public.module_dependencies to authenticated, service_role;
 create policy "Members see their organisation's dependencies" on public.module_dependencies
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.module_dependencies is 'Which module depends on which other: the order of sets.';
-comment on column public.module_dependencies.consumer_id is 'The module that depends on the other.';
 comment on column public.module_dependencies.producer_id is 'The module that goes first, unless both are destroyed.';
 comment on column public.module_dependencies.cascades is
   'Whether an apply of the producer plans the consumer: off, on_change (a bound output changed) or always.';
 comment on column public.module_dependencies.is_promotion is
   'Whether the consumer is applied only with the commit that the producer was last applied with.';
-comment on column public.module_dependencies.created_by_label is 'The member''s name at that time.';
 
 create table public.module_bindings (
   consumer_id uuid not null,
@@ -47,10 +45,6 @@ create policy "Members see their organisation's bindings" on public.module_bindi
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.module_bindings is
   'Inputs of modules whose values are outputs of others. The consumer''s jobs may read the producer''s outputs.';
-comment on column public.module_bindings.consumer_id is 'The module that has the input.';
-comment on column public.module_bindings.producer_id is 'The module that has the output.';
-comment on column public.module_bindings.input is 'The consumer''s variable.';
-comment on column public.module_bindings.output is 'The producer''s output.';
 
 create table private.dependency_proposals (
   consumer_id uuid not null references public.modules (id) on delete cascade,
@@ -61,8 +55,6 @@ create index dependency_proposals_producer_id_idx on private.dependency_proposal
 alter table private.dependency_proposals enable row level security;
 comment on table private.dependency_proposals is
   'Modules whose outputs the code of another one reads (terraform_remote_state), as its last plan has found.';
-comment on column private.dependency_proposals.consumer_id is 'The module whose code reads.';
-comment on column private.dependency_proposals.producer_id is 'The module whose outputs it reads.';
 
 -- Keeps which modules the code of a planned module reads outputs of.
 create function private.note_reads(p_job public.provision_jobs) returns void
@@ -120,9 +112,6 @@ inner join private.applied_inputs as a on a.module_id = b.consumer_id
 left join private.output_digests as o on o.module_id = b.producer_id
 where o.digests ->> b.output is distinct from a.digests ->> b.input;
 comment on view private.changed_inputs is 'Bound inputs whose value is another now than at the consumer''s last apply.';
-comment on column private.changed_inputs.consumer_id is 'The module that has the input.';
-comment on column private.changed_inputs.producer_id is 'The module that has the output.';
-comment on column private.changed_inputs.input is 'The consumer''s variable.';
 
 -- A value's digest.
 create function private.value_digest(p_value jsonb) returns text
@@ -188,19 +177,22 @@ $$;
 create function private.refuse_cycle(p_org uuid) returns void
 language plpgsql stable set search_path = '' as $$
 declare
+  v_free pg_catalog.uuid[] := array(select d.producer_id from public.module_dependencies as d where d.org_id = p_org
+    except select d.consumer_id from public.module_dependencies as d where d.org_id = p_org);
   v_left pg_catalog.uuid[];
-  v_before pg_catalog.uuid[];
   v_walk pg_catalog.uuid[];
   v_next pg_catalog.uuid;
+  v_place integer := 0;
 begin
-  v_left := array(select distinct d.consumer_id from public.module_dependencies as d where d.org_id = p_org);
-  -- Step by step, without those that depend on none that is left: in a cycle each depends on another.
-  while v_left <> '{}' and v_left is distinct from v_before loop
-    v_before := v_left;
-    v_left := array(select distinct d.consumer_id from public.module_dependencies as d
-      where d.org_id = p_org and d.consumer_id = any (v_before) and d.producer_id = any (v_before)
-      order by d.consumer_id);
+  -- A module is free once all that it depends on are: in a cycle none is. Each one reads its own consumers only.
+  while v_place < cardinality(v_free) loop
+    v_place := v_place + 1;
+    v_free := v_free || array(select d.consumer_id from public.module_dependencies as d
+      where d.producer_id = v_free[v_place] and not exists (select from public.module_dependencies as o
+        where o.consumer_id = d.consumer_id and o.producer_id <> all (v_free[:v_place])));
   end loop;
+  v_left := array(select distinct d.consumer_id from public.module_dependencies as d
+    where d.org_id = p_org and d.consumer_id <> all (v_free) order by d.consumer_id);
   if v_left = '{}' then
     return;
   end if;
@@ -424,24 +416,7 @@ begin
 end;
 $$;
 
--- Where a module's bound inputs come from, as its jobs show it; null for one without.
-create function private.bound_inputs(p_module uuid) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return (select jsonb_object_agg(b.input, format('%s: %s', m.path, b.output)) from public.module_bindings as b
-    join public.modules as m on m.id = b.producer_id where b.consumer_id = p_module);
-end;
-$$;
-
 -- ## reading
-
--- The edges that have a module at or below a path at one of their ends.
-create function private.dependencies_of(p_org uuid, p_path text) returns setof public.module_dependencies
-language sql stable set search_path = '' as $$
-  select d.* from public.module_dependencies as d where d.org_id = p_org and (p_path = ''
-    or d.consumer_id in (select private.modules_below(p_org, p_path))
-    or d.producer_id in (select private.modules_below(p_org, p_path)))
-$$;
 
 create function private.list_dependencies(p_org uuid, p_path text default '') returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
@@ -450,7 +425,9 @@ begin
   perform private.need_target(p_org, p_path);
   return (
     with recursive edge as materialized (
-      select d.* from private.dependencies_of(p_org, p_path) as d
+      select d.* from public.module_dependencies as d where d.org_id = p_org and (p_path = ''
+        or d.consumer_id in (select private.modules_below(p_org, p_path))
+        or d.producer_id in (select private.modules_below(p_org, p_path)))
     ), shown as materialized (
       select m.id, m.path from public.modules as m where m.deleted_at is null and (
         m.id in (select private.modules_below(p_org, p_path))
@@ -511,15 +488,6 @@ language sql immutable set search_path = '' as $$
       then format('encrypted its output "%s" with Pulumi''s own key', p_output) end
 $$;
 
--- The value of an output in a plan that changes it; null where the plan removes it.
-create function private.planned_value(p_plan bigint, p_output text) returns jsonb
-language plpgsql stable set search_path = '' as $$
-begin
-  return (select convert_from(a.body, 'UTF8')::pg_catalog.jsonb -> p_output from private.artifacts as a
-    where a.job_id = p_plan and a.name = 'outputs.json' order by a.attempt desc limit 1);
-end;
-$$;
-
 create function private.worker_bound_values(p_job bigint, p_attempt integer) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -548,7 +516,9 @@ begin
       on n.set_id = m.set_id and n.consumer_id = m.module_id and n.input = b.input
       where v_is_preview and m.job_id = p_job) as n on true
     cross join lateral (select case when n.job_id is null then o.value
-      else private.planned_value(n.job_id, b.output) end as value) as v
+      -- Null where the plan removes the output.
+      else (select convert_from(a.body, 'UTF8')::pg_catalog.jsonb -> b.output from private.artifacts as a
+        where a.job_id = n.job_id and a.name = 'outputs.json' order by a.attempt desc limit 1) end as value) as v
     where b.consumer_id = v_module order by b.input
   loop
     if v_bound.problem is not null then
@@ -570,3 +540,175 @@ comment on function private.worker_bound_values is
   'where these change them), and which of them are sensitive. '
   'Refused, with the names of both modules, where one is missing.';
 grant execute on function private.worker_bound_values to worker, executor;
+
+-- ## promotions
+
+-- Promotion between environments: production depends on staging, and is applied only with the commit that staging was
+-- last applied with. It is a condition of the dependency, checked wherever a plan is about to be applied. Where nobody
+-- names a commit, production is planned at the promoted one; a push is planned at its own commit, and its apply waits
+-- until that commit was applied in staging.
+
+-- Refuses a promotion between modules that do not come from one repository.
+create function private.check_promotion_edge(p_consumer public.modules, p_producer public.modules, p_wanted jsonb)
+returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if jsonb_typeof(coalesce(p_wanted, 'false')) not in ('boolean', 'null') then
+    perform private.fail('RY422', 'is_promotion is true or false.');
+  end if;
+  if p_wanted = 'true' and (p_consumer.source_kind <> 'git' or p_producer.source_kind <> 'git'
+    or private.repository_key(p_consumer.source ->> 'url') <> private.repository_key(p_producer.source ->> 'url')) then
+    perform private.fail('RY409', format('"%s" and "%s" do not come from one git repository.', p_consumer.path,
+      p_producer.path), 'A commit is promoted between modules of the same repository.');
+  end if;
+end;
+$$;
+
+-- Why a module may not be applied with a commit, or null.
+create function private.promotion_problem(p_module uuid, p_commit text) returns text
+language plpgsql stable set search_path = '' as $$
+begin
+  return (select format('Waits for %s: %s.', p.path, case when g.applied_commit is null then 'nothing was applied there'
+      when p_commit is null then 'the commit of this one is not known'
+      else format('commit %s was not applied there, which has %s', left(p_commit, 7), left(g.applied_commit, 7)) end)
+    from public.module_dependencies as d join public.modules as p on p.id = d.producer_id
+    left join public.module_git as g on g.module_id = d.producer_id
+    where d.consumer_id = p_module and d.is_promotion and (g.applied_commit = p_commit) is not true
+    order by p.path limit 1);
+end;
+$$;
+
+-- The commit at which a module is planned and applied where nobody names another one; {} for one without a promotion.
+create function private.promoted_source(p_module uuid) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return (select case when count(distinct g.applied_commit) = 1 then jsonb_build_object('commit',
+      min(g.applied_commit)) else '{}' end
+    from public.module_dependencies as d join public.module_git as g on g.module_id = d.producer_id
+    where d.consumer_id = p_module and d.is_promotion);
+end;
+$$;
+
+-- Why a plan may not be applied: its commit was not applied where it should have been. Null for one that may, and for
+-- a plan that destroys.
+create function private.plan_promotion_problem(p_plan public.provision_jobs) returns text
+language plpgsql stable set search_path = '' as $$
+begin
+  return case when p_plan.payload #> '{options,destroy}' is distinct from 'true' then private.promotion_problem(
+    p_plan.module_id, coalesce(p_plan.result ->> 'commit', p_plan.payload #>> '{module,source,commit}')) end;
+end;
+$$;
+
+-- Refuses to apply a plan of a commit that was not applied where it should have been.
+create function private.check_promotion(p_plan bigint) returns void
+language plpgsql stable set search_path = '' as $$
+declare
+  v_problem pg_catalog.text := (select private.plan_promotion_problem(j) from public.provision_jobs as j
+    where j.id = p_plan);
+begin
+  if v_problem is not null then
+    perform private.fail('RY409', format('%s', v_problem), 'Apply that module with the same commit first.');
+  end if;
+end;
+$$;
+
+-- Refuses applies without a plan of modules whose commit was not applied where it should have been.
+create function private.refuse_unpromoted(p_modules uuid[]) returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  perform private.fail('RY409', format('%s', p.problem), 'Apply that module first.')
+  from unnest(p_modules) as m (id)
+  cross join lateral (select private.promotion_problem(m.id, private.promoted_source(m.id) ->> 'commit') as problem)
+    as p
+  where p.problem is not null limit 1;
+end;
+$$;
+
+-- Queues applies that only waited for a commit to be applied in this job's module, of modules with auto-apply.
+create function private.promote(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_next public.provision_jobs;
+begin
+  for v_next in
+    select j.* from public.module_dependencies as d
+    join public.modules as m on m.id = d.consumer_id and m.auto_apply and m.deleted_at is null
+    join public.provision_jobs as j on j.module_id = m.id and j.org_id = m.org_id and j.status = 'AWAITING_APPROVAL'
+      and j.type = 'APPLY' and j.approvals_required = 0
+    join public.provision_jobs as p on p.id = j.plan_job_id and p.planned_serial = private.state_serial(m.id)
+    where d.producer_id = p_job.module_id and d.is_promotion and private.plan_promotion_problem(p) is null
+      and not exists (select from public.module_locks as l where l.module_id = m.id) order by j.module_id
+  loop
+    continue when not private.try_lock_state(v_next.org_id, v_next.module_id);
+    update public.provision_jobs set status = 'QUEUED', queued_at = now()
+    where id = v_next.id and status = 'AWAITING_APPROVAL' returning * into v_next;
+    continue when not found;
+    perform private.record_job_event(v_next, 'confirmed', 'AWAITING_APPROVAL', 'QUEUED', 'system', null, 'promotion',
+      format('Its commit was applied by job %s of %s.', p_job.number, p_job.module_path));
+    perform private.queue_jobs(v_next.org_id, array[v_next.id]);
+  end loop;
+end;
+$$;
+
+-- ## cascades
+
+-- Cascades: an apply of a module may plan those that depend on it, where the dependency asks for it. One apply makes
+-- one set that names it as its cause; what a consumer's own apply changes is the next one's cause. A plan is applied
+-- where the consumer has auto-apply, and waits for its confirmation elsewhere. Its jobs are placed seconds later:
+-- a consumer of several modules that are applied together is planned once. A later apply does not prolong the wait.
+
+-- The modules that an apply plans now. A consumer that was never applied, or was destroyed, has no changed input.
+-- Modules that the apply's own set places later, or that wait already for another cascade, are left out: a bound value
+-- is read when its job runs.
+create function private.cascaded_modules(p_job public.provision_jobs) returns uuid[]
+language sql stable set search_path = '' as $$
+  select array(
+    select d.consumer_id from public.module_dependencies as d
+    join public.modules as m on m.id = d.consumer_id and m.deleted_at is null
+    where d.producer_id = p_job.module_id and d.cascades <> 'off'
+      and (d.cascades = 'always' or exists (
+          select from private.changed_inputs as c
+          where c.consumer_id = d.consumer_id and c.producer_id = d.producer_id))
+      and not exists (
+        select from private.set_members as own
+        join private.set_members as later on later.set_id = own.set_id and later.module_id = d.consumer_id
+        left join public.provision_jobs as j on j.id = later.job_id
+        where own.job_id in (p_job.id, p_job.plan_job_id) and later.left_out is null
+          and (later.job_id is null or own.job_id = p_job.plan_job_id and j.status = 'QUEUED'))
+      and not exists (
+        select from public.job_sets as s
+        join private.set_members as t on t.set_id = s.id and t.module_id = d.consumer_id and t.left_out is null
+        left join public.provision_jobs as j on j.id = t.job_id
+        where s.org_id = p_job.org_id and s.finished_at is null and s.cause_job_id is not null
+          and (j.id is null or j.status = 'QUEUED'))
+    order by d.consumer_id)
+$$;
+
+-- Plans what depends on a module that was just applied, as one set. The caller has the lock of the module's state.
+create function private.cascade(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_modules pg_catalog.uuid[];
+  v_words pg_catalog.text := format('After job %s of %s.', p_job.number, p_job.module_path);
+  v_set public.job_sets;
+begin
+  -- Most modules have no such consumer: one look into the index, and nothing is planned for them.
+  if not exists (select from public.module_dependencies as d where d.producer_id = p_job.module_id
+    and d.cascades <> 'off') then
+    return;
+  end if;
+  v_modules := private.cascaded_modules(p_job);
+  if v_modules = '{}' then
+    return;
+  end if;
+  if cardinality(v_modules) > 500 then
+    perform private.record_job_event(p_job, 'cascade_refused', null, null, 'system', null, 'system', format(
+      '%s modules depend on its outputs, and one apply plans 500 at most. Plan their group.', cardinality(v_modules)));
+    return;
+  end if;
+  insert into public.job_sets (org_id, type, path, options, cause_job_id, starts_at, created_by_label)
+  values (p_job.org_id, 'PLAN', p_job.module_path, jsonb_build_object('priority', 150, 'confirm', true, 'reason',
+    v_words), p_job.id, now() + interval '5 s', format('cascade of #%s', p_job.number)) returning * into v_set;
+  perform private.add_members(v_set, v_modules);
+end;
+$$;

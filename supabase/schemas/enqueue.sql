@@ -352,7 +352,9 @@ declare
     '0') end;
   v_label pg_catalog.text := coalesce(p_options ->> 'created_by_label', private.caller_label(p_org));
   v_sent pg_catalog.jsonb := case when p_options ? 'upload_id'
-    then private.uploaded_source((p_options ->> 'upload_id')::pg_catalog.uuid) else '{}' end;
+    then (select jsonb_build_object('source_kind', 'upload', 'source', jsonb_build_object('sha256', u.sha256, 'bytes',
+      octet_length(u.body))) from private.uploads as u where u.id = (p_options ->> 'upload_id')::pg_catalog.uuid)
+    else '{}' end;
   v_options pg_catalog.jsonb := coalesce(p_options, '{}') - array['labels', 'priority', 'pinned_worker_id',
     'pinned_instance_name', 'max_attempts', 'idempotency_key', 'approvals_required', 'reason', 'upload_id',
     'variables', 'created_by', 'created_by_label'];
@@ -397,7 +399,8 @@ begin
       m.engine_version, m.backend, coalesce(v_sent ->> 'source_kind', m.source_kind::pg_catalog.text) as source_kind,
       coalesce(v_sent -> 'source', m.source || case when m.source_kind = 'git' and p_type in ('PLAN', 'APPLY')
         then private.promoted_source(m.id) else '{}' end) || v_pin as source, m.extra_files, m.hooks,
-      private.bound_inputs(m.id) as bindings) as frozen
+      (select jsonb_object_agg(b.input, format('%s: %s', o.path, b.output)) from public.module_bindings as b
+        join public.modules as o on o.id = b.producer_id where b.consumer_id = m.id) as bindings) as frozen
     cross join lateral (select frozen as module, v_groups -> m.group_path as "group", v_options as options) as payload
     -- A request may require more approvals than the module does, never fewer.
     cross join lateral (select case when v_approvals is null then 0

@@ -64,14 +64,6 @@ $$;
 -- Drift is something that is so of a module, not only the result of a job: since when, in how many resources, and when
 -- it was last looked for. A drift check that finds some notes it; a plan or a check of the whole module that finds
 -- nothing to do clears it. An apply does not: only the next check shows whether it removed all drift.
--- How many resources a plan's summary says would change.
-create function private.drifted_resources(p_summary jsonb) returns integer
-language sql immutable set search_path = '' as $$
-  select coalesce(sum((c.value #>> '{}')::numeric)::integer, 0) from jsonb_each(p_summary) as c
-  where c.key in ('create', 'update', 'replace', 'delete') and jsonb_typeof(c.value) = 'number'
-    and (c.value #>> '{}')::numeric between 0 and 1000000
-$$;
-
 -- Notes or clears the drift of a job's module, by what the job found.
 create function private.note_drift(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
@@ -88,7 +80,7 @@ begin
   end if;
   if v_looks and v_has_changes then
     update public.modules set drift_since = coalesce(drift_since, now()), drift_checked_at = now(),
-      drift_resources = private.drifted_resources(p_job.plan_summary)
+      drift_resources = private.plan_count(p_job.plan_summary, '{create,update,replace,delete}')
     where id = p_job.module_id;
   elsif not v_has_changes and coalesce(jsonb_array_length(nullif(v_options -> 'targets', 'null')), 0) = 0 then
     update public.modules set drift_since = null, drift_resources = null,
@@ -286,13 +278,6 @@ begin
 end;
 $$;
 
--- How many different runners were lost while they ran this job.
-create function private.lost_workers(p_job bigint) returns integer
-language sql stable set search_path = '' as $$
-  select count(distinct e.detail ->> 'worker_id')::integer from public.job_events as e where e.job_id = p_job
-    and e.event = 'lost'
-$$;
-
 -- Ends a lost job that is not tried again: asked to stop, two runners died of it, or no attempt is left. Null for one
 -- that is.
 create function private.end_lost(p_live private.live_jobs, p_reason text) returns text
@@ -305,10 +290,9 @@ begin
     perform private.end_job(p_live.job_id, 'CANCELLED', 'cancelled', 'system', null, 'system', p_reason);
     return 'cancelled';
   end if;
-  if private.lost_workers(p_live.job_id) >= 1 and not exists (
-    select from public.job_events as e where e.job_id = p_live.job_id and e.event = 'lost'
-      and e.detail ->> 'worker_id' = p_live.worker_id::pg_catalog.text
-  ) then
+  -- Lost before, and each time by another runner.
+  if (select bool_and(e.detail ->> 'worker_id' <> p_live.worker_id::pg_catalog.text) from public.job_events as e
+    where e.job_id = p_live.job_id and e.event = 'lost') then
     perform private.end_job(p_live.job_id, 'FAILED', 'quarantined', 'system', null, 'system', p_reason,
       jsonb_build_object('code', 'QUARANTINED',
       'message', 'Two different runners were lost while they ran this job.', 'hint',
@@ -377,17 +361,6 @@ language sql stable set search_path = '' as $$
   ) as r
 $$;
 
--- How long a job that was given back waits: until another runner, or somebody who grants the right, can help.
-create function private.pause_after(p_job bigint, p_code text) returns interval
-language plpgsql stable set search_path = '' as $$
-begin
-  -- A runner that lacks a right stays free and would take the job again at once; what lacks anything else is degraded.
-  return case when p_code = 'rights'
-    then make_interval(mins => 1 + (select g.times from private.given_back(p_job, p_code) as g))
-    else interval '0' end;
-end;
-$$;
-
 create function private.worker_return_job(
   p_job bigint, p_attempt integer, p_reason text default null, p_code text default null
 ) returns jsonb
@@ -418,7 +391,10 @@ begin
     return jsonb_build_object('status', 'CANCELLED');
   end if;
   perform private.requeue_job(v_live, 'returned', 'worker', v_runner.worker_id, v_runner.worker_name,
-    left(coalesce(p_reason, 'Given back'), 1000), private.pause_after(p_job, p_code), p_code);
+    left(coalesce(p_reason, 'Given back'), 1000),
+    -- A runner that lacks a right stays free and would take the job again at once; others are degraded.
+    case when p_code = 'rights' then make_interval(mins => 1 + (select g.times
+      from private.given_back(p_job, p_code) as g)) else interval '0' end, p_code);
   select * into v_back from private.given_back(p_job, nullif(p_code, 'not_begun'));
   if v_back.runners >= 3 or p_code = 'rights' and v_back.times >= 3 then
     perform private.end_job(p_job, 'FAILED', 'unfit', 'system', null, 'system',

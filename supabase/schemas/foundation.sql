@@ -201,12 +201,6 @@ begin
 end;
 $$;
 
--- The number of parts of a path; 0 for the empty path.
-create function private.path_depth(p_path text) returns integer
-language sql immutable set search_path = '' as $$
-  select coalesce(cardinality(string_to_array(nullif(p_path, ''), '/')), 0)
-$$;
-
 -- Refuses a misspelt option instead of ignoring it.
 create function private.refuse_unknown_keys(p_object jsonb, p_allowed text[]) returns void
 language plpgsql immutable set search_path = '' as $$

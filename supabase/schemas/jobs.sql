@@ -85,9 +85,9 @@ create table public.provision_jobs (
 
 -- A plan and the apply that follows it share a number; nothing else does.
 create unique index provision_jobs_number_idx on public.provision_jobs (org_id, number, (plan_job_id is null));
--- With the type: lists and counts by status and type come from the index alone.
-create index provision_jobs_org_id_status_idx on public.provision_jobs (org_id, status, id desc)
-  include (type, is_followed);
+-- With the type: lists and counts by status and type come from the index alone, also of a type that few jobs have.
+create index provision_jobs_org_id_status_idx on public.provision_jobs (org_id, status, type, id desc)
+  include (is_followed);
 create index provision_jobs_org_id_idx on public.provision_jobs (org_id, id desc);
 create index provision_jobs_module_id_idx on public.provision_jobs (module_id, id desc) where module_id is not null;
 -- A module's badge is read for every row of the tree, and plans may be many.
@@ -121,31 +121,22 @@ comment on column public.provision_jobs.id is
   'Internal: calls, folders and containers have it. People see the number.';
 comment on column public.provision_jobs.number is
   'The number of its run in the organisation, from 1; a plan and the apply that follows it have the same.';
-comment on column public.provision_jobs.phase is 'What its current attempt is doing.';
 comment on column public.provision_jobs.module_path is
   'That module''s path when it was enqueued; of a RESOLVE job, the module whose runners may do it.';
-comment on column public.provision_jobs.group_path is 'That module''s group.';
 comment on column public.provision_jobs.target_worker_id is
   'The cloud-hosted runner that it deploys, updates or removes.';
-comment on column public.provision_jobs.target_identity_id is 'The cloud identity that it tries.';
 comment on column public.provision_jobs.target_connection_id is 'The repository that it reads.';
 comment on column public.provision_jobs.payload is
   'Everything the runner needs, frozen when it was enqueued. No secrets.';
-comment on column public.provision_jobs.pinned_worker_id is 'Only this runner may run it.';
-comment on column public.provision_jobs.pinned_instance_name is 'Only an instance of this name may run it.';
 comment on column public.provision_jobs.labels is 'Labels that the runner must have.';
 comment on column public.provision_jobs.priority is 'Lower runs sooner; 100 is usual.';
 comment on column public.provision_jobs.attempt is
   'The number of the current or last try. Every write of a runner carries it.';
 comment on column public.provision_jobs.max_attempts is 'How often it may be tried when runners are lost.';
-comment on column public.provision_jobs.cancel_kind is 'The kind of the request to stop.';
 comment on column public.provision_jobs.steps is
   'Steps of the attempt: [{name, title, phase, status, started_at, finished_at, first_seq, last_seq}].';
 comment on column public.provision_jobs.plan_summary is 'What the plan would do: counts, resources, outputs.';
-comment on column public.provision_jobs.result is 'What came out: outputs, numbers.';
 comment on column public.provision_jobs.error is 'Why it failed: {code, message, hint}.';
-comment on column public.provision_jobs.approvals_required is 'How many members must approve it.';
-comment on column public.provision_jobs.approvals_received is 'How many have.';
 comment on column public.provision_jobs.approval_deadline_at is 'When it is cancelled for lack of approval.';
 comment on column public.provision_jobs.needs_confirmation is
   'Whether it waits for a member to confirm its plan, where no approval is needed either.';
@@ -157,7 +148,6 @@ comment on column public.provision_jobs.message is 'Why it was requested; an app
 comment on column public.provision_jobs.plan_job_id is 'The plan whose saved result it applies.';
 comment on column public.provision_jobs.is_followed is
   'Whether an apply with the same number followed this plan: lists show that one.';
-comment on column public.provision_jobs.retry_of is 'The job that it repeats.';
 comment on column public.provision_jobs.idempotency_key is
   'The caller''s own key: enqueueing again with it returns this job.';
 comment on column public.provision_jobs.is_quarantined is
@@ -171,7 +161,6 @@ comment on column public.provision_jobs.log_day is
   'after it.';
 comment on column public.provision_jobs.not_before_at is 'After a lost attempt: not tried again before this.';
 comment on column public.provision_jobs.created_by is 'The member who enqueued it; null for the database itself.';
-comment on column public.provision_jobs.created_by_label is 'Their name at that time.';
 comment on column public.provision_jobs.queued_at is 'When it last became QUEUED.';
 comment on column public.provision_jobs.claimed_at is 'When its current or last attempt was claimed.';
 comment on column public.provision_jobs.slimmed_at is
@@ -307,7 +296,6 @@ comment on column private.live_jobs.job_id is 'The job. No foreign key: the same
 comment on column private.live_jobs.state_key is
   'What only one job at a time may act on: the module, or the runner it deploys.';
 comment on column private.live_jobs.stage is 'Where it stands in its queue.';
-comment on column private.live_jobs.priority is 'Lower runs sooner.';
 comment on column private.live_jobs.lane_id is 'Which runners may take it; set while it is ready.';
 comment on column private.live_jobs.ready_seq is 'When it became ready, as a number: fairness between modules.';
 comment on column private.live_jobs.session_id is 'The session that has it: the third part of the fence.';
@@ -453,7 +441,6 @@ comment on table public.job_events is
   'Every change of every job, with actor and reason. Replaying a job''s events gives its status.';
 comment on column public.job_events.attempt is 'The attempt that it concerns; 0 before the first.';
 comment on column public.job_events.actor_id is 'The member, runner or service account.';
-comment on column public.job_events.actor_label is 'Their name at that time.';
 comment on column public.job_events.from_status is 'Status before; null when the job was made or the status stayed.';
 comment on column public.job_events.to_status is 'Status after; null when the status stayed.';
 comment on column public.job_events.detail is 'More, for programs.';

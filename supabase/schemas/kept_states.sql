@@ -32,11 +32,9 @@ comment on table private.kept_states is
   'States that a runner wrote to its disk and could not store, because a person had released its job meanwhile. A '
   'person decides about each.';
 comment on column private.kept_states.module_id is 'The module whose state it would have been.';
-comment on column private.kept_states.attempt is 'The attempt that wrote it.';
 comment on column private.kept_states.number is 'The how manieth write of that attempt it was.';
 comment on column private.kept_states.serial is 'The serial in it; none for engines without one.';
 comment on column private.kept_states.body is 'The state file''s text. It may contain secrets: only admins read it.';
-comment on column private.kept_states.sha256 is 'SHA-256 of the text (hex).';
 comment on column private.kept_states.reason is 'Why it was not stored.';
 comment on column private.kept_states.written_at is 'When the engine wrote it, by the runner''s clock.';
 comment on column private.kept_states.stored_at is 'When a person made it the module''s state.';

@@ -22,7 +22,6 @@ comment on table private.heartbeats is
   'Last heartbeat of each instance. UNLOGGED and unpublished: one costs 50 bytes of WAL and no message. Empty after a '
   'crash.';
 comment on column private.heartbeats.last_seen_at is 'The server''s time of the last heartbeat.';
-comment on column private.heartbeats.is_draining is 'Whether the process said that it is draining.';
 comment on column private.heartbeats.tick_at is 'Start of the quarter of an hour that the counters below are for.';
 comment on column private.heartbeats.tick_heartbeats is 'Heartbeats in that quarter.';
 comment on column private.heartbeats.tick_busy is 'Sum over those heartbeats of the jobs that were running.';
@@ -78,10 +77,8 @@ from public.worker_instances as i left join private.heartbeats as h on h.instanc
 comment on view private.instance_liveness is
   'The one place that decides whether an instance is alive: a heartbeat within 60 s. Used by claim, explanation, sweep '
   'and pages.';
-comment on column private.instance_liveness.is_draining is 'Whether it reports that it is draining.';
 comment on column private.instance_liveness.offer is 'What it has for jobs.';
 comment on column private.instance_liveness.is_fresh is 'Whether its last heartbeat is less than 60 s old.';
-comment on column private.instance_liveness.connected_at is 'When its session began.';
 comment on column private.instance_liveness.used is 'Slots in use.';
 
 create view private.worker_prospects as

@@ -202,7 +202,6 @@ create index artifacts_created_at_idx on private.artifacts (created_at);
 alter table private.artifacts enable row level security;
 comment on table private.artifacts is 'Files that a job leaves for another, such as the saved plan that an apply uses.';
 comment on column private.artifacts.body is 'Its content, at most 32 MiB.';
-comment on column private.artifacts.sha256 is 'SHA-256 of the content (hex).';
 
 create function private.worker_put_artifact(
   p_job bigint, p_attempt integer, p_name text, p_body_base64 text, p_sha256 text
@@ -274,7 +273,6 @@ create index uploads_module_id_idx on private.uploads (module_id);
 alter table private.uploads enable row level security;
 comment on table private.uploads is 'Folders that were sent to be planned, until a job takes them or an hour is over.';
 comment on column private.uploads.body is 'A tar archive, packed; at most 25 MiB.';
-comment on column private.uploads.sha256 is 'SHA-256 of the archive (hex).';
 
 create function private.upload_source(p_module uuid, p_body_base64 text, p_sha256 text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
@@ -325,14 +323,6 @@ begin
     perform private.refuse_upload();
   end if;
 end;
-$$;
-
--- What a job takes from an upload in place of the module's own source.
-create function private.uploaded_source(p_upload uuid) returns jsonb
-language sql stable set search_path = '' as $$
-  select jsonb_build_object('source_kind', 'upload', 'source',
-    jsonb_build_object('sha256', u.sha256, 'bytes', octet_length(u.body)))
-  from private.uploads as u where u.id = p_upload
 $$;
 
 -- Makes an upload a file of the job that plans it; refuses one that was removed.

@@ -285,7 +285,6 @@ create policy "Members see their organisation's module locks" on public.module_l
   for select to authenticated using (org_id = any(array(select private.my_org_ids())));
 comment on table public.module_locks is 'Modules that a member has locked: nothing is applied or destroyed meanwhile.';
 comment on column public.module_locks.reason is 'Why, shown with each refusal.';
-comment on column public.module_locks.user_label is 'The member''s name at that time.';
 comment on column public.module_locks.connection_id is 'The repository of the pull request.';
 comment on column public.module_locks.pull_request is
   'The pull request that is applied before its merge; its own plans may be applied. Null: nothing may.';

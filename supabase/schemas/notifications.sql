@@ -36,8 +36,6 @@ comment on column public.notification_rules.path is
 comment on column public.notification_rules.events is 'The events that it sends.';
 comment on column public.notification_rules.channel is 'webhook, slack, teams or mail.';
 comment on column public.notification_rules.address_hint is 'What may be shown of the address.';
-comment on column public.notification_rules.has_secret is 'Whether its messages are signed.';
-comment on column public.notification_rules.created_by_label is 'Their name at that time.';
 comment on column public.notification_rules.removed_at is 'When it was removed; what it sent stays in the log.';
 create trigger touch before update on public.notification_rules
   for each row execute function private.touch_updated_at();
@@ -291,12 +289,6 @@ comment on view private.sendable_deliveries is
 comment on column private.sendable_deliveries.subject is 'What it is about; messages about it arrive in order.';
 comment on column private.sendable_deliveries.at_once is 'How many messages of its rule are sent at the same time.';
 
--- Whether there is something to send.
-create function private.has_due_deliveries() returns boolean
-language sql stable set search_path = '' as $$
-  select exists (select from private.sendable_deliveries)
-$$;
-
 -- Gives up messages whose rule, and with it the address, or whose token was removed.
 create function private.end_orphans() returns void
 language plpgsql set search_path = '' as $$
@@ -428,7 +420,7 @@ declare
   v_url pg_catalog.text := (select n.url from private.notifier as n);
 begin
   if v_url is null or to_regprocedure('net.http_post(text,jsonb,jsonb,jsonb,integer)') is null
-    or not private.has_due_deliveries() then
+    or not exists (select from private.sendable_deliveries) then
     return false;
   end if;
   execute 'select net.http_post(url := $1, body := ''{"deliver": true}'', timeout_milliseconds := 60000)' using v_url;
@@ -629,6 +621,8 @@ begin
   end if;
   insert into public.deliveries (org_id, rule_id, event, event_id, subject, title)
   values (v_rule.org_id, p_rule, 'test', v_id, v_id, 'A test from Runyard') returning * into v_delivery;
+  perform private.audit(v_rule.org_id, 'notification_rule.tested', 'notification_rule', p_rule::pg_catalog.text,
+    v_rule.channel);
   return to_jsonb(v_delivery);
 end;
 $$;

@@ -34,19 +34,20 @@ language sql immutable set search_path = '' as $$
     when p_status = 'QUEUED' then 3 else 4 end
 $$;
 
--- How many jobs of an organisation there are, by status; of some types, where they are named. Of those that ended, the
--- newest 10,000 of each status are counted: there may be years of jobs. From the index alone: their rows are wide.
-create function private.job_counts(p_org uuid, p_types text[]) returns jsonb
+-- How many jobs of these types there are in an organisation, by status; of those that ended, 10,000 of each status at
+-- most: there may be years of jobs. From the index alone: their rows are wide.
+create function private.job_counts(p_org uuid, p_types public.job_type[]) returns jsonb
 language plpgsql stable set search_path = '' set enable_seqscan = off as $$
 begin
   return (select coalesce(jsonb_object_agg(c.status, c.n), '{}') from (
-    select s.status, count(*) as n from unnest(enum_range(null::public.job_status)) as s (status)
+    select s.status, least(count(*), s.most) as n
+    from (select s, case when s in ('SUCCEEDED', 'FAILED', 'CANCELLED') then 10000 end
+      from unnest(enum_range(null::public.job_status)) as s) as s (status, most)
+    cross join unnest(p_types) as t (type)
     cross join lateral (
-      select k.type from public.provision_jobs as k where k.org_id = p_org and k.status = s.status
-        and not k.is_followed
-      order by k.id desc limit case when s.status in ('SUCCEEDED', 'FAILED', 'CANCELLED') then 10000 end
-    ) as j
-    where p_types = '{}' or j.type::pg_catalog.text = any (p_types) group by s.status) as c);
+      select from public.provision_jobs as k where k.org_id = p_org and k.status = s.status and k.type = t.type
+        and not k.is_followed order by k.id desc limit s.most
+    ) as j group by s.status, s.most) as c);
 end;
 $$;
 
@@ -97,6 +98,7 @@ declare
   v_all public.job_status[] := enum_range(null::public.job_status);
   v_statuses public.job_status[];
   v_types pg_catalog.text[] := private.text_list(p_filters -> 'type');
+  v_listed public.job_type[];
   v_pattern pg_catalog.text := private.search_pattern(p_search);
   v_before bigint := coalesce(p_before, 9223372036854775807);
   v_counts pg_catalog.jsonb;
@@ -109,14 +111,15 @@ begin
   v_statuses := coalesce(nullif(private.text_list(p_filters -> 'status')::public.job_status[], '{}'), v_all);
   if v_pattern is null
     and num_nulls(p_filters ->> 'module_id', p_filters ->> 'worker_id', p_filters ->> 'changed_in') = 3 then
-    v_counts := private.job_counts(p_org, v_types);
-    -- Status by status: each is a stretch of that index, in order.
+    v_listed := array(select t from unnest(enum_range(null::public.job_type)) as t
+      where v_types = '{}' or t::pg_catalog.text = any (v_types));
+    v_counts := private.job_counts(p_org, v_listed);
+    -- Status by status and type by type: each is a stretch of that index, in order.
     v_shown := array(
-      select j.id from unnest(v_statuses) as s (status)
+      select j.id from unnest(v_statuses) as s (status) cross join unnest(v_listed) as t (type)
       cross join lateral (
         select k.id, k.status from public.provision_jobs as k
-        where k.org_id = p_org and k.status = s.status and k.id < v_before and not k.is_followed
-          and (v_types = '{}' or k.type::pg_catalog.text = any (v_types))
+        where k.org_id = p_org and k.status = s.status and k.type = t.type and k.id < v_before and not k.is_followed
         order by k.id desc limit p_offset + p_limit
       ) as j
       order by case when p_sort = 'active' then private.job_rank(j.status) end, j.id desc
@@ -155,7 +158,7 @@ comment on function private.list_jobs is
   'A page of runs {total, counts by status, rows}, running ones first or newest first: a plan that an apply follows is '
   'listed as that apply, with its plan; filters {status, type, module_id, worker_id, '
   'changed_in: a set whose plans have changes}; a runner''s are all its jobs.'
-  ' Without a search, the newest 10,000 of each final status are counted. Members.';
+  ' Without a search, 10,000 of each final status are counted at most. Members.';
 grant execute on function private.list_jobs to authenticated;
 
 create function private.job_by_number(p_org uuid, p_number bigint) returns jsonb
@@ -333,7 +336,7 @@ begin
       from public.output_grants as g join public.modules as m on m.id = g.reader_id and m.deleted_at is null
       where g.module_id = p_module),
     'dependencies', private.list_dependencies(p_org, v_module.path),
-    'repository', private.module_repository(p_module));
+    'repository', private.module_repository(v_module));
 end;
 $$;
 comment on function private.module_page is

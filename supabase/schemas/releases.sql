@@ -132,8 +132,6 @@ comment on column public.update_policies.mode is
   'OFF: a person starts it · WINDOW: between the hours below · NOW: as soon as a release is out.';
 comment on column public.update_policies.days is 'Days on which a window begins: 0 is Sunday.';
 comment on column public.update_policies.ends_at is 'When it ends; the next day, where that is earlier.';
-comment on column public.update_policies.zone is 'The time zone of these hours.';
-comment on column public.update_policies.updated_by_label is 'Who changed it last.';
 create trigger touch before update on public.update_policies for each row execute function private.touch_updated_at();
 create trigger wake after insert or update on public.update_policies
   for each row execute function private.wake_for_row();

@@ -143,6 +143,8 @@ begin
     perform private.fail('RY409', 'No module uses this repository.',
       'Create a module whose git source has its URL first.');
   end if;
+  perform private.audit(v_connection.org_id, 'git.polled', 'git_connection', p_connection::pg_catalog.text,
+    v_connection.repository);
   return (select to_jsonb(j) from public.provision_jobs as j where j.id = v_job);
 end;
 $$;
@@ -227,18 +229,11 @@ comment on function private.set_module_git is
   'Changes how a module follows its repository {is_on, branch, paths, apply}. Operators.';
 grant execute on function private.set_module_git to authenticated;
 
-create function private.module_repository(p_module uuid) returns jsonb
-language plpgsql stable security definer set search_path = '' as $$
-declare
-  v_module public.modules := private.my_module(p_module, 'git.read');
-begin
-  return (select private.module_git_json(v_module) || jsonb_build_object('repository', c.repository, 'error', c.error,
+-- How a module follows its connected repository; null where its repository is not connected.
+create function private.module_repository(p_module public.modules) returns jsonb
+language sql stable set search_path = '' as $$
+  select private.module_git_json(p_module) || jsonb_build_object('repository', c.repository, 'error', c.error,
     'connection_id', c.id)
-    from public.git_connections as c where c.org_id = v_module.org_id and c.removed_at is null
-      and v_module.source_kind = 'git' and c.repository = private.repository_key(v_module.source ->> 'url'));
-end;
+  from public.git_connections as c where c.org_id = p_module.org_id and c.removed_at is null
+    and p_module.source_kind = 'git' and c.repository = private.repository_key(p_module.source ->> 'url')
 $$;
-comment on function private.module_repository is
-  'How a module follows its connected repository: branch, watched paths, the commits seen and applied; null where its '
-  'repository is not connected. Members.';
-grant execute on function private.module_repository to authenticated;

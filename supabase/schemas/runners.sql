@@ -83,11 +83,8 @@ comment on column public.workers.is_assigned_to_all_modules is
 comment on column public.workers.is_scaled_to_zero is 'Asleep on purpose: it is started again when a job needs it.';
 comment on column public.workers.desired_count is 'How many tasks a cloud-hosted runner should have now.';
 comment on column public.workers.scaling is 'Limits for scaling: {min, max, jobs_per_task, idle_seconds}.';
-comment on column public.workers.cloud_identity_id is 'Where a cloud-hosted runner is deployed.';
 comment on column public.workers.cloud is 'What was created in the cloud: names and ARNs, no secrets.';
-comment on column public.workers.service_account_id is 'The service account that it may sign in with.';
 comment on column public.workers.never_contacted is 'Whether it has never connected.';
-comment on column public.workers.first_seen_at is 'When it connected first.';
 create trigger touch before update on public.workers for each row execute function private.touch_updated_at();
 create policy "Members see their runners and the shared ones" on public.workers
   for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids())));
@@ -126,9 +123,7 @@ comment on table public.worker_instances is
   'something new.';
 comment on column public.worker_instances.org_id is 'The organisation; null for an instance of a shared runner.';
 comment on column public.worker_instances.is_shared is 'Whether the runner is a shared one.';
-comment on column public.worker_instances.hostname is 'The machine it runs on.';
 comment on column public.worker_instances.facts is 'What it said about its host: platform, cores, disk.';
-comment on column public.worker_instances.engines is 'Engines it found, with their versions.';
 comment on column public.worker_instances.capacity is
   'How many jobs it runs at a time: the least of what the runner may and the process offers.';
 comment on column public.worker_instances.epoch is 'Counts its sessions; a higher one has taken over from a lower one.';
@@ -137,8 +132,6 @@ comment on column public.worker_instances.engine_note is
   'What is being prepared, such as "tofu is being prepared, 40 %".';
 comment on column public.worker_instances.last_error is
   'The last problem that it reported. None of a shared runner, which everybody sees: it may reveal another''s job.';
-comment on column public.worker_instances.connected_at is 'When its session began.';
-comment on column public.worker_instances.disconnected_at is 'When its last session ended.';
 
 -- How many jobs an instance runs at a time: as many as its runner may, or fewer where the process reports it; at least
 -- one.
@@ -213,7 +206,6 @@ create policy "Members see events of their runners and of shared ones" on public
   for select to authenticated using (is_shared or org_id = any(array(select private.my_org_ids())));
 comment on table public.worker_events is
   'What happened to runners: connected, offline, draining, settings changed. Append only.';
-comment on column public.worker_events.is_shared is 'Whether the runner is a shared one.';
 comment on column public.worker_events.instance_name is 'The instance, where it concerns one.';
 
 -- Writes one event of a runner.

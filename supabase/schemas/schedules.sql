@@ -220,12 +220,10 @@ comment on table public.schedules is 'Jobs that start by the clock.';
 comment on column public.schedules.path is 'The module or group; "" is all modules.';
 comment on column public.schedules.type is 'What its jobs do: DRIFT, PLAN, APPLY or DESTROY.';
 comment on column public.schedules.cron is 'When: minute, hour, day, month, weekday.';
-comment on column public.schedules.zone is 'The time zone that these are read in.';
 comment on column public.schedules.reason is 'Why it is off, in words.';
 comment on column public.schedules.last_set_id is 'Its last run.';
 comment on column public.schedules.last_note is 'Why its last time made no jobs.';
 comment on column public.schedules.created_by is 'Who wrote what it does now; they do not approve its jobs.';
-comment on column public.schedules.created_by_label is 'Their name at that time.';
 create trigger touch before update on public.schedules for each row execute function private.touch_updated_at();
 create trigger wake after insert or update or delete on public.schedules
   for each row execute function private.wake_for_row();

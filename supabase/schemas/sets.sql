@@ -2,14 +2,6 @@
 -- the start; their jobs are placed in batches, by the call itself and then by the sweep, so a storm of a thousand due
 -- schedules spreads over minutes. Jobs of sets come after those that people request one by one. A set's progress is
 -- counted from its jobs, never stored: a retry takes the place of the job that it repeats.
---
--- A set goes in the order of its modules' dependencies, a DESTROY backwards: private.placeable_members is the rule. The
--- end of a job places what waited for it, in the same transaction; a failure leaves out what depends on it. A call that
--- changes members of an ordered set has the set's lock, which comes after routing and states: behind it, states are
--- locked only if they can be had at once, and the sweep places what could not be placed.
---
--- Plans of a set see what the plans before them would change: private.open_bindings is the rule. A plan that uses a
--- value that is only planned is a preview and is never applied; one whose value is not known yet waits for an apply.
 
 create table public.job_sets (
   id uuid primary key default gen_random_uuid(),
@@ -124,10 +116,6 @@ inner join private.planned_outputs as o on o.set_id = e.set_id and o.module_id =
 comment on view private.open_bindings is
   'Bound inputs of members of sets whose value the plan of another member changes: known, it makes a preview; unknown, '
   'the member waits for the apply.';
-comment on column private.open_bindings.consumer_id is 'The module that has the input.';
-comment on column private.open_bindings.producer_id is 'The module that has the output.';
-comment on column private.open_bindings.input is 'The consumer''s variable.';
-comment on column private.open_bindings.output is 'The producer''s output.';
 comment on column private.open_bindings.job_id is 'The plan that changes the output.';
 comment on column private.open_bindings.is_known is 'Whether the plan has the value and may show it.';
 comment on column private.open_bindings.words is 'Why it may not, or has none.';
@@ -149,285 +137,6 @@ where m.job_id is null and m.left_out is null and not exists (
 comment on view private.placeable_members is
   'Members of sets that may be placed: everything in the set that they depend on has succeeded, and no input waits for '
   'an apply.';
-
--- ## order
-
--- Serialises what happens to the members of one ordered set.
-create function private.lock_set(p_set uuid) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform pg_advisory_xact_lock(private.lock_key('set_order', p_set::pg_catalog.text));
-end;
-$$;
-
--- The same, if it can be had at once.
-create function private.try_lock_set(p_set uuid) returns boolean
-language plpgsql set search_path = '' as $$
-begin
-  return pg_try_advisory_xact_lock(private.lock_key('set_order', p_set::pg_catalog.text));
-end;
-$$;
-
--- Whether a set's modules depend on each other.
-create function private.is_ordered(p_set uuid) returns boolean
-language plpgsql stable set search_path = '' as $$
-begin
-  return exists (select from private.set_edges as e where e.set_id = p_set);
-end;
-$$;
-
--- Adds modules to a new set, with the order between them.
-create function private.add_members(p_set public.job_sets, p_modules uuid[]) returns void
-language plpgsql set search_path = '' as $$
-begin
-  insert into private.set_members (set_id, module_id, org_id) select p_set.id, m, p_set.org_id
-    from unnest(p_modules) as m;
-  insert into private.set_edges (set_id, after_id, before_id)
-  select p_set.id, case when p_set.type = 'DESTROY' then d.producer_id else d.consumer_id end,
-    case when p_set.type = 'DESTROY' then d.consumer_id else d.producer_id end
-  from public.module_dependencies as d
-  where d.org_id = p_set.org_id and d.consumer_id = any (p_modules) and d.producer_id = any (p_modules);
-end;
-$$;
-
--- Which members of a set wait for the apply of which others, in words.
-create function private.waits_for_apply(p_set uuid) returns table (consumer_id uuid, producer_id uuid, words text)
-language sql stable set search_path = '' as $$
-  select o.consumer_id, o.producer_id, format('Waits for %s: %s.', p.path, string_agg(format('`%s` %s', o.output,
-    o.words), ', ' order by o.output))
-  from (select distinct o.consumer_id, o.producer_id, o.output, o.words from private.open_bindings as o
-    where o.set_id = p_set and not o.is_known) as o
-  join public.modules as p on p.id = o.producer_id group by o.consumer_id, o.producer_id, p.path
-$$;
-
--- Leaves out what depends on a member that failed, was cancelled or was left out, or that waits for an apply, and
--- nothing else: what was left out because of one that is retried waits again. The caller has the set's lock.
-create function private.settle_set(p_set uuid) returns void
-language plpgsql set search_path = '' as $$
-begin
-  with recursive ended as materialized (
-    select m.module_id, format('Because of %s.', coalesce('#' || j.number, o.path)) as words
-    from private.set_members as m
-    left join public.provision_jobs as j on j.id = m.job_id
-    left join public.modules as o on o.id = m.module_id
-    where m.set_id = p_set and (j.status in ('FAILED', 'CANCELLED')
-      or m.job_id is null and m.left_out is not null and m.because_of is null)
-  ), below (module_id, root) as (
-    select e.after_id, f.module_id from ended as f
-    join private.set_edges as e on e.set_id = p_set and e.before_id = f.module_id
-    union
-    select e.after_id, b.root from below as b
-    join private.set_edges as e on e.set_id = p_set and e.before_id = b.module_id
-  ), wait as materialized (
-    select * from private.waits_for_apply(p_set)
-  ), later (module_id) as (
-    select w.consumer_id from wait as w
-    union
-    select e.after_id from later as l join private.set_edges as e on e.set_id = p_set and e.before_id = l.module_id
-  ), cause as materialized (
-    select distinct on (c.module_id) c.* from (
-      select b.module_id, 1 as rank, b.root, f.words from below as b join ended as f on f.module_id = b.root
-      union all select w.consumer_id, 2, w.producer_id, w.words from wait as w
-      union all select e.after_id, 3, o.id, format('Waits for %s, which waits for an apply.', o.path)
-      from later as l join private.set_edges as e on e.set_id = p_set and e.before_id = l.module_id
-      join public.modules as o on o.id = e.before_id) as c
-    order by c.module_id, c.rank, c.root
-  ), verdict as materialized (
-    select m.module_id, c.root, c.words, coalesce(c.rank > 1, false) as is_waiting
-    from private.set_members as m left join cause as c on c.module_id = m.module_id
-    where m.set_id = p_set and m.job_id is null and (m.left_out is null or m.because_of is not null)
-  )
-  update private.set_members as m set left_out = v.words, because_of = v.root, is_waiting_for_apply = v.is_waiting
-  from verdict as v
-  where m.set_id = p_set and m.module_id = v.module_id
-    and (m.left_out, m.because_of, m.is_waiting_for_apply) is distinct from (v.words, v.root, v.is_waiting);
-end;
-$$;
-
--- Continues a set after the end of a job: what waited for it is placed, or left out when it did not succeed. The caller
--- has the lock of the job's state.
-create function private.follow_in_set(p_job public.provision_jobs) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_set public.job_sets;
-begin
-  select s.* into v_set from private.set_members as m join public.job_sets as s on s.id = m.set_id
-  where m.job_id = p_job.id and exists (
-    select from private.set_edges as e where e.set_id = m.set_id and e.before_id = m.module_id);
-  if v_set.id is null then
-    return;
-  end if;
-  if p_job.status = 'SUCCEEDED' then
-    -- Two that end together: the second one sees the first one's end behind this lock.
-    perform private.lock_set(v_set.id);
-    if exists (select from private.planned_outputs as o where o.set_id = v_set.id
-      and o.module_id = p_job.module_id and not o.is_known) then
-      perform private.settle_set(v_set.id);
-    end if;
-    perform private.place_members(v_set, 200, false, v_set.id);
-  elsif private.try_lock_set(v_set.id) then
-    -- One transaction may end jobs of several sets, so it waits for none of them: the sweep settles the others.
-    perform private.settle_set(v_set.id);
-  end if;
-end;
-$$;
-
--- Replaces a job by its retry in their sets.
-create function private.follow_retry() returns trigger
-language plpgsql set search_path = '' as $$
-declare
-  v_set pg_catalog.uuid := (select m.set_id from private.set_members as m where m.job_id = new.retry_of);
-begin
-  if v_set is null then
-    return null;
-  end if;
-  perform private.lock_set(v_set);
-  update private.set_members set job_id = new.id where job_id = new.retry_of;
-  update public.job_sets set finished_at = null where id = v_set and finished_at is not null;
-  perform private.settle_set(v_set);
-  return null;
-end;
-$$;
-create trigger follow_retry after insert on public.provision_jobs for each row when (new.retry_of is not null)
-  execute function private.follow_retry();
-
--- ## placing jobs
-
--- Enqueues a job for each of these members with the same options. The caller holds their states' locks.
-create function private.add_alike_jobs(
-  p_like public.job_sets, p_options jsonb, p_sets uuid[], p_modules uuid[]
-) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_jobs bigint[] := private.add_module_jobs(p_like.org_id, p_like.type, p_modules, null, p_options
-    || jsonb_build_object('created_by', p_like.created_by, 'created_by_label', p_like.created_by_label)
-    || case when p_like.schedule_id is null then '{}' else '{"is_by_schedule": true}' end::pg_catalog.jsonb);
-begin
-  perform private.place_jobs(p_like.org_id, v_jobs, coalesce(p_like.options ->> 'reason',
-    case when p_like.schedule_id is not null then 'By schedule' end));
-  update private.set_members as m set job_id = p.job_id
-  from unnest(p_sets, p_modules, v_jobs) as p (set_id, module_id, job_id)
-  where m.set_id = p.set_id and m.module_id = p.module_id;
-end;
-$$;
-
--- Whether a plan of a member is a preview: a plan of the set changes an input of it, or it is an output of a preview.
-create function private.is_preview(p_set uuid, p_module uuid) returns boolean
-language plpgsql stable set search_path = '' as $$
-begin
-  return exists (select from private.open_bindings as o where o.set_id = p_set and o.consumer_id = p_module) or exists (
-    select from private.set_edges as e
-    join public.module_bindings as b on b.consumer_id = e.after_id and b.producer_id = e.before_id
-    join private.set_members as m on m.set_id = e.set_id and m.module_id = e.before_id
-    join public.provision_jobs as j on j.id = m.job_id and j.payload #> '{options,preview}' = 'true'
-    where e.set_id = p_set and e.after_id = p_module);
-end;
-$$;
-
--- Enqueues a job for each of these members, all of sets that ask for the same. The caller holds their states' locks.
-create function private.add_set_jobs(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
-language plpgsql set search_path = '' as $$
-declare
-  v_part pg_catalog.record;
-begin
-  if p_like.type in ('APPLY', 'DESTROY') then
-    perform private.refuse_locked_modules(p_modules);
-  end if;
-  for v_part in
-    select m.plan_job_id, p.is_preview, array_agg(m.set_id order by m.module_id) as sets,
-      array_agg(m.module_id order by m.module_id) as modules
-    from unnest(p_sets, p_modules) as w (set_id, module_id)
-    join private.set_members as m on m.set_id = w.set_id and m.module_id = w.module_id
-    cross join lateral (select p_like.type = 'PLAN' and private.is_preview(m.set_id, m.module_id) as is_preview) as p
-    group by m.plan_job_id, p.is_preview
-  loop
-    if v_part.plan_job_id is not null then
-      perform private.check_saved_plan(p_like.org_id, p_like.type, v_part.modules[1], v_part.plan_job_id);
-    end if;
-    perform private.add_alike_jobs(p_like, p_like.options || jsonb_strip_nulls(jsonb_build_object('plan_job_id',
-      v_part.plan_job_id, 'preview', nullif(v_part.is_preview, false))), v_part.sets, v_part.modules);
-  end loop;
-end;
-$$;
-
--- Enqueues the job of one member, or writes down why it can have none.
-create function private.place_alone(p_like public.job_sets, p_set uuid, p_module uuid) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform private.add_set_jobs(p_like, array[p_set], array[p_module]);
-exception
-  when others then
-    if sqlstate not like 'RY%' then
-      raise;
-    end if;
-    update private.set_members set left_out = left(sqlerrm, 500) where set_id = p_set and module_id = p_module;
-end;
-$$;
-
--- Of these members, those that may still be placed: meanwhile somebody else may have placed or cancelled one. The
--- caller has the locks of their states.
-create function private.still_placeable(p_sets uuid[], p_modules uuid[]) returns table (sets uuid[], modules uuid[])
-language sql stable set search_path = '' as $$
-  select coalesce(array_agg(p.set_id order by p.module_id), '{}'), coalesce(array_agg(p.module_id order by p.module_id),
-    '{}')
-  from private.placeable_members as p join unnest(p_sets, p_modules) as w (set_id, module_id)
-    on w.set_id = p.set_id and w.module_id = p.module_id
-  join public.job_sets as s on s.id = p.set_id and s.cancelled_at is null
-$$;
-
--- Enqueues jobs for these members, or writes down why one can have none.
-create function private.place_these(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
-language plpgsql set search_path = '' as $$
-begin
-  perform private.add_set_jobs(p_like, p_sets, p_modules);
-exception
-  when others then
-    if sqlstate not like 'RY%' then
-      raise;
-    end if;
-    perform private.place_alone(p_like, p.set_id, p.module_id) from unnest(p_sets, p_modules) as p (set_id,
-      module_id);
-    perform private.settle_set(s) from (select distinct s from unnest(p_sets) as s) as s (s)
-    where private.is_ordered(s);
-end;
-$$;
-
--- Enqueues jobs for members that may be placed, of this set alone or of all sets that ask for the same as this one;
--- returns how many were checked.
-create function private.place_members(
-  p_like public.job_sets, p_limit integer, p_waits boolean, p_set uuid default null
-) returns integer
-language plpgsql set search_path = '' as $$
-declare
-  v_member pg_catalog.record;
-  v_sets pg_catalog.uuid[] := '{}';
-  v_modules pg_catalog.uuid[] := '{}';
-begin
-  -- A module that two sets want is placed for one of them now and for the other with the next batch. The sweep waits
-  -- for nobody: a state that somebody is at is left to the next one.
-  for v_member in select distinct on (m.module_id) m.set_id, m.module_id
-    from public.job_sets as s join private.placeable_members as m on m.set_id = s.id
-    where s.finished_at is null and s.cancelled_at is null and (p_set is null or s.id = p_set)
-      and coalesce(s.starts_at <= now(), true)
-      and (s.org_id, s.type, s.options, s.created_by_label) = (p_like.org_id, p_like.type, p_like.options,
-        p_like.created_by_label)
-      and s.created_by is not distinct from p_like.created_by and (s.schedule_id is null) = (p_like.schedule_id is null)
-    order by m.module_id, s.created_at limit p_limit loop
-    continue when not p_waits and not (private.try_lock_state(p_like.org_id, v_member.module_id)
-      and (not private.is_ordered(v_member.set_id) or private.try_lock_set(v_member.set_id)));
-    v_sets := v_sets || v_member.set_id;
-    v_modules := v_modules || v_member.module_id;
-  end loop;
-  if p_waits then
-    perform private.lock_module_states(p_like.org_id, v_modules);
-  end if;
-  select p.sets, p.modules into v_sets, v_modules from private.still_placeable(v_sets, v_modules) as p;
-  if v_modules <> '{}' then
-    perform private.place_these(p_like, v_sets, v_modules);
-  end if;
-  return cardinality(v_modules);
-end;
-$$;
 
 -- ## progress
 
@@ -727,74 +436,147 @@ comment on function private.retry_set is
   'Retries what failed of a set; the retries take the place of what they repeat. Operators.';
 grant execute on function private.retry_set to authenticated;
 
--- ## what the sweep does
+-- ## reviews
 
--- Places members of a set as the sweep does: one that fails costs nobody else theirs.
-create function private.try_place(p_set public.job_sets, p_limit integer) returns integer
-language plpgsql set search_path = '' as $$
-begin
-  return private.place_members(p_set, p_limit, false);
-exception
-  when others then
-    raise warning 'sweep of set %: %', p_set.id, sqlerrm;
-    return 0;
-end;
+-- Reviews: all plans of a set on one page, in the steps of their order. A member applies all of them or some: the saved
+-- plans become one ordered set of applies, each of exactly the plan that was reviewed. Jobs of a set that wait for
+-- approval are approved in the same act. An apply of a plan continues the set of plans: its previews and what waited
+-- for it are planned for real.
+
+-- The members of a set with their step, their plan or other job, the apply of that plan, and what may be decided:
+-- approve (a job waits for somebody) or apply (a saved plan can be applied).
+create function private.review_rows(p_set public.job_sets) returns table (
+  module_id uuid, module_path text, step integer, job_id bigint, job_number bigint, status public.job_status,
+  summary jsonb, is_preview boolean, message text, awaited_id bigint, apply_number bigint,
+  apply_status public.job_status, decision text)
+language sql stable set search_path = '' as $$
+  with recursive place (id, step) as (
+    select m.module_id, 1 from private.set_members as m where m.set_id = p_set.id
+    union
+    select e.after_id, p.step + 1 from place as p join private.set_edges as e on e.set_id = p_set.id
+      and e.before_id = p.id
+  ), step as materialized (
+    select p.id, max(p.step) as step from place as p group by p.id
+  )
+  select m.module_id, coalesce(j.module_path, o.path), s.step, j.id, j.number, j.status, coalesce(j.plan_summary,
+      (select p.plan_summary from public.provision_jobs as p where p.id = j.plan_job_id)),
+    coalesce(j.payload #> '{options,preview}' = 'true', false), coalesce(m.left_out, j.error ->> 'message', w.problem),
+    coalesce(a.id, j.id), a.number, a.status,
+    case when w.problem is not null then null when coalesce(a.status, j.status) = 'AWAITING_APPROVAL' then 'approve'
+      when p_set.type = 'PLAN' and j.status = 'SUCCEEDED' and private.is_applied_next(j)
+        and coalesce(a.status, 'FAILED') in ('FAILED', 'CANCELLED')
+        and j.planned_serial = private.state_serial(m.module_id) then 'apply' end
+  from private.set_members as m
+  join step as s on s.id = m.module_id
+  left join public.provision_jobs as j on j.id = m.job_id
+  left join public.modules as o on o.id = m.module_id
+  left join lateral (select a.id, a.number, a.status from public.provision_jobs as a where a.plan_job_id = j.id
+    order by a.id desc limit 1) as a on p_set.type = 'PLAN'
+  left join lateral (select private.plan_promotion_problem(j) as problem) as w
+    on j.type = 'PLAN' and private.is_applied_next(j)
+  where m.set_id = p_set.id
 $$;
 
--- Cancels what waits of a cancelled set, so many jobs at most, and closes one that is done; one that fails costs nobody
--- else theirs. Returns how many jobs it looked at.
-create function private.try_close(p_set public.job_sets, p_limit integer) returns integer
-language plpgsql set search_path = '' as $$
+create function private.set_review(p_org uuid, p_set uuid) returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
 declare
-  v_count integer := 0;
+  v_set public.job_sets := private.my_set(p_set, 'job.read');
 begin
-  if p_set.cancelled_at is not null then
-    v_count := private.cancel_waiting(p_set, least(p_limit, 200));
+  if v_set.org_id <> p_org then
+    perform private.fail('RY404', 'There is no such set.');
   end if;
-  if private.is_ordered(p_set.id) and private.try_lock_set(p_set.id) then
-    perform private.settle_set(p_set.id);
-  end if;
-  if not private.is_set_open(p_set.id) then
-    update public.job_sets set finished_at = now() where id = p_set.id and finished_at is null;
-  end if;
-  return v_count;
+  return private.set_json(v_set) || jsonb_build_object('rows', (
+    select coalesce(jsonb_agg(jsonb_build_object('module_id', r.module_id, 'module_path', r.module_path, 'step', r.step,
+      'job_number', r.job_number, 'status', r.status, 'is_preview', r.is_preview, 'message', left(r.message, 500),
+      'counts', (select jsonb_object_agg(n, private.plan_count(r.summary, array[n]))
+        from unnest('{create,update,replace,delete}'::pg_catalog.text[]) as n),
+      'has_changes', r.summary -> 'has_changes' = 'true', 'apply_number', r.apply_number,
+      'apply_status', r.apply_status, 'decision', r.decision) order by r.step, r.module_path), '[]')
+    from private.review_rows(v_set) as r));
+end;
+$$;
+comment on function private.set_review is
+  'All jobs of a set by the steps of their order: what each plan changes, whether it is a preview, what each module '
+  'waits for, the apply of the plan, and what may be decided: approve or apply. Members.';
+grant execute on function private.set_review to authenticated;
+
+-- Approves a job of a set; where it cannot be approved, returns why, and costs the others nothing.
+create function private.try_approve(p_job bigint) returns text
+language plpgsql set search_path = '' as $$
+begin
+  perform private.approve_job(p_job, 'approve');
+  return null;
 exception
   when others then
-    raise warning 'sweep of set %: %', p_set.id, sqlerrm;
-    return 0;
+    if sqlstate not like 'RY%' then
+      raise;
+    end if;
+    return sqlerrm;
 end;
 $$;
 
--- Places jobs of sets, a batch for each organisation, cancels what waits of cancelled ones, and closes those that are
--- done.
-create function private.sweep_sets() returns integer
+-- Starts an ordered set that applies these reviewed plans of another set.
+create function private.apply_plans(p_plans public.job_sets, p_modules uuid[], p_jobs bigint[]) returns public.job_sets
 language plpgsql set search_path = '' as $$
 declare
   v_set public.job_sets;
-  v_count integer := 0;
-  v_used pg_catalog.jsonb := '{}';
-  v_left integer;
 begin
-  -- Fifty for each organisation, two hundred in all: people's own jobs are enqueued between two sweeps, and come first
-  -- by their priority as well. In any order, so that each has its turn.
-  for v_set in select o.* from (
-    select distinct on (s.org_id, s.type, s.options, s.created_by, s.created_by_label) s.* from public.job_sets as s
-    where s.finished_at is null and s.cancelled_at is null and coalesce(s.starts_at <= now(), true)
-      and exists (select from private.placeable_members as m where m.set_id = s.id)
-    order by s.org_id, s.type, s.options, s.created_by, s.created_by_label, s.created_at) as o order by random()
-  loop
-    v_left := least(50 - coalesce((v_used ->> v_set.org_id::pg_catalog.text)::integer, 0), 200 - v_count);
-    continue when v_left <= 0;
-    v_left := private.try_place(v_set, v_left);
-    v_count := v_count + v_left;
-    v_used := v_used || jsonb_build_object(v_set.org_id::pg_catalog.text,
-      coalesce((v_used ->> v_set.org_id::pg_catalog.text)::integer, 0) + v_left);
-  end loop;
-  -- Each job that is checked may leave an advisory lock until the end, of which a server has not many.
-  v_left := 500;
-  for v_set in select * from public.job_sets as s where s.finished_at is null order by random() limit 1000 loop
-    v_left := v_left - private.try_close(v_set, v_left);
-  end loop;
-  return v_count;
+  perform private.refuse_second_set(p_plans.org_id, 'APPLY', p_plans.path);
+  insert into public.job_sets (org_id, type, path, options, created_by, created_by_label)
+  values (p_plans.org_id, 'APPLY', p_plans.path, jsonb_build_object('priority', 150, 'reason',
+    'Reviewed with its set.'), private.caller_id(), private.caller_label(p_plans.org_id)) returning * into v_set;
+  perform private.add_members(v_set, p_modules);
+  update private.set_members as m set plan_job_id = p.job_id
+  from unnest(p_modules, p_jobs) as p (module_id, job_id) where m.set_id = v_set.id and m.module_id = p.module_id;
+  perform private.place_members(v_set, 2000, true, v_set.id);
+  perform private.audit(v_set.org_id, 'set.started', 'set', v_set.id::pg_catalog.text, 'APPLY '
+    || coalesce(nullif(v_set.path, ''), 'all modules'), jsonb_build_object('modules', cardinality(p_modules), 'plans',
+      p_plans.id));
+  return v_set;
 end;
 $$;
+
+create function private.confirm_set(p_set uuid, p_modules uuid[] default null) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_set public.job_sets := private.my_set(p_set, 'job.run');
+  v_row pg_catalog.record;
+  v_refusal pg_catalog.text;
+  v_refusals pg_catalog.jsonb := '[]';
+  v_approved integer := 0;
+  v_modules pg_catalog.uuid[] := '{}';
+  v_plans bigint[] := '{}';
+  v_applies public.job_sets;
+begin
+  perform pg_advisory_xact_lock(private.lock_key('set', v_set.org_id::pg_catalog.text));
+  -- States before rows, as for a decision about one job.
+  perform private.lock_module_states(v_set.org_id, array(select r.module_id from private.review_rows(v_set) as r
+    where r.decision is not null and (p_modules is null or r.module_id = any (p_modules))));
+  for v_row in select r.* from private.review_rows(v_set) as r
+    where r.decision is not null and (p_modules is null or r.module_id = any (p_modules)) order by r.step, r.module_id
+  loop
+    if v_row.decision = 'apply' then
+      v_modules := v_modules || v_row.module_id;
+      v_plans := v_plans || v_row.job_id;
+      continue;
+    end if;
+    v_refusal := private.try_approve(v_row.awaited_id);
+    v_approved := v_approved + (v_refusal is null)::integer;
+    v_refusals := v_refusals || case when v_refusal is null then '[]' else jsonb_build_array(jsonb_build_object(
+      'module_path', v_row.module_path, 'message', v_refusal)) end;
+  end loop;
+  if v_modules <> '{}' then
+    v_applies := private.apply_plans(v_set, v_modules, v_plans);
+  elsif v_approved = 0 then
+    perform private.fail('RY409', format('%s', coalesce(v_refusals #>> '{0,message}',
+        'No chosen plan of this set can be applied.')),
+      'Look at the review again: a plan without changes, a preview and an applied plan cannot be applied.');
+  end if;
+  return jsonb_build_object('approved', v_approved, 'applying', cardinality(v_modules), 'refused', v_refusals,
+    'set_id', v_applies.id);
+end;
+$$;
+comment on function private.confirm_set is
+  'Decides about jobs of a set, all or those of some modules: approves what waits for it, and applies saved plans as '
+  'one ordered set, each exactly as it was reviewed. Operators.';
+grant execute on function private.confirm_set to authenticated;

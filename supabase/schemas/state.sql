@@ -23,28 +23,18 @@ select q.state_key from private.live_jobs as q where q.stage <> 'WAITING'
 union all
 select q.state_key from private.live_jobs as q where q.stage = 'WAITING';
 comment on view private.states_in_use is 'States that a job is queued, running or held for.';
-comment on column private.states_in_use.state_key is 'What only one job at a time may act on.';
 
 create view private.locked_states as
 select l.module_id as state_key from private.state_locks as l
 where not exists (select from private.live_jobs as q where q.job_id = l.job_id);
 comment on view private.locked_states is
   'States that a job which is over has left locked. Until somebody unlocks one, no other job may begin.';
-comment on column private.locked_states.state_key is 'The state: a module.';
 
 -- Whether a job is queued, running or held for a state.
 create function private.is_state_in_use(p_state uuid) returns boolean
 language plpgsql stable set search_path = '' as $$
 begin
   return exists (select from private.states_in_use as u where u.state_key = p_state);
-end;
-$$;
-
--- Whether a job that is over has left the state locked.
-create function private.is_state_locked(p_state uuid) returns boolean
-language plpgsql stable set search_path = '' as $$
-begin
-  return exists (select from private.locked_states as l where l.state_key = p_state);
 end;
 $$;
 
@@ -84,7 +74,6 @@ comment on column private.states.serial is 'The state''s serial; for engines wit
 comment on column private.states.body is
   'The state file''s text. It may contain secrets: only admins read it, version by version.';
 comment on column private.states.written_by is 'The admin who pushed it; null where a job wrote it.';
-comment on column private.states.sha256 is 'SHA-256 of the text (hex).';
 comment on column private.states.contents is
   'What pages show of it, extracted once when it is written: a search must not parse megabytes per keystroke.';
 
@@ -104,7 +93,6 @@ alter table private.state_versions enable row level security;
 comment on table private.state_versions is 'Every version of every state; the newest 100 of each module are kept.';
 comment on column private.state_versions.written_by is 'The admin who pushed it; null where a job wrote it.';
 comment on column private.state_versions.body is 'The state file''s text.';
-comment on column private.state_versions.sha256 is 'SHA-256 of the text (hex).';
 
 -- The serial of a module's state; 0 while it has none.
 create function private.state_serial(p_module uuid) returns bigint

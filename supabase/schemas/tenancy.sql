@@ -118,7 +118,6 @@ alter table public.organizations enable row level security;
 grant select on public.organizations to authenticated, service_role;
 comment on table public.organizations is 'A tenant. Everything but shared runners and releases belongs to exactly one.';
 comment on column public.organizations.slug is 'The short name in addresses: lower case, unique in the installation.';
-comment on column public.organizations.log_retention_days is 'Job logs older than this many days are removed.';
 comment on column public.organizations.can_approve_own_jobs is
   'Whether somebody who asked for a job may be one of those who approve it.';
 comment on column public.organizations.shared_runners is 'When its jobs may go to shared runners.';
@@ -162,8 +161,6 @@ alter table public.invitations enable row level security;
 grant select on public.invitations to authenticated, service_role;
 comment on table public.invitations is
   'Invitations by email address. The secret of the link is not here; its hash is in private.';
-comment on column public.invitations.invited_by is 'The member who invited.';
-comment on column public.invitations.expires_at is 'After this it can no longer be accepted.';
 create trigger wake after insert or update
   or delete on public.invitations for each row execute function private.wake_for_row();
 
@@ -196,11 +193,9 @@ alter table public.audit_events enable row level security;
 grant select on public.audit_events to authenticated, service_role;
 comment on table public.audit_events is 'What people did: one row per act. Append only. Admins and owners read it.';
 comment on column public.audit_events.org_id is 'The organisation; null for acts on shared runners and releases.';
-comment on column public.audit_events.actor_label is 'The actor''s name at that time.';
 comment on column public.audit_events.address is 'From where the actor signed in or exchanged its token, if known.';
 comment on column public.audit_events.action is 'What was done, as noun.verb: worker.drained.';
 comment on column public.audit_events.target_kind is 'What kind of thing it was done to.';
-comment on column public.audit_events.target_label is 'Its name at that time.';
 comment on column public.audit_events.detail is 'What changed; never a secret.';
 
 -- ## who is a member
@@ -498,6 +493,9 @@ begin
   end if;
   perform private.lock_routing(p_org, true);
   perform private.refuse_contents(p_org);
+  -- The organisation's own log is removed with it: the installation keeps this one.
+  perform private.audit(null, 'organization.deleted', 'organization', p_org::pg_catalog.text, v_org.slug,
+    jsonb_build_object('by', private.caller_label(p_org)));
   -- The short name is free again at once.
   update public.organizations set
     deleted_at = now(), slug = 'deleted-' || left(replace(p_org::pg_catalog.text, '-', ''), 30)

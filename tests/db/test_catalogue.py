@@ -137,6 +137,12 @@ SELF_EVIDENT = [
     *("deleted_at", "ended_at", "finished_at", "kept_at", "last_run_at", "last_seen_at", "next_at", "opened_at"),
     *("published_at", "ran_at", "removed_at", "revoked_at", "sent_at", "window_started_at", "withdrawn_at"),
     *("created_by", "decided_by", "cancelled_by_label", "cancel_requested_by", "organization_makers"),
+    *("consumer_id", "producer_id", "input", "output", "cloud_identity_id", "target_identity_id", "target_worker_id"),
+    *("actor_label", "created_by_label", "target_label", "updated_by_label", "user_label", "invited_by", "retry_of"),
+    *("connected_at", "disconnected_at", "expires_at", "first_seen_at", "last_used_at", "renewed_at", "verified_at"),
+    *("approvals_received", "approvals_required", "engines", "from_count", "to_count", "hint", "secret_hint", "hostname"),
+    *("has_secret", "is_draining", "is_fresh", "is_shared", "log_retention_days", "module_path", "phase", "result"),
+    *("pinned_instance_name", "pinned_worker_id", "sha256", "state_key", "verification_error", "zone"),
     *("drain_reason", "maintenance_reason", "withdrawn_reason", "is_on", "succeeded", "failed", "cancelled"),
 ]  # fmt: skip
 

@@ -154,13 +154,11 @@ def test_a_viewer_reads_how_a_module_follows_its_repository(site: Site, world: W
     _, org, _, connection = site
     first_reading(site)
     viewer, module = org.member("viewer"), org.modules["net/vpc"]
-    found = viewer.call("module_repository", p_module=module)
+    found = viewer.call("module_page", p_org=org.id, p_module=module)["repository"]
     assert (found["repository"], found["branch"], found["folder"]) == ("git.example.com/infra/edge", "main", "vpc")
     assert (found["seen_commit"], found["applied_commit"], found["is_on"]) == (commit(1), None, True)
-    with refused("RY404"):
-        world.organization().owner.call("module_repository", p_module=module)
     org.owner.call("disconnect_repository", p_connection=connection)
-    assert viewer.call("module_repository", p_module=module) is None
+    assert viewer.call("module_page", p_org=org.id, p_module=module)["repository"] is None
 
 
 def test_a_change_of_a_module_wakes_pages_with_the_id_of_the_module(site: Site, world: World) -> None:

@@ -135,9 +135,14 @@ def test_old_events_are_deleted(fresh_world: World, org: Organization, runner: R
 def test_counts_of_ended_jobs_have_an_end(fresh_world: World, org: Organization) -> None:
     add_modules(fresh_world, org, 10)
     add_finished_jobs(fresh_world, org, 10_500)
+    fresh_world.owner.connection.execute(
+        "update public.provision_jobs set type = 'OUTPUT' where id = (select min(id) from public.provision_jobs)"
+    )
     waiting = org.enqueue("a/b", "DRIFT")
     answer = org.owner.call("list_jobs", p_org=org.id)
     assert (answer["counts"], answer["total"]) == ({"SUCCEEDED": 10_000, "QUEUED": 1}, 10_001)
     assert answer["rows"][0]["id"] == waiting
     of_a_type = org.owner.call("list_jobs", p_org=org.id, p_filters={"type": ["DRIFT"]})
     assert of_a_type["counts"] == {"QUEUED": 1}
+    oldest = org.owner.call("list_jobs", p_org=org.id, p_filters={"type": ["OUTPUT", "OUTPUT"]})
+    assert (oldest["counts"], len(oldest["rows"])) == ({"SUCCEEDED": 1}, 1), "a rare type is counted as it is listed"

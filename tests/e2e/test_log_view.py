@@ -91,7 +91,10 @@ def show(chromium: Browser, log: Log) -> Iterator[Callable[..., Page]]:
     page.route(f"{ORIGIN}/**", serve_file)
     page.route(f"{ORIGIN}/api/**", log.answer)
 
-    def opened(hash_: str = "", **attributes: str) -> Page:
+    def opened(hash_: str = "", plan: Log | None = None, **attributes: str) -> Page:
+        if plan is not None:
+            page.route(f"{ORIGIN}/api/jobs/6/**", plan.answer)
+            attributes["plan"] = json.dumps({"job": 6, "attempt": 1, "day": "", "steps": STEPS[:1]})
         page.goto(f"{ORIGIN}/{hash_}")
         set_attributes(page, steps=json.dumps(STEPS), **attributes)
         return page
@@ -313,3 +316,17 @@ def test_another_jobs_log_never_stays_under_a_job_that_has_none(show: Callable[.
     expect(page.get_by_text("of the seventh job")).to_be_hidden()
     set_attributes(page, job="7", attempt="1", status="SUCCEEDED")
     expect(page.get_by_text("of the seventh job")).to_be_visible()
+
+
+def test_the_apply_continues_the_log_of_its_plan(show: Callable[..., Page], log: Log) -> None:
+    plan_log = Log()
+    plan_log.add("init", "getting ready\n")
+    plan_log.add("plan", "the plan\nits last line\n")
+    log.add("init", "getting ready\n")
+    log.add("apply", "the apply\n")
+    page = show("#L3", plan=plan_log, phase="Apply")
+    marked = page.locator(".ry-ll.on > span")
+    expect(marked).to_have_text("its last line")
+    expect(page.get_by_role("separator", name="Apply")).to_be_visible()
+    page.evaluate("location.hash = '#L5'")
+    expect(marked).to_have_text("the apply")

@@ -311,17 +311,37 @@ def test_a_run_has_one_page_from_the_request_to_the_end_of_its_apply(
     expect(page.locator("[data-stage=Apply]")).to_have_attribute("data-status", "QUEUED")
     apply = runner.claim(number)
     runner.log(apply, 1, "apply", "this is the apply\n")
-    expect(page.locator("#L1 > span")).to_have_text("this is the apply")
-    page.get_by_test_id("log-phases").get_by_role("radio", name="Plan").click()
+    expect(page.locator("#L2 > span")).to_have_text("this is the apply")
     expect(page.locator("#L1 > span")).to_have_text("this is the plan")
-    runner.finish(apply, "SUCCEEDED", summary=SUMMARY, last_seq=1)
+    expect(page.get_by_role("separator", name="Apply")).to_be_visible()
+    runner.log(apply, 2, "apply", "this is more of it\n")
+    expect(page.locator("#L3 > span")).to_have_text("this is more of it")
+    runner.finish(apply, "SUCCEEDED", summary=SUMMARY, last_seq=2)
     expect(page.locator("[data-stage=Apply]")).to_have_attribute("data-status", "SUCCEEDED")
     assert page.url.rstrip("/").endswith(f"/jobs/{number}")
+    look_into_both_logs(page, number)
     page.goto(f"/dashboard/jobs?search=%23{number}")
     row = page.get_by_role("table", name="Jobs").locator("tr[data-row]")
     expect(row).to_have_count(1)
     expect(row).to_contain_text("PLAN")
     expect(row).to_contain_text("APPLY")
+
+
+def look_into_both_logs(page: Page, number: int) -> None:
+    """Links, search and download cover the plan's log and the apply's."""
+    page.goto(f"/dashboard/jobs/{number}#L1")
+    page.reload()
+    marked = page.locator(".ry-ll.on > span")
+    expect(marked).to_have_text("this is the plan")
+    page.evaluate("location.hash = '#L3'")
+    expect(marked).to_have_text("this is more of it")
+    page.get_by_label("Search the log").fill("this is")
+    expect(page.locator("ry-log .ry-lt .ry-n")).to_have_text("1 of 3")
+    with page.expect_download() as download:
+        page.locator("ry-log").get_by_label("Download").click()
+    assert download.value.path().read_text() == (
+        "--- Plan ---\nthis is the plan\n--- Apply ---\nthis is the apply\nthis is more of it\n"
+    )
 
 
 def test_a_link_shows_the_job_of_the_organisation_that_it_names(

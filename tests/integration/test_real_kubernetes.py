@@ -3,15 +3,15 @@
 import base64
 import json
 import os
-import shutil
-import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from stack.settings import PROJECT
+from tests.integration.test_compose_docker import SERVER_IMAGE_VARIABLE, answers
 from tests.integration.test_doctor_command import findings
 from tests.integration.test_real_docker import begun, slow_module
 from tests.integration.worker_bench import Bench, bench
@@ -24,7 +24,6 @@ from worker.dispatch.kubernetes import RIGHTS
 
 __all__ = ["bench", "real_kubernetes"]
 WAIT = "echo waiting here; exec sleep 600"
-CHART = PROJECT / "deploy" / "helm" / "runyard-worker"
 DATA = "RUNYARD_JOB_DISPATCHER_DATA_"
 
 
@@ -228,7 +227,6 @@ def test_the_doctor_names_the_rights_that_are_missing(
     assert "create secrets, patch secrets, delete secrets" in found["Rights"]["seen"]
 
 
-@pytest.mark.skipif(shutil.which("helm") is None, reason="needs helm")
 def test_the_chart_s_runner_inside_the_cluster_starts_a_pod_for_each_job(
     bench: Bench, real_kubernetes: RealKubernetes, on_cluster: dict[str, Any], api_url: str
 ) -> None:
@@ -243,39 +241,39 @@ def test_the_chart_s_runner_inside_the_cluster_starts_a_pod_for_each_job(
         "extraVolumeMounts": MOUNTS,
         "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}},
     }
-    file = bench.folder / "values.json"
-    file.write_text(json.dumps(values))
-    volume = {
-        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": real_kubernetes.namespace},
-        "spec": {
-            "capacity": {"storage": "10Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": str(volume_folder(bench))},
-            "claimRef": {"namespace": real_kubernetes.namespace, "name": "state-chart-0"},
-        },
-    }  # fmt: skip
-    real_kubernetes.apply(volume)
-    admin = bench.folder / "admin"
-    admin.write_text(real_kubernetes("config", "view", "--raw", "--output", "json"))
-    command = ["helm", "install", "chart", str(CHART), "--namespace", real_kubernetes.namespace, "--values", str(file)]
-    done = subprocess.run(
-        command, env=os.environ | {"KUBECONFIG": str(admin)}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    try:
+    with real_kubernetes.volume("state-chart-0", bench.folder / "volume"):
+        real_kubernetes.install("runyard-worker", values)
         bench.online(worker, seconds=180)
         assert [row["name"] for row in bench.rows("worker_instances", worker_id=worker[0])] == ["chart-0"]
         job = bench.finished("PLAN", bench.module())
         assert "Plan:" in bench.log_of(job["id"])
         found = real_kubernetes("exec", "chart-0", "--", "runyard-worker", "doctor", is_checked=False)
         assert "all 9 that a job takes" in found, found
-    finally:
-        real_kubernetes("delete", "persistentvolume", real_kubernetes.namespace, "--wait=false", is_checked=False)
 
 
-def volume_folder(bench: Bench) -> Any:
-    folder = bench.folder / "volume"
-    folder.mkdir()
-    folder.chmod(0o777)
-    for parent in folder.parents:
-        if parent.stat().st_mode & 0o001 == 0:
-            parent.chmod(parent.stat().st_mode | 0o001)
-    return folder
+@pytest.mark.slow
+def test_the_server_s_chart_starts_dashboard_and_api_on_one_volume(
+    real_kubernetes: RealKubernetes, tmp_path: Path
+) -> None:
+    values = {
+        "embedded": {"enabled": True},
+        "image": {"repository": os.environ.get(SERVER_IMAGE_VARIABLE, "runyard-server"), "tag": "latest"},
+        "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}},
+    }
+
+    def is_ready() -> bool:
+        state = real_kubernetes("get", "statefulset", "chart", "--output", "jsonpath={.status.readyReplicas}")
+        return state == "1"
+
+    with real_kubernetes.volume("state-chart-0", tmp_path / "volume"):
+        real_kubernetes.install("runyard-server", values)
+        try:
+            wait_until(is_ready, timeout_seconds=400, every_seconds=1)
+        except TimeoutError as error:
+            logs = real_kubernetes("logs", "chart-0", is_checked=False)
+            raise AssertionError(real_kubernetes("describe", "pod", "chart-0") + logs) from error
+        with real_kubernetes.reached("service/chart", 3000, 54321) as (dashboard, api):
+            wait_until(lambda: answers(f"{dashboard}/login") and answers(f"{api}/functions/v1/health"))
+        assert real_kubernetes("exec", "chart-0", "--", "id", "-u") == "10001"
+        real_kubernetes("delete", "statefulset", "chart", "--wait=false")
+        wait_until(lambda: real_kubernetes("get", "pods", "--output", "name") == "", timeout_seconds=180)

@@ -1,16 +1,19 @@
 """Terraform and Pulumi, wherever they are found; OpenTofu has the other tests."""
 
 import os
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli.engines.cache import find
-from cli.engines.catalog import ENGINES
+from cli.engines.catalog import ENGINES, machine, system
+from tests.integration.test_worker_isolation import EXTERNAL, external_mirror
 from tests.integration.worker_bench import MODULE, Bench, bench
 
-__all__ = ["bench"]
+__all__ = ["bench", "external_mirror"]
 
 PROGRAM = """
 name: greeting
@@ -54,6 +57,71 @@ def test_versions_side_by_side_are_chosen_by_module_and_code(bench: Bench, tmp_p
     assert refused["error"]["code"] == "engine_version"
     assert "requires tofu ~> 1.9.0, but this runner has 1.8.3, 1.12.6" in refused["error"]["message"]
     assert "runyard engines ensure tofu@VERSION" in refused["error"]["hint"]
+
+
+# The operator's command: it installs any version of 1.x as a script that answers as that version and runs the real one.
+FETCH = """#!/bin/sh
+version=$(echo "$1@1.12.6" | cut -d@ -f2)
+case $version in 1.*) ;; *) echo "no release $version"; exit 1;; esac
+folder=$RUNYARD_ENGINE_CACHE/tofu-$version-{platform}
+echo "tofu: 40 % Downloading OpenTofu $version"
+mkdir -p $folder
+printf '#!/bin/sh\\n[ "$1" = version ] && echo "OpenTofu v%s" || exec {tofu} "$@"\\n' $version > $folder/part
+chmod 755 $folder/part && mv $folder/part $folder/tofu
+"""
+
+
+def test_a_runner_fetches_the_version_that_a_job_requires(bench: Bench, tmp_path: Path) -> None:
+    """By the module's own requirement, which the claim compares, and by the code's, which only the job finds."""
+    command = tmp_path / "fetch"
+    command.write_text(FETCH.format(platform=f"{system()}-{machine()}", tofu=bench.tofu))
+    command.chmod(0o755)
+    places = {"PATH": "/usr/bin:/bin", "RUNYARD_ENGINE_CACHE": str(tmp_path / "cache")}
+    runner = bench.runner(
+        RUNYARD__ENGINE__FETCHCOMMAND=f"{command} {{engine}}", RUNYARD__ENGINE__ADDITIONALBINARYPATHS="",
+        RUNYARD__ENGINE__ISOLATION__READONLYPATHS=str(bench.tofu.parent), **places,
+    )  # fmt: skip
+
+    def planned(code: str = "", **spec: str) -> dict[str, Any]:
+        settings = f'terraform {{\n  required_version = "{code}"\n}}\n' if code else ""
+        module = bench.module(source={"files": {"main.tf": settings + MODULE}}, **spec)
+        return bench.wait_job(bench.enqueue("PLAN", module))
+
+    first = planned()
+    assert first["result"]["engine_version"] == "1.12.6", bench.log_of(first["id"])
+    assert planned(engine_version="~> 1.9.1")["result"]["engine_version"] == "1.9.1"
+    respected = planned(">= 1.10, != 1.12.6, < 1.12")
+    assert respected["result"]["engine_version"] == "1.10.0", respected["error"]
+    assert "tofu: 40 % Downloading OpenTofu 1.10.0\n" in bench.log_of(respected["id"])
+    again = planned("~> 1.9.1")
+    assert "Downloading" not in bench.log_of(again["id"]), "a version is fetched once"
+    refused = planned(engine_version=">= 2.0")
+    assert (refused["error"]["code"], "no release 2.0.0" in bench.log_of(refused["id"])) == ("engine_fetch", True)
+    (process,) = bench.rows("worker_instances", worker_id=runner.worker_id)
+    assert process["facts"]["engine_versions"]["terraform"] == ["any on demand"]
+
+
+def test_an_apply_has_the_provider_versions_of_its_plan(bench: Bench, external_mirror: Path, run_folder: Path) -> None:
+    # Its name is short: a provider's socket is in the job's folder, and its path has 107 characters at most.
+    home = Path(tempfile.mkdtemp(dir=run_folder))
+    mirror = home / "mirror"
+    shutil.copytree(external_mirror, mirror)
+    config = mirror / "cli.tfrc"
+    config.write_text(f'provider_installation {{ filesystem_mirror {{ path = "{mirror}" }} }}')
+    worker, shown = bench.register(), "RUNYARD__ENGINE__ISOLATION__READONLYPATHS"
+    bench.start_worker(worker, home=home / "home", **{"TF_CLI_CONFIG_FILE": str(config), shown: str(mirror)})
+    bench.online(worker)
+    code = EXTERNAL.replace('"1.2.0"', '">= 1.2.0"')
+    module = bench.module(source={"files": {"main.tf": code, "loot.sh": """echo '{"answer": "done"}'"""}})
+    plan = bench.finished("PLAN", module)
+    # A newer one appears while people think.
+    folder = mirror / "mirror.example.com/hashicorp/external"
+    (platform,) = (folder / "1.2.0").iterdir()
+    (folder / "1.3.0" / platform.name).mkdir(parents=True)
+    shutil.copy2(next(platform.iterdir()), folder / "1.3.0" / platform.name / "terraform-provider-external_v1.3.0")
+    assert "external v1.3.0" in bench.log_of(bench.finished("PLAN", module)["id"])
+    log = bench.log_of(bench.finished("APPLY", module, plan_job_id=plan["id"])["id"])
+    assert ("external v1.2.0" in log, "external v1.3.0" in log) == (True, False)
 
 
 def test_terraform_plans_applies_a_saved_plan_outputs_and_destroys(bench: Bench) -> None:

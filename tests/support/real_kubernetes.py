@@ -3,9 +3,11 @@
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 
 from stack.settings import PROJECT
 from tests.support.must import unavailable
+from tests.support.ports import free_ports
 from tests.support.real_docker import IMAGE_VARIABLE, INSIDE, gateway_of
 from worker.dispatch.kubernetes import RIGHTS
 
@@ -62,6 +65,48 @@ class RealKubernetes:
             {**kind, "kind": "Role", "rules": rules},
             {**kind, "kind": "RoleBinding", "roleRef": reference, "subjects": [subject]},
         )
+
+    @contextmanager
+    def volume(self, claim: str, folder: Path) -> Iterator[None]:
+        """A volume for a claim of this namespace, in a folder that every user can write."""
+        folder.mkdir()
+        folder.chmod(0o777)
+        for parent in folder.parents:
+            if parent.stat().st_mode & 0o001 == 0:
+                parent.chmod(parent.stat().st_mode | 0o001)
+        reference = {"namespace": self.namespace, "name": claim}
+        spec = {"capacity": {"storage": "10Gi"}, "accessModes": ["ReadWriteOnce"], "claimRef": reference}
+        spec["hostPath"] = {"path": str(folder)}
+        self.apply({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": self.namespace}, "spec": spec})
+        try:
+            yield
+        finally:
+            self("delete", "persistentvolume", self.namespace, "--wait=false", is_checked=False)
+
+    def install(self, chart: str, values: dict[str, Any]) -> None:
+        """Install a chart of deploy/helm as the release `chart`."""
+        if shutil.which("helm") is None:
+            unavailable("kubernetes", "helm is not installed")
+        file, admin = self.folder / "values.json", self.folder / "admin"
+        file.write_text(json.dumps(values))
+        admin.write_text(self("config", "view", "--raw", "--output", "json"))
+        place = str(PROJECT / "deploy" / "helm" / chart)
+        command = ["helm", "install", "chart", place, "--namespace", self.namespace, "--values", str(file)]
+        environment = os.environ | {"KUBECONFIG": str(admin)}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+    @contextmanager
+    def reached(self, place: str, *ports: int) -> Iterator[list[str]]:
+        """Forward ports of a service to this machine, as the charts' notes advise; yields their addresses, which answer soon."""
+        near = free_ports(len(ports))
+        pairs = [f"{mine}:{port}" for mine, port in zip(near, ports, strict=True)]
+        command = [*self.command, "--namespace", self.namespace, "port-forward", place, *pairs]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as forwarding:
+            try:
+                yield [f"http://127.0.0.1:{port}" for port in near]
+            finally:
+                forwarding.terminate()
 
     def kubeconfig(self) -> str:
         """A file with which one is that account and nobody else."""

@@ -18,6 +18,7 @@ from cli.launcher.runfiles import RunFiles
 from stack.errors import Taken
 from stack.secrets import Secrets, load_secrets
 from stack.settings import PROJECT, Settings
+from tests.support.database import locked
 from tests.support.ports import free_ports
 from tests.support.waiting import wait_until
 
@@ -109,7 +110,12 @@ class RunningStack(Project):
 
 @contextmanager
 def start_stack(home: Path, *arguments: str, **variables: str) -> Iterator[RunningStack]:
-    """Run a stack below `home`; a port lost to another process between choosing and using it is chosen again."""
+    """Run a stack below `home`; a port lost to another process between choosing and using it is chosen again.
+
+    A new home is a copy of one that this test run migrated, unless the test names a project of its own:
+    a first start needs three times the processor time of a later one.
+    """
+    _copy_prepared(home, variables)
     stack = _launch(home, arguments, variables)
     for _ in range(3):
         if wait_until(partial(_is_settled, stack), timeout_seconds=500, every_seconds=0.1) == "up":
@@ -139,6 +145,26 @@ def environment_project() -> Project | None:
 def clean_environment() -> dict[str, str]:
     """This process's environment without what could point at another stack."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("RUNYARD_", "SUPABASE_"))}
+
+
+def _copy_prepared(home: Path, variables: dict[str, str]) -> None:
+    run_folder = os.environ.get("RUNYARD_TEST_RUN_FOLDER")
+    if not run_folder or "RUNYARD_PROJECT" in variables or (home / "secrets.json").exists():
+        return
+    prepared = Path(run_folder) / "prepared"
+    with locked(Path(run_folder) / "prepared.lock"):
+        if not prepared.exists():
+            _migrate(Path(run_folder) / "preparing").rename(prepared)
+    home.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["cp", "-a", f"{prepared}/.", str(home)], check=True)
+
+
+def _migrate(home: Path) -> Path:
+    own = {"RUNYARD_HOME": str(home), "RUNYARD_POSTGRES_BASE": str(free_ports(1)[0]), "RUNYARD_PG_FSYNC": "false"}
+    home.mkdir()
+    command = [sys.executable, "-m", "cli", "migrate"]
+    subprocess.run(command, cwd=PROJECT, env=clean_environment() | own, check=True, capture_output=True)
+    return home
 
 
 def _is_settled(stack: RunningStack) -> str:

@@ -40,6 +40,9 @@ class Engines(Protocol):
     def path(self) -> str:
         """The search path."""
 
+    async def refresh(self) -> None:
+        """Search again."""
+
 
 class Protection(Protocol):
     """Keeps the place where the runner lives from being taken away in the middle of a change."""

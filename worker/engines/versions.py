@@ -9,6 +9,9 @@ from packaging.version import InvalidVersion, Version
 from worker.attempt.context import FoundEngine
 from worker.errors import JobFailed
 
+# What follows a whole version (a pre-release) is left out: engines on demand are releases.
+_NUMBERS = re.compile(r"\d+(?:\.\d+){0,2}(?![\w.+-])")
+
 
 def choose_version(there: Sequence[FoundEngine], *required: str | None) -> FoundEngine:
     """Return the first of an engine's versions that meets every requirement; refuse a job that none of them fits."""
@@ -24,6 +27,14 @@ def choose_version(there: Sequence[FoundEngine], *required: str | None) -> Found
         hint=f"Run `runyard engines ensure {name}@VERSION` as the runner's user, install that version on the runner, or "
         "change the module's requirement.",
     )
+
+
+def named_version(*required: str | None) -> str | None:
+    """Return the newest version that the requirements name and accept; ~> 1.9 names 1.9.0."""
+    wanted = [each.strip() for each in required if each and each.strip()]
+    named = [Version(each) for each in _NUMBERS.findall(",".join(wanted))]
+    whole = {f"{each.major}.{each.minor}.{each.micro}" for each in named}
+    return max((each for each in whole if all(_is_met("", each, part) for part in wanted)), key=Version, default=None)
 
 
 def _is_met(engine: str, found: str, required: str) -> bool:

@@ -105,8 +105,9 @@ def _job_starter(parts: Parts, scaler: Scaler) -> JobStarter:
 
 def _claim_loop(parts: Parts, starter: JobStarter) -> ClaimLoop:
     context = parts.context
+    is_equipped = bool(parts.dispatcher or context.settings.engine.fetch_command)
     return ClaimLoop(
         context.server, parts.table, parts.process_status,
-        lambda: bool(context.finder.found or parts.dispatcher), starter.start, parts.clock,
+        lambda: is_equipped or bool(context.finder.found), starter.start, parts.clock,
         poll_seconds=context.settings.server.poll_seconds, wake_up=parts.wake_ups.claim,
     )  # fmt: skip

@@ -37,6 +37,11 @@ class EngineSettings(Section):
         default_factory=list,
         description="Directories searched for tofu, terraform and pulumi before PATH; a leading `~` is expanded.",
     )
+    fetch_command: str = Field(
+        default="",
+        description="Command that installs the version of an engine that a job requires and the machine lacks, such as "
+        "`runyard engines ensure {engine}`; `{engine}` becomes `tofu@1.9.1`. Empty: such jobs are not offered to the runner.",
+    )
     stop_grace_seconds: float = Field(
         default=60, gt=0, description="How long an interrupted engine may take before it is killed."
     )
@@ -78,7 +83,7 @@ class SealingSettings(Section):
     allowed_sources: WordList = Field(
         default_factory=list,
         description="References that variables may use, as patterns such as `vault://kv/data/{group}/*`, `aws-sm://eu-west-1/runyard/*` or "
-        "`file:///etc/runyard/secrets/*`; `{module}` and `{group}` are paths of the job. Empty: no reference is read.",
+        "`file:///etc/runyard/secrets/*`; `{module}` and `{group}` are paths of the job. If empty, no reference is read.",
     )
 
 

@@ -5,19 +5,15 @@ import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from worker.attempt.context import FoundEngine
 from worker.attempt.sealed_values import Keys, texts_in
 from worker.attempt.variables import JobVariables
 from worker.attempt.workspace import Workspace
 from worker.children.environment import host_variables, job_variables, sensitive_values
 from worker.children.orphans import COOKIE_VARIABLE
-from worker.engines.cache import HOW_TO_GET_ONE
-from worker.engines.hcl_blocks import read_facts
-from worker.engines.versions import choose_version
-from worker.enums import EngineName
-from worker.errors import JobFailed, WorkerError
+from worker.errors import WorkerError
 from worker.fitness import no_directory
 from worker.settings import Settings
+from worker.steps.engine import check_engine
 from worker.steps.identity import give_identities
 from worker.steps.references import read_references
 
@@ -25,7 +21,7 @@ from worker.steps.references import read_references
 async def prepare(space: Workspace) -> None:
     """Create the directory, check that the engine exists, and build the environment."""
     await make_folders(space)
-    check_engine(space)
+    await check_engine(space)
     await take_variables(space)
     space.env = await build_environment(space)
     await give_identities(space)
@@ -57,40 +53,6 @@ async def make_folders(space: Workspace) -> None:
             folder.mkdir(parents=True, mode=0o700)
     except OSError as error:
         raise no_directory(error) from error
-
-
-def check_engine(space: Workspace) -> None:
-    """Fail at once when this runner cannot do the job."""
-    wanted = space.spec.module.engine
-    there = space.context.finder.versions.get(wanted)
-    if not there:
-        others = ", ".join(sorted(space.context.finder.found)) or "none"
-        raise JobFailed(
-            f"The module needs {wanted}, which this runner does not have (it has: {others}).",
-            code="engine_missing",
-            hint=HOW_TO_GET_ONE.replace("tofu", wanted),
-        )
-    use_engine(space, choose_version(there, space.spec.module.engine_version))
-
-
-def use_engine(space: Workspace, engine: FoundEngine) -> None:
-    """Run this version; hooks find it first on their PATH, too."""
-    space.engine = engine
-    space.env["PATH"] = os.pathsep.join([str(engine.binary.parent), space.context.finder.path])
-    space.result["engine_version"] = engine.version
-    space.say(f"{engine.name} {engine.version}")
-
-
-async def respect_code(space: Workspace) -> None:
-    """Choose another version where `required_version` in the code does not accept the chosen one."""
-    module, chosen = space.spec.module, space.engine
-    if chosen is None or module.engine is EngineName.PULUMI:
-        return
-    facts = await asyncio.to_thread(read_facts, space.work, is_tofu=module.engine is EngineName.TOFU)
-    others = [each for each in space.context.finder.versions[module.engine] if each != chosen]
-    better = choose_version([chosen, *others], module.engine_version, facts.required_version)
-    if better != chosen:
-        use_engine(space, better)
 
 
 async def build_environment(space: Workspace) -> dict[str, str]:

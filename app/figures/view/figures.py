@@ -85,7 +85,7 @@ def build(answer: Row) -> Figures:
     parts: Sequence[Row] = answer.get("parts") or []
     runners, groups = ([part for part in parts if part["kind"] == kind] for kind in ("runner", "group"))
     return {
-        "wait": wait(points, answer["whole"]),
+        "wait": wait(points, answer["whole"], answer["now"]),
         "utilisation": utilisation(points, answer["now"]),
         "throughput": throughput(points, answer),
         "passed": passed(points, answer["whole"]),
@@ -99,8 +99,9 @@ def build(answer: Row) -> Figures:
     }
 
 
-def wait(points: Sequence[Row], whole: Row) -> Chart:
-    """Queue wait: three percentiles on one axis."""
+def wait(points: Sequence[Row], whole: Row, now: Row) -> Chart:
+    """Queue wait of the jobs that ended: three percentiles on one axis."""
+    waiting = int((now.get("jobs") or {}).get("QUEUED") or 0)
     series = {name: charts.values(points, name) for name in ("p50", "p95", "p99")}
     high = charts.nice(max((value for one in series.values() for value in one if value is not None), default=1.0))
     lines = {name: charts.line(one, 0.0, high, charts.seconds(whole.get(name))) for name, one in series.items()}
@@ -109,6 +110,7 @@ def wait(points: Sequence[Row], whole: Row) -> Chart:
         **NO_CHART,
         "figure": figure,
         "unit": f"{unit} p95",
+        "aside": f"{waiting:,} waiting now" if waiting else "",
         "lines": lines,
         "ticks": charts.ticks(0.0, high, charts.seconds),
     }

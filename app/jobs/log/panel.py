@@ -6,7 +6,7 @@ import reflex as rx
 
 
 class LogElement(rx.Component):
-    """`<ry-log job attempt day seq …>`: fetches the log itself; `seq` only tells it to look again."""
+    """`<ry-log job attempt day seq plan …>`: fetches both logs itself; `seq` only makes it look again."""
 
     tag = "RyLog"
     job: rx.Var[int]
@@ -17,6 +17,8 @@ class LogElement(rx.Component):
     steps: rx.Var[str]
     main: rx.Var[str]
     note: rx.Var[str]
+    plan: rx.Var[str]
+    phase: rx.Var[str]
     link: rx.Var[str]
 
     def add_custom_code(self) -> list[str]:

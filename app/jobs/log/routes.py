@@ -22,6 +22,8 @@ FIND_CHUNKS = 500
 # A live log grows by a chunk or two at a time: so many come with their lines, in one answer.
 NEW_CHUNKS = 20
 MAX_WORDS = 200
+# What a download names a phase of a run, the phase's chunks, and the last of them.
+Part = tuple[str, tuple[Filter, ...], int]
 _INDEX_COLUMNS = "seq,step,line_count,bytes,created_at"
 
 
@@ -112,28 +114,41 @@ async def find(runtime: Runtime, session: BrowserSession, request: Request) -> R
 
 
 async def download(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
-    """Return the whole log as plain text, read while it is sent."""
-    filters = await _filters(runtime, session, request)
-    newest = Query(columns="seq", filters=filters, order="seq", is_descending=True, limit=1)
-    rows = (await runtime.authorized.select(session, "job_log_chunks", newest)).rows
-    if not rows:
+    """Return the whole log of a run as plain text, its plan's before its own, read while it is sent."""
+    job, attempt = number(request, "job"), number(request, "attempt")
+    rows = await _phases(runtime, session, job)
+    parts = []
+    for row in rows:
+        own = attempt if row["id"] == job else int(row["attempt"])
+        filters = (Filter("job_id", "eq", str(row["id"])), Filter("attempt", "eq", str(own)), *_days([row], own))
+        newest = Query(columns="seq", filters=filters, order="seq", is_descending=True, limit=1)
+        found = (await runtime.authorized.select(session, "job_log_chunks", newest)).rows
+        parts += [(str(row["type"]).capitalize(), filters, int(found[0]["seq"]))] if found else []
+    if not parts:
         raise NotThere("This job has no log.", "It may be past its retention period.")
-    name = f"job-{await _number_of(runtime, session, request)}-attempt-{number(request, 'attempt')}.log"
-    body = _texts(runtime, session, filters, int(rows[0]["seq"]))
+    last = rows[-1]
+    name = f"job-{last['number']}-{str(last['type']).lower()}-attempt-{attempt}.log"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    body = _texts(runtime, session, parts)
     return StreamingResponse(body, media_type="text/plain; charset=utf-8", headers=headers)
 
 
-async def _number_of(runtime: Runtime, session: BrowserSession, request: Request) -> str:
-    """Name a job as people do, in the name of a file."""
-    query = Query(columns="number,type", filters=(Filter("id", "eq", str(number(request, "job"))),), limit=1)
-    (row,) = (await runtime.authorized.select(session, "provision_jobs", query)).rows
-    return f"{row['number']}-{str(row['type']).lower()}"
+async def _phases(runtime: Runtime, session: BrowserSession, job: int) -> list[Row]:
+    """List a job after the plan with its number; a retry applies the plan of another run."""
+    columns = "id,number,type,plan_job_id,attempt,created_at,log_day"
+    query = Query(columns=columns, filters=(Filter("id", "eq", str(job)),), limit=1)
+    rows = (await runtime.authorized.select(session, "provision_jobs", query)).rows
+    if not rows or not rows[0]["plan_job_id"]:
+        return rows
+    of_plan = (Filter("id", "eq", str(rows[0]["plan_job_id"])), Filter("number", "eq", str(rows[0]["number"])))
+    query = Query(columns=columns, filters=of_plan, limit=1)
+    return [*(await runtime.authorized.select(session, "provision_jobs", query)).rows, *rows]
 
 
-async def _texts(
-    runtime: Runtime, session: BrowserSession, filters: tuple[Filter, ...], last: int
-) -> AsyncIterator[str]:
-    for first in range(1, last + 1, DOWNLOAD_CHUNKS):
-        rows = await _read(runtime, session, filters, first, min(last, first + DOWNLOAD_CHUNKS - 1))
-        yield await asyncio.to_thread(pages.text, rows)
+async def _texts(runtime: Runtime, session: BrowserSession, parts: list[Part]) -> AsyncIterator[str]:
+    for title, filters, last in parts:
+        if len(parts) > 1:
+            yield f"--- {title} ---\n"
+        for first in range(1, last + 1, DOWNLOAD_CHUNKS):
+            rows = await _read(runtime, session, filters, first, min(last, first + DOWNLOAD_CHUNKS - 1))
+            yield await asyncio.to_thread(pages.text, rows)

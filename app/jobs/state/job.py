@@ -74,7 +74,7 @@ class JobState(PlanPart, LogPart, LivePage, rx.State):
         return live_query("job_page", topics, number=int(found[1]))
 
     async def _prepare(self, session: BrowserSession) -> None:
-        self.is_found, self.is_all_events, self.is_line_open, self.phase = False, False, False, ""
+        self.is_found, self.is_all_events, self.is_line_open = False, False, False
         self._answer, self._job, self._plan_job, self._events, self._lease = {}, {}, {}, [], None
         self.log_seq, self.view = 0, EMPTY_VIEW
         self._forget_plan()
@@ -101,8 +101,6 @@ class JobState(PlanPart, LogPart, LivePage, rx.State):
         job = store.newest("provision_jobs", answer["job"])
         if answer is self._answer and job == before:
             return
-        if job["id"] != before.get("id"):
-            self.phase = ""
         self._answer, self._job = answer, job
         self._plan_job = store.newest("provision_jobs", answer["plan"]) if answer["plan"] else {}
         self._events = answer["events"]

@@ -355,8 +355,8 @@ def log_note(job: Row) -> str:
     return "The log ends where the runner was lost. Later lines are on its disk, and are sent if it returns."
 
 
-def log_steps(job: Row, events: Sequence[Row] = ()) -> str:
-    """List the steps for the log view, as JSON."""
+def log_steps(job: Row, events: Sequence[Row] = ()) -> list[dict[str, Any]]:
+    """List the steps for the log view."""
     bars = [bar for bar in timeline.build(job, events).bars if bar.is_step]
     found = []
     for step, bar in zip(timeline.steps_of(job), bars, strict=False):
@@ -364,7 +364,7 @@ def log_steps(job: Row, events: Sequence[Row] = ()) -> str:
         found.append(
             {"name": name, "title": bar.label, "status": bar.status, "from_ms": bar.from_ms, "to_ms": bar.to_ms}
         )
-    return json.dumps(found)
+    return found
 
 
 def is_silent(last_seen_at: str, now: float) -> bool:

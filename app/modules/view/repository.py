@@ -32,7 +32,7 @@ class RepositoryView(TypedDict):
 
 
 def build(row: Row | None) -> RepositoryView:
-    """Read the answer of module_repository; none is for a module whose repository is not connected."""
+    """Read the repository of module_page's answer; none is for a module whose repository is not connected."""
     row = row or {}
     # Until a runner has read it, its own folder and the paths that were added are known.
     watched = row.get("watched") or [row.get("folder") or "the whole repository", *(row.get("paths") or [])]

@@ -1,4 +1,4 @@
-"""The tiles above the table: queue wait and throughput of the last hour, utilisation now, each with the curve of a day."""
+"""The tiles above the table: queue wait of this hour, throughput of the last full one, utilisation now, each with the curve of a day."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -53,12 +53,12 @@ def _blank() -> Tile:
     }
 
 
-def wait_tile(rows: Sequence[Row], key: str) -> Tile:
-    """Queue wait: the last hour that had jobs, against the day before it."""
+def wait_tile(rows: Sequence[Row], key: str, waiting: int = 0) -> Tile:
+    """Queue wait of the jobs that ended: the last hour that had any, against the day before it; `waiting` have not ended."""
     series = _series(rows, key)
     known = [value for value in series if value is not None]
     if not known:
-        return _blank()
+        return {**_blank(), "aside": f"{waiting:,} waiting now" if waiting else ""}
     figure, unit = _seconds(known[-1])
     before = known[:-1]
     change = known[-1] - sum(before) / len(before) if before else 0.0
@@ -67,7 +67,7 @@ def wait_tile(rows: Sequence[Row], key: str) -> Tile:
         **_blank(),
         "figure": figure,
         "unit": unit,
-        "aside": "last hour" if series[-1] is not None else "last hour with jobs",
+        "aside": "this hour" if series[-1] is not None else "last hour with jobs",
         "move": f"{moved} {moved_unit} vs 24 h" if abs(change) >= 0.1 else "",
         "is_up": change > 0,
         "is_good": change <= 0,
@@ -119,10 +119,10 @@ def _throughput(counts: Sequence[float]) -> tuple[float, str]:
 
 def build_tiles(figures: Row, now: Row) -> dict[str, Tile]:
     """Make the four tiles from fleet_stats() and what fleet_overview() counts now."""
-    waits = figures.get("queue_wait") or []
+    waits, waiting = figures.get("queue_wait") or [], int((now.get("jobs") or {}).get("QUEUED") or 0)
     return {
-        "p50": wait_tile(waits, "p50"),
-        "p95": wait_tile(waits, "p95"),
+        "p50": wait_tile(waits, "p50", waiting),
+        "p95": wait_tile(waits, "p95", waiting),
         "utilisation": utilisation_tile(figures.get("utilisation") or [], now),
         "throughput": throughput_tile(figures.get("throughput") or []),
     }

@@ -82,11 +82,17 @@ def build(row: Row) -> AuditRow:
         "address": str(row.get("address") or ""),
         "action": str(row["action"]),
         "words": words(str(row["action"])),
-        "what": str(row.get("target_label") or row.get("target_id") or ""),
+        "what": target(row),
         "href": link(row),
         "detail": detail_words(detail or {}),
         "changes": changes((detail or {}).get("changes")),
     }
+
+
+def target(row: Row) -> str:
+    """Name what an event is about; a job by its number, too."""
+    label, identity = str(row.get("target_label") or ""), str(row.get("target_id") or "")
+    return f"#{identity} {label}".rstrip() if row.get("target_kind") == "job" and identity else label or identity
 
 
 def words(action: str) -> str:

@@ -50,7 +50,8 @@ def test_the_headlines_say_the_whole_span() -> None:
 def test_an_organisation_without_jobs_has_no_figures() -> None:
     empty = {"jobs": 0, "failed": 0, "succeeded": 0, "p50": None, "p95": None, "p99": None}
     quiet = point(0, jobs=0, succeeded=0, failed=0, p50=None, p95=None, p99=None, share=None)
-    made = build(answer(quiet, quiet, whole=empty, now={}))
+    made = build(answer(quiet, quiet, whole=empty, now={"jobs": {"QUEUED": 4}}))
+    assert made["wait"]["aside"] == "4 waiting now"
     assert (made["wait"]["figure"], made["utilisation"]["figure"], made["passed"]["figure"]) == ("–", "–", "–")
     assert made["wait"]["lines"]["p95"]["line"] == ""
 

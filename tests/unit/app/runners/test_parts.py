@@ -107,7 +107,7 @@ def test_tiles_say_the_figure_and_how_it_moved() -> None:
     }
     tiles = build_tiles(figures, {"used": 19, "capacity": 36})
     assert (tiles["p50"]["figure"], tiles["p50"]["unit"], tiles["p50"]["move"]) == ("1.5", "s", "0.5 s vs 24 h")
-    assert tiles["p50"]["is_good"]
+    assert (tiles["p50"]["is_good"], tiles["p50"]["aside"]) == (True, "this hour")
     assert not tiles["p50"]["is_up"]
     assert (tiles["p95"]["figure"], tiles["p95"]["unit"]) == ("5.0", "min")
     assert not tiles["p95"]["is_good"]
@@ -119,6 +119,7 @@ def test_tiles_say_the_figure_and_how_it_moved() -> None:
 def test_tiles_of_an_empty_fleet_show_nothing_false() -> None:
     tiles = build_tiles({}, {"used": 0, "capacity": 0})
     assert [tiles[key]["figure"] for key in ("p50", "p95", "utilisation", "throughput")] == ["–", "–", "–", "0"]
+    assert build_tiles({}, {"jobs": {"QUEUED": 4}})["p95"]["aside"] == "4 waiting now"
 
 
 def test_curves_stay_inside_their_box() -> None:
@@ -132,7 +133,7 @@ def test_curves_stay_inside_their_box() -> None:
 def test_a_curve_is_drawn_only_where_something_is_known() -> None:
     one, two = smooth([None, None, 5.0]), smooth([None, 2.0, 4.0, None, None])
     assert one["line"] == "M150.0 4.0C225.0 4.0 225.0 4.0 300.0 4.0"
-    assert one["dot"].startswith("M297.0 4.0")
+    assert one["dot"].startswith("M294.0 4.0")
     assert two["line"].startswith("M75.0 ")
     assert two["area"].endswith("L150.0 48L75.0 48Z")
     assert smooth([1.0, 2.0, 3.0])["dot"] == ""

@@ -46,5 +46,6 @@ def test_an_event_says_from_where_if_that_is_known() -> None:
 
 def test_events_lead_to_what_they_are_about() -> None:
     assert build(row(target_label="a/b"))["href"] == "/dashboard/modules?path=a/b"
-    assert build(row(target_kind="job", target_id="7"))["href"] == "/dashboard/jobs/7"
+    job = build(row(target_kind="job", target_id="7", target_label="PLAN a/b"))
+    assert (job["href"], job["what"]) == ("/dashboard/jobs/7", "#7 PLAN a/b")
     assert build(row(target_kind="member", target_id="7"))["href"] == ""

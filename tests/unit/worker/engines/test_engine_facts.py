@@ -18,7 +18,7 @@ from worker.attempt.context import FoundEngine
 from worker.engines.finder import EngineFinder
 from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_summary import mark_known, planned_outputs, sensitive_texts, summarise
-from worker.engines.versions import choose_version
+from worker.engines.versions import choose_version, named_version
 from worker.enums import EngineName
 from worker.errors import JobFailed, RunnerUnfit
 
@@ -128,6 +128,19 @@ def test_the_first_version_that_meets_every_requirement_is_chosen() -> None:
     ]  # fmt: skip
     with pytest.raises(JobFailed, match=r"requires tofu ~> 1.9.0 and < 1.9, but this runner has 1.12.6, 1.9.1, 1.8.3"):
         choose_version(THERE, "~> 1.9.0", "< 1.9")
+
+
+@pytest.mark.parametrize(
+    ("required", "named"),
+    [
+        (("1.9.1",), "1.9.1"), (("~> 1.9",), "1.9.0"), ((">= 1.9, < 1.12",), "1.9.0"), ((None, "= v1.5.7"), "1.5.7"),
+        ((">= 1.9", "~> 1.9.3"), "1.9.3"), (("> 1.9.0",), None), ((None, ""), None),
+    ],
+)  # fmt: skip
+def test_the_newest_version_that_requirements_name_and_accept(
+    required: tuple[str | None, ...], named: str | None
+) -> None:
+    assert named_version(*required) == named
 
 
 def fake_engine(folder: Path, name: str, version: str) -> None:

@@ -1,0 +1,404 @@
+-- The order of sets: when the job of each member is placed.
+--
+-- A set goes in the order of its modules' dependencies, a DESTROY backwards: private.placeable_members is the rule. The
+-- end of a job places what waited for it, in the same transaction; a failure leaves out what depends on it. A call that
+-- changes members of an ordered set has the set's lock, which comes after routing and states: behind it, states are
+-- locked only if they can be had at once, and the sweep places what could not be placed.
+--
+-- Plans of a set see what the plans before them would change: private.open_bindings is the rule. A plan that uses a
+-- value that is only planned is a preview and is never applied; one whose value is not known yet waits for an apply.
+
+-- ## order
+
+-- Serialises what happens to the members of one ordered set.
+create function private.lock_set(p_set uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform pg_advisory_xact_lock(private.lock_key('set_order', p_set::pg_catalog.text));
+end;
+$$;
+
+-- The same, if it can be had at once.
+create function private.try_lock_set(p_set uuid) returns boolean
+language plpgsql set search_path = '' as $$
+begin
+  return pg_try_advisory_xact_lock(private.lock_key('set_order', p_set::pg_catalog.text));
+end;
+$$;
+
+-- Whether a set's modules depend on each other.
+create function private.is_ordered(p_set uuid) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return exists (select from private.set_edges as e where e.set_id = p_set);
+end;
+$$;
+
+-- Adds modules to a new set, with the order between them.
+create function private.add_members(p_set public.job_sets, p_modules uuid[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  insert into private.set_members (set_id, module_id, org_id) select p_set.id, m, p_set.org_id
+    from unnest(p_modules) as m;
+  insert into private.set_edges (set_id, after_id, before_id)
+  select p_set.id, case when p_set.type = 'DESTROY' then d.producer_id else d.consumer_id end,
+    case when p_set.type = 'DESTROY' then d.consumer_id else d.producer_id end
+  from public.module_dependencies as d
+  where d.org_id = p_set.org_id and d.consumer_id = any (p_modules) and d.producer_id = any (p_modules);
+end;
+$$;
+
+-- Which members of a set wait for the apply of which others, in words.
+create function private.waits_for_apply(p_set uuid) returns table (consumer_id uuid, producer_id uuid, words text)
+language sql stable set search_path = '' as $$
+  select o.consumer_id, o.producer_id, format('Waits for %s: %s.', p.path, string_agg(format('`%s` %s', o.output,
+    o.words), ', ' order by o.output))
+  from (select distinct o.consumer_id, o.producer_id, o.output, o.words from private.open_bindings as o
+    where o.set_id = p_set and not o.is_known) as o
+  join public.modules as p on p.id = o.producer_id group by o.consumer_id, o.producer_id, p.path
+$$;
+
+-- Leaves out what depends on a member that failed, was cancelled or was left out, or that waits for an apply, and
+-- nothing else: what was left out because of one that is retried waits again. The caller has the set's lock.
+create function private.settle_set(p_set uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  with recursive ended as materialized (
+    select m.module_id, format('Because of %s.', coalesce('#' || j.number, o.path)) as words
+    from private.set_members as m
+    left join public.provision_jobs as j on j.id = m.job_id
+    left join public.modules as o on o.id = m.module_id
+    where m.set_id = p_set and (j.status in ('FAILED', 'CANCELLED')
+      or m.job_id is null and m.left_out is not null and m.because_of is null)
+  ), below (module_id, root) as (
+    select e.after_id, f.module_id from ended as f
+    join private.set_edges as e on e.set_id = p_set and e.before_id = f.module_id
+    union
+    select e.after_id, b.root from below as b
+    join private.set_edges as e on e.set_id = p_set and e.before_id = b.module_id
+  ), wait as materialized (
+    select * from private.waits_for_apply(p_set)
+  ), later (module_id) as (
+    select w.consumer_id from wait as w
+    union
+    select e.after_id from later as l join private.set_edges as e on e.set_id = p_set and e.before_id = l.module_id
+  ), cause as materialized (
+    select distinct on (c.module_id) c.* from (
+      select b.module_id, 1 as rank, b.root, f.words from below as b join ended as f on f.module_id = b.root
+      union all select w.consumer_id, 2, w.producer_id, w.words from wait as w
+      union all select e.after_id, 3, o.id, format('Waits for %s, which waits for an apply.', o.path)
+      from later as l join private.set_edges as e on e.set_id = p_set and e.before_id = l.module_id
+      join public.modules as o on o.id = e.before_id) as c
+    order by c.module_id, c.rank, c.root
+  ), verdict as materialized (
+    select m.module_id, c.root, c.words, coalesce(c.rank > 1, false) as is_waiting
+    from private.set_members as m left join cause as c on c.module_id = m.module_id
+    where m.set_id = p_set and m.job_id is null and (m.left_out is null or m.because_of is not null)
+  )
+  update private.set_members as m set left_out = v.words, because_of = v.root, is_waiting_for_apply = v.is_waiting
+  from verdict as v
+  where m.set_id = p_set and m.module_id = v.module_id
+    and (m.left_out, m.because_of, m.is_waiting_for_apply) is distinct from (v.words, v.root, v.is_waiting);
+end;
+$$;
+
+-- Continues a set after the end of a job: what waited for it is placed, or left out when it did not succeed. The caller
+-- has the lock of the job's state.
+create function private.follow_in_set(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_set public.job_sets;
+begin
+  select s.* into v_set from private.set_members as m join public.job_sets as s on s.id = m.set_id
+  where m.job_id = p_job.id and exists (
+    select from private.set_edges as e where e.set_id = m.set_id and e.before_id = m.module_id);
+  if v_set.id is null then
+    return;
+  end if;
+  if p_job.status = 'SUCCEEDED' then
+    -- Two that end together: the second one sees the first one's end behind this lock.
+    perform private.lock_set(v_set.id);
+    if exists (select from private.planned_outputs as o where o.set_id = v_set.id
+      and o.module_id = p_job.module_id and not o.is_known) then
+      perform private.settle_set(v_set.id);
+    end if;
+    perform private.place_members(v_set, 200, false, v_set.id);
+  elsif private.try_lock_set(v_set.id) then
+    -- One transaction may end jobs of several sets, so it waits for none of them: the sweep settles the others.
+    perform private.settle_set(v_set.id);
+  end if;
+end;
+$$;
+
+-- Replaces a job by its retry in their sets.
+create function private.follow_retry() returns trigger
+language plpgsql set search_path = '' as $$
+declare
+  v_set pg_catalog.uuid := (select m.set_id from private.set_members as m where m.job_id = new.retry_of);
+begin
+  if v_set is null then
+    return null;
+  end if;
+  perform private.lock_set(v_set);
+  update private.set_members set job_id = new.id where job_id = new.retry_of;
+  update public.job_sets set finished_at = null where id = v_set and finished_at is not null;
+  perform private.settle_set(v_set);
+  return null;
+end;
+$$;
+create trigger follow_retry after insert on public.provision_jobs for each row when (new.retry_of is not null)
+  execute function private.follow_retry();
+
+-- ## placing jobs
+
+-- Enqueues a job for each of these members with the same options. The caller holds their states' locks.
+create function private.add_alike_jobs(
+  p_like public.job_sets, p_options jsonb, p_sets uuid[], p_modules uuid[]
+) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_jobs bigint[] := private.add_module_jobs(p_like.org_id, p_like.type, p_modules, null, p_options
+    || jsonb_build_object('created_by', p_like.created_by, 'created_by_label', p_like.created_by_label)
+    || case when p_like.schedule_id is null then '{}' else '{"is_by_schedule": true}' end::pg_catalog.jsonb);
+begin
+  perform private.place_jobs(p_like.org_id, v_jobs, coalesce(p_like.options ->> 'reason',
+    case when p_like.schedule_id is not null then 'By schedule' end));
+  update private.set_members as m set job_id = p.job_id
+  from unnest(p_sets, p_modules, v_jobs) as p (set_id, module_id, job_id)
+  where m.set_id = p.set_id and m.module_id = p.module_id;
+end;
+$$;
+
+-- Whether a plan of a member is a preview: a plan of the set changes an input of it, or it is an output of a preview.
+create function private.is_preview(p_set uuid, p_module uuid) returns boolean
+language plpgsql stable set search_path = '' as $$
+begin
+  return exists (select from private.open_bindings as o where o.set_id = p_set and o.consumer_id = p_module) or exists (
+    select from private.set_edges as e
+    join public.module_bindings as b on b.consumer_id = e.after_id and b.producer_id = e.before_id
+    join private.set_members as m on m.set_id = e.set_id and m.module_id = e.before_id
+    join public.provision_jobs as j on j.id = m.job_id and j.payload #> '{options,preview}' = 'true'
+    where e.set_id = p_set and e.after_id = p_module);
+end;
+$$;
+
+-- Enqueues a job for each of these members, all of sets that ask for the same. The caller holds their states' locks.
+create function private.add_set_jobs(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_part pg_catalog.record;
+begin
+  if p_like.type in ('APPLY', 'DESTROY') then
+    perform private.refuse_locked_modules(p_modules);
+  end if;
+  for v_part in
+    select m.plan_job_id, p.is_preview, array_agg(m.set_id order by m.module_id) as sets,
+      array_agg(m.module_id order by m.module_id) as modules
+    from unnest(p_sets, p_modules) as w (set_id, module_id)
+    join private.set_members as m on m.set_id = w.set_id and m.module_id = w.module_id
+    cross join lateral (select p_like.type = 'PLAN' and private.is_preview(m.set_id, m.module_id) as is_preview) as p
+    group by m.plan_job_id, p.is_preview
+  loop
+    if v_part.plan_job_id is not null then
+      perform private.check_saved_plan(p_like.org_id, p_like.type, v_part.modules[1], v_part.plan_job_id);
+    end if;
+    perform private.add_alike_jobs(p_like, p_like.options || jsonb_strip_nulls(jsonb_build_object('plan_job_id',
+      v_part.plan_job_id, 'preview', nullif(v_part.is_preview, false))), v_part.sets, v_part.modules);
+  end loop;
+end;
+$$;
+
+-- Enqueues the job of one member, or writes down why it can have none.
+create function private.place_alone(p_like public.job_sets, p_set uuid, p_module uuid) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.add_set_jobs(p_like, array[p_set], array[p_module]);
+exception
+  when others then
+    if sqlstate not like 'RY%' then
+      raise;
+    end if;
+    update private.set_members set left_out = left(sqlerrm, 500) where set_id = p_set and module_id = p_module;
+end;
+$$;
+
+-- Of these members, those that may still be placed: meanwhile somebody else may have placed or cancelled one. The
+-- caller has the locks of their states.
+create function private.still_placeable(p_sets uuid[], p_modules uuid[]) returns table (sets uuid[], modules uuid[])
+language sql stable set search_path = '' as $$
+  select coalesce(array_agg(p.set_id order by p.module_id), '{}'), coalesce(array_agg(p.module_id order by p.module_id),
+    '{}')
+  from private.placeable_members as p join unnest(p_sets, p_modules) as w (set_id, module_id)
+    on w.set_id = p.set_id and w.module_id = p.module_id
+  join public.job_sets as s on s.id = p.set_id and s.cancelled_at is null
+$$;
+
+-- Enqueues jobs for these members, or writes down why one can have none.
+create function private.place_these(p_like public.job_sets, p_sets uuid[], p_modules uuid[]) returns void
+language plpgsql set search_path = '' as $$
+begin
+  perform private.add_set_jobs(p_like, p_sets, p_modules);
+exception
+  when others then
+    if sqlstate not like 'RY%' then
+      raise;
+    end if;
+    perform private.place_alone(p_like, p.set_id, p.module_id) from unnest(p_sets, p_modules) as p (set_id,
+      module_id);
+    perform private.settle_set(s) from (select distinct s from unnest(p_sets) as s) as s (s)
+    where private.is_ordered(s);
+end;
+$$;
+
+-- Enqueues jobs for members that may be placed, of this set alone or of all sets that ask for the same as this one;
+-- returns how many were checked.
+create function private.place_members(
+  p_like public.job_sets, p_limit integer, p_waits boolean, p_set uuid default null
+) returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_member pg_catalog.record;
+  v_sets pg_catalog.uuid[] := '{}';
+  v_modules pg_catalog.uuid[] := '{}';
+begin
+  -- A module that two sets want is placed for one of them now and for the other with the next batch. The sweep waits
+  -- for nobody: a state that somebody is at is left to the next one.
+  for v_member in select distinct on (m.module_id) m.set_id, m.module_id
+    from public.job_sets as s join private.placeable_members as m on m.set_id = s.id
+    where s.finished_at is null and s.cancelled_at is null and (p_set is null or s.id = p_set)
+      and coalesce(s.starts_at <= now(), true)
+      and (s.org_id, s.type, s.options, s.created_by_label) = (p_like.org_id, p_like.type, p_like.options,
+        p_like.created_by_label)
+      and s.created_by is not distinct from p_like.created_by and (s.schedule_id is null) = (p_like.schedule_id is null)
+    order by m.module_id, s.created_at limit p_limit loop
+    continue when not p_waits and not (private.try_lock_state(p_like.org_id, v_member.module_id)
+      and (not private.is_ordered(v_member.set_id) or private.try_lock_set(v_member.set_id)));
+    v_sets := v_sets || v_member.set_id;
+    v_modules := v_modules || v_member.module_id;
+  end loop;
+  if p_waits then
+    perform private.lock_module_states(p_like.org_id, v_modules);
+  end if;
+  select p.sets, p.modules into v_sets, v_modules from private.still_placeable(v_sets, v_modules) as p;
+  if v_modules <> '{}' then
+    perform private.place_these(p_like, v_sets, v_modules);
+  end if;
+  return cardinality(v_modules);
+end;
+$$;
+
+-- Previews of a set that the apply of a module makes out of date: those of its outputs, and those of these previews.
+create function private.outdated_previews(p_set uuid, p_applied uuid) returns setof public.provision_jobs
+language sql stable set search_path = '' as $$
+  with recursive preview as materialized (
+    select e.before_id, e.after_id, j.id as job_id from private.set_edges as e
+    join private.set_members as m on m.set_id = e.set_id and m.module_id = e.after_id
+    join public.provision_jobs as j on j.id = m.job_id and j.payload #> '{options,preview}' = 'true'
+    where e.set_id = p_set
+  ), again (id, job_id) as (
+    select p.after_id, p.job_id from preview as p where p.before_id = p_applied
+    union
+    select p.after_id, p.job_id from again as a join preview as p on p.before_id = a.id
+  )
+  select j.* from again as a join public.provision_jobs as j on j.id = a.job_id order by j.module_id
+$$;
+
+-- Continues the set of a plan that was just applied: previews that used the plan, and what waited for the apply, are
+-- planned for real. The caller has the lock of the job's state.
+create function private.follow_apply(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_set public.job_sets;
+  v_preview public.provision_jobs;
+begin
+  select s.* into v_set from private.set_members as m join public.job_sets as s on s.id = m.set_id
+  where m.job_id = p_job.plan_job_id and s.cancelled_at is null and s.options #> '{git,pull_request}' is null
+    and exists (select from private.set_edges as e where e.set_id = m.set_id and e.before_id = m.module_id);
+  if v_set.id is null then
+    return;
+  end if;
+  perform private.lock_set(v_set.id);
+  for v_preview in select * from private.outdated_previews(v_set.id, p_job.module_id) loop
+    update private.set_members set job_id = null where set_id = v_set.id and module_id = v_preview.module_id;
+    if v_preview.status = 'QUEUED' then
+      perform private.try_cancel(v_preview, 'system', 'system', 'The module is planned with what was applied.');
+    end if;
+  end loop;
+  perform private.settle_set(v_set.id);
+  update public.job_sets as s set finished_at = null where s.id = v_set.id and s.finished_at is not null
+    and exists (select from private.placeable_members as m where m.set_id = s.id);
+  perform private.place_members(v_set, 200, false, v_set.id);
+end;
+$$;
+
+-- ## what the sweep does
+
+-- Places members of a set as the sweep does: one that fails costs nobody else theirs.
+create function private.try_place(p_set public.job_sets, p_limit integer) returns integer
+language plpgsql set search_path = '' as $$
+begin
+  return private.place_members(p_set, p_limit, false);
+exception
+  when others then
+    raise warning 'sweep of set %: %', p_set.id, sqlerrm;
+    return 0;
+end;
+$$;
+
+-- Cancels what waits of a cancelled set, so many jobs at most, and closes one that is done; one that fails costs nobody
+-- else theirs. Returns how many jobs it looked at.
+create function private.try_close(p_set public.job_sets, p_limit integer) returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_count integer := 0;
+begin
+  if p_set.cancelled_at is not null then
+    v_count := private.cancel_waiting(p_set, least(p_limit, 200));
+  end if;
+  if private.is_ordered(p_set.id) and private.try_lock_set(p_set.id) then
+    perform private.settle_set(p_set.id);
+  end if;
+  if not private.is_set_open(p_set.id) then
+    update public.job_sets set finished_at = now() where id = p_set.id and finished_at is null;
+  end if;
+  return v_count;
+exception
+  when others then
+    raise warning 'sweep of set %: %', p_set.id, sqlerrm;
+    return 0;
+end;
+$$;
+
+-- Places jobs of sets, a batch for each organisation, cancels what waits of cancelled ones, and closes those that are
+-- done.
+create function private.sweep_sets() returns integer
+language plpgsql set search_path = '' as $$
+declare
+  v_set public.job_sets;
+  v_count integer := 0;
+  v_used pg_catalog.jsonb := '{}';
+  v_left integer;
+begin
+  -- Fifty for each organisation, two hundred in all: people's own jobs are enqueued between two sweeps, and come first
+  -- by their priority as well. In any order, so that each has its turn.
+  for v_set in select o.* from (
+    select distinct on (s.org_id, s.type, s.options, s.created_by, s.created_by_label) s.* from public.job_sets as s
+    where s.finished_at is null and s.cancelled_at is null and coalesce(s.starts_at <= now(), true)
+      and exists (select from private.placeable_members as m where m.set_id = s.id)
+    order by s.org_id, s.type, s.options, s.created_by, s.created_by_label, s.created_at) as o order by random()
+  loop
+    v_left := least(50 - coalesce((v_used ->> v_set.org_id::pg_catalog.text)::integer, 0), 200 - v_count);
+    continue when v_left <= 0;
+    v_left := private.try_place(v_set, v_left);
+    v_count := v_count + v_left;
+    v_used := v_used || jsonb_build_object(v_set.org_id::pg_catalog.text,
+      coalesce((v_used ->> v_set.org_id::pg_catalog.text)::integer, 0) + v_left);
+  end loop;
+  -- Each job that is checked may leave an advisory lock until the end, of which a server has not many.
+  v_left := 500;
+  for v_set in select * from public.job_sets as s where s.finished_at is null order by random() limit 1000 loop
+    v_left := v_left - private.try_close(v_set, v_left);
+  end loop;
+  return v_count;
+end;
+$$;

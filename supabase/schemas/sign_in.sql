@@ -1,0 +1,320 @@
+-- Sign-in: what belongs to a person and to no organisation. The database stores hashes of codes and tokens, never the
+-- codes and tokens.
+
+-- ## programs that people sign in
+-- Signing a program in by a short code: it shows the code, somebody who is signed in confirms it on a page, and the
+-- program gets a login of theirs from the edge function device-login (RFC 8628). No password is typed into a terminal.
+create table private.device_logins (
+  device_hash text primary key check (device_hash ~ '^[0-9a-f]{64}$'),
+  user_code text not null unique check (user_code ~ '^[B-Z]{8}$'),
+  program text not null check (length(program) between 1 and 200),
+  address text not null default '' check (length(address) <= 200),
+  created_at timestamptz not null default now(),
+  expires_at timestamptz not null default now() + interval '10 minutes',
+  decided_by uuid,
+  is_confirmed boolean
+);
+create index device_logins_expires_at_idx on private.device_logins (expires_at);
+alter table private.device_logins enable row level security;
+comment on table private.device_logins is 'Programs that wait to be signed in; a row lives for ten minutes.';
+comment on column private.device_logins.device_hash is 'SHA-256 (hex) of the secret that the program polls with.';
+comment on column private.device_logins.user_code is 'What the person compares and confirms.';
+comment on column private.device_logins.program is 'The program''s own name, and its machine.';
+comment on column private.device_logins.address is 'Where the request came from.';
+comment on column private.device_logins.decided_by is 'Who confirmed or declined it.';
+comment on column private.device_logins.is_confirmed is 'What they said; null until then.';
+
+create function private.start_device_login(
+  p_device_hash text, p_user_code text, p_program text, p_address text default ''
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+begin
+  delete from private.device_logins where expires_at < now() - interval '1 hour';
+  insert into private.device_logins (device_hash, user_code, program, address)
+  values (p_device_hash, p_user_code, left(p_program, 200), left(coalesce(p_address, ''), 200));
+  return jsonb_build_object('expires_in', 600);
+exception
+  when unique_violation then
+    perform private.fail('RY409', 'That code is in use.', 'Generate another one.');
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'A field of the login is missing or not valid.',
+      'Send the SHA-256 of the device''s secret, a code of eight letters from B to Z, and the program''s name.');
+end;
+$$;
+comment on function private.start_device_login is
+  'Starts the login of a program, which waits for a person to confirm its code. Edge functions only.';
+grant execute on function private.start_device_login to service_role;
+
+-- Refuses a personal token where it would outlive its own revocation.
+create function private.refuse_personal_token() returns void
+language plpgsql stable set search_path = '' as $$
+begin
+  if private.jwt() ? 'personal_token' then
+    perform private.fail('RY403', 'A personal token creates no other login and no other token.',
+      'Sign in yourself: on the dashboard, or with: runyard login.');
+  end if;
+end;
+$$;
+
+-- The login that waits with a code, however the code is written; empty if there is none. Guesses are counted, so a
+-- wrong one is answered without an exception, which would take its count back.
+create function private.find_device_login(p_user_code text) returns private.device_logins
+language plpgsql set search_path = '' as $$
+declare
+  v_login private.device_logins;
+begin
+  perform private.need_person();
+  perform private.refuse_personal_token();
+  if not private.rate_limit('device:code:' || private.caller_id(), 20, 60) then
+    perform private.fail('RY429', 'Too many codes were tried.', 'Try again in a minute.');
+  end if;
+  select * into v_login from private.device_logins
+  where user_code = upper(regexp_replace(p_user_code, '[^A-Za-z]', '', 'g')) and expires_at > now()
+    and is_confirmed is null
+  for update;
+  return v_login;
+end;
+$$;
+
+-- PostgREST answers with this status and commits.
+create function private.no_device_login() returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  perform set_config('response.status', '404', true);
+  return jsonb_build_object('code', 'RY404', 'message', 'No program waits with this code.', 'details', null, 'hint',
+    'It may be mistyped, older than ten minutes, or used already; start again with: runyard login.');
+end;
+$$;
+
+create function private.device_login(p_user_code text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_login private.device_logins := private.find_device_login(p_user_code);
+begin
+  if v_login.device_hash is null then
+    return private.no_device_login();
+  end if;
+  return jsonb_build_object('user_code', v_login.user_code, 'program', v_login.program, 'address', v_login.address,
+    'created_at', v_login.created_at, 'expires_at', v_login.expires_at);
+end;
+$$;
+comment on function private.device_login is
+  'The program that waits with a code {program, address, created_at, expires_at}. Everybody who is signed in.';
+grant execute on function private.device_login to authenticated;
+
+create function private.decide_device_login(p_user_code text, p_is_confirmed boolean) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_login private.device_logins := private.find_device_login(p_user_code);
+begin
+  if p_is_confirmed is null then
+    perform private.fail('RY422', 'Confirm it or decline it.', 'Send true or false.');
+  elsif v_login.device_hash is null then
+    return private.no_device_login();
+  end if;
+  update private.device_logins set is_confirmed = p_is_confirmed, decided_by = private.caller_id()
+  where device_hash = v_login.device_hash;
+  return jsonb_build_object('user_code', v_login.user_code, 'is_confirmed', p_is_confirmed);
+end;
+$$;
+comment on function private.decide_device_login is
+  'Signs the program that shows this code in as the caller, or declines it. Everybody who is signed in.';
+grant execute on function private.decide_device_login to authenticated;
+
+create function private.take_device_login(p_device_hash text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_login private.device_logins;
+begin
+  select * into v_login from private.device_logins where device_hash = p_device_hash for update;
+  if v_login.device_hash is null or v_login.expires_at <= now() then
+    return jsonb_build_object('status', 'expired');
+  elsif v_login.is_confirmed is null then
+    return jsonb_build_object('status', 'pending');
+  end if;
+  -- It is valid for one login.
+  delete from private.device_logins where device_hash = p_device_hash;
+  return jsonb_build_object('status', case when v_login.is_confirmed then 'confirmed' else 'declined' end,
+    'user_id', case when v_login.is_confirmed then v_login.decided_by end);
+end;
+$$;
+comment on function private.take_device_login is
+  'What became of a program that waits: {status: pending, declined, expired or confirmed, user_id}; good for one '
+  'login. Edge functions only.';
+grant execute on function private.take_device_login to service_role;
+
+-- ## personal tokens
+-- A person's programs act as that person, with a token of their own: the edge function service-account-token exchanges
+-- it for a login of ten minutes, and every call asks the token's row (private.is_proved).
+create table private.personal_tokens (
+  id uuid primary key default gen_random_uuid(),
+  user_id uuid not null references auth.users (id) on delete cascade,
+  name text not null check (length(name) between 1 and 60 and name = trim(name)),
+  token_hash text not null unique check (token_hash ~ '^[0-9a-f]{64}$'),
+  hint text not null check (length(hint) = 4),
+  created_at timestamptz not null default now(),
+  expires_at timestamptz not null,
+  last_used_at timestamptz
+);
+create index personal_tokens_user_id_idx on private.personal_tokens (user_id);
+alter table private.personal_tokens enable row level security;
+comment on table private.personal_tokens is
+  'Tokens with which a person''s programs act as that person; they go with the account.';
+comment on column private.personal_tokens.name is 'What its owner calls it.';
+comment on column private.personal_tokens.token_hash is
+  'SHA-256 (hex); with 256 random bits there is nothing to guess. The token is shown once and never stored.';
+
+-- A personal token as its owner sees it.
+create function private.personal_token_row(p_token private.personal_tokens) returns jsonb
+language sql stable set search_path = '' as $$
+  select to_jsonb(p_token) - array['token_hash', 'user_id'] || jsonb_build_object('is_live', p_token.expires_at > now())
+$$;
+
+create function private.create_personal_token(
+  p_name text, p_token_hash text, p_hint text, p_days integer default 90
+) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_token private.personal_tokens;
+begin
+  perform private.need_person();
+  perform private.refuse_personal_token();
+  if p_days is null or p_days not between 1 and 365 then
+    perform private.fail('RY422', 'A personal token is valid for 1 to 365 days.', 'Choose how long you need it.');
+  end if;
+  delete from private.personal_tokens
+  where user_id = private.caller_id() and expires_at < now() - interval '90 days';
+  if (select count(*) from private.personal_tokens where user_id = private.caller_id()) >= 50 then
+    perform private.fail('RY429', 'You have 50 personal tokens, which is the limit.',
+      'Revoke one that you no longer use.');
+  end if;
+  insert into private.personal_tokens (user_id, name, token_hash, hint, expires_at)
+  values (private.caller_id(), trim(p_name), p_token_hash, p_hint, now() + make_interval(days => p_days))
+  returning * into v_token;
+  return private.personal_token_row(v_token);
+exception
+  when check_violation or not_null_violation or unique_violation then
+    perform private.fail('RY422', 'The token''s name, hash or hint is not valid.',
+      'A name has 1 to 60 characters; send the SHA-256 (hex) of the token and its last four characters.');
+end;
+$$;
+comment on function private.create_personal_token is
+  'Keeps the hash of a token with which the caller''s programs act as them, for so many days. Everybody who is signed '
+  'in.';
+grant execute on function private.create_personal_token to authenticated;
+
+create function private.my_personal_tokens() returns jsonb
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need_person();
+  return (select coalesce(jsonb_agg(private.personal_token_row(t) order by t.created_at desc), '[]')
+    from private.personal_tokens as t where t.user_id = private.caller_id());
+end;
+$$;
+comment on function private.my_personal_tokens is
+  'The caller''s own tokens [{id, name, hint, created_at, expires_at, last_used_at, is_live}]. Everybody who is '
+  'signed in.';
+grant execute on function private.my_personal_tokens to authenticated;
+
+create function private.revoke_personal_token(p_token uuid) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_token private.personal_tokens;
+begin
+  perform private.need_person();
+  delete from private.personal_tokens where id = p_token and user_id = private.caller_id() returning * into v_token;
+  if v_token.id is null then
+    perform private.fail('RY404', 'You have no such personal token.', 'It may have been revoked already.');
+  end if;
+  return private.personal_token_row(v_token);
+end;
+$$;
+comment on function private.revoke_personal_token is
+  'Ends one of the caller''s tokens, and all that it was exchanged for, at once. Everybody who is signed in.';
+grant execute on function private.revoke_personal_token to authenticated;
+
+create function private.use_personal_token(p_token_hash text) returns jsonb
+language sql security definer set search_path = '' as $$
+  update private.personal_tokens as t set last_used_at = now()
+  from auth.users as u
+  where t.token_hash = p_token_hash and t.expires_at > now() and u.id = t.user_id and u.deleted_at is null
+    and coalesce(u.banned_until <= now(), true)
+  returning jsonb_build_object('id', t.id, 'user_id', t.user_id, 'email', u.email)
+$$;
+comment on function private.use_personal_token is
+  'Whose token this is {id, user_id, email}, and notes its use; null when it is not live or has no owner. Edge '
+  'functions only.';
+grant execute on function private.use_personal_token to service_role;
+
+-- ## recovery codes
+
+-- For a person who lost the authenticator app: each code works once, in place of the app's, and removes every device,
+-- because only Auth can give a login its second step. The plain codes never arrive here.
+create table private.recovery_codes (
+  user_id uuid not null references auth.users (id) on delete cascade,
+  code_hash text not null check (code_hash ~ '^[0-9a-f]{64}$'),
+  used_at timestamptz,
+  primary key (user_id, code_hash)
+);
+alter table private.recovery_codes enable row level security;
+comment on table private.recovery_codes is 'Codes that sign a person in without their device, each once.';
+comment on column private.recovery_codes.used_at is 'From then on it is void.';
+comment on column private.recovery_codes.code_hash is 'SHA-256 (hex) of the code in lower case, without its hyphen.';
+
+create function private.set_recovery_codes(p_hashes text[]) returns void
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform private.need_person();
+  perform private.refuse_personal_token();
+  if cardinality(p_hashes) is distinct from 10 then
+    perform private.fail('RY422', 'There are ten recovery codes.', 'Send the SHA-256 (hex) of each.');
+  end if;
+  delete from private.recovery_codes where user_id = private.caller_id();
+  insert into private.recovery_codes (user_id, code_hash) select private.caller_id(), h from unnest(p_hashes) as h;
+exception
+  when check_violation or not_null_violation or unique_violation then
+    perform private.fail('RY422', 'A hash is not valid, or is listed twice.', 'Send the SHA-256 (hex) of each code.');
+end;
+$$;
+comment on function private.set_recovery_codes is
+  'Replaces the caller''s recovery codes by ten others, of which it gets the hashes. Everybody who is signed in.';
+grant execute on function private.set_recovery_codes to authenticated;
+
+create function private.recovery_codes_left() returns integer
+language plpgsql stable security definer set search_path = '' as $$
+begin
+  perform private.need_person();
+  return (select count(*) from private.recovery_codes as c where c.user_id = private.caller_id() and c.used_at is null);
+end;
+$$;
+comment on function private.recovery_codes_left is
+  'How many of the caller''s recovery codes are unused. Everybody who is signed in.';
+grant execute on function private.recovery_codes_left to authenticated;
+
+-- Answers instead of failing: a failure would undo the count of attempts.
+create function private.use_recovery_code(p_hash text) returns boolean
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_claims pg_catalog.jsonb := private.jwt();
+begin
+  if private.is_account() then
+    perform private.fail('RY403', 'This is for people, not for service accounts.');
+  end if;
+  perform private.refuse_personal_token();
+  if not private.has_auth_session(v_claims)
+    or not private.rate_limit('recovery:' || private.caller_id(), 10, 900) then
+    return false;
+  end if;
+  update private.recovery_codes set used_at = now()
+  where user_id = private.caller_id() and code_hash = p_hash and used_at is null;
+  if not found then
+    return false;
+  end if;
+  delete from auth.mfa_factors where user_id = private.caller_id();
+  return true;
+end;
+$$;
+comment on function private.use_recovery_code is
+  'Uses up a recovery code of the caller, whose login may lack its second step, and removes their devices; false for '
+  'a wrong or used one, and after ten attempts in a quarter of an hour. Everybody who is signed in.';
+grant execute on function private.use_recovery_code to authenticated;

@@ -225,7 +225,9 @@ def test_a_github_app_is_created_by_its_code_reports_and_gives_tokens_to_the_lea
             return httpx.post(f"{functions}/apps", json=body, headers=headers, timeout=60)
 
         assert created("another state").json()["code"] == "RY404"
-        assert created(state, AppOwner(open_stack).token).json()["code"] == "RY404", "somebody else's browser has the state"
+        assert created(state, AppOwner(open_stack).token).json()["code"] == "RY404", (
+            "somebody else's browser has the state"
+        )
         assert github.requests == []
         answer = created(state)
         page = f"{github.url}/apps/runyard-test/installations/new"

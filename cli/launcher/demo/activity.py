@@ -21,7 +21,7 @@ ROUND = (
     ("data/pipeline", "PLAN"),
     ("platform/network/vpc", "DRIFT"),
 )
-# A plan that waits for an approval: whoever approves it sees what it changes.
+# A plan that waits for an approval: its page shows the change that is approved.
 REVIEWED = ("platform/cluster", "PLAN")
 ONCE = (REVIEWED, ("ml/training/cluster", "PLAN"))
 OPEN = "in.(AWAITING_APPROVAL,QUEUED,CLAIMED,PROCESSING)"

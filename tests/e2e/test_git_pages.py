@@ -1,5 +1,6 @@
 """Git in a real browser: connecting a repository, its deliveries, and what modules and jobs show of it."""
 
+import hashlib
 import json
 import re
 import uuid
@@ -268,3 +269,27 @@ def test_a_member_proves_a_login_with_a_comment_and_ends_the_link(site: Site, op
     page.get_by_role("menuitem", name="Unlink").click()
     page.get_by_role("alertdialog").get_by_role("button", name="Unlink").click()
     expect(logins).to_contain_text("No logins yet")
+
+
+def test_a_github_app_is_completed_only_by_the_session_that_began_it(site: Site) -> None:
+    product, person, state = site.product, site.person, "a-state"
+    digest = hashlib.sha256(state.encode()).hexdigest()
+    # Nobody answers there.
+    begun = {"p_org": person.org_id, "p_state_hash": digest, "p_url": "http://127.0.0.1:9"}
+    app = product.rpc(person.token, "start_git_app", begun)["id"]
+    other = product.person("other")
+    member = (
+        "insert into public.memberships (org_id, user_id, email, role) select %s, id, email, 'admin' from auth.users"
+    )
+    product.sql(f"{member} where email = %s", person.org_id, other.email)
+
+    def returned(who: Person, said: str) -> httpx.Response:
+        """GitHub leads the browser of somebody back."""
+        headers = {"cookie": product.cookie(who), "sec-fetch-site": "cross-site"}
+        query = {"code": "x", "state": said}
+        return httpx.get(f"{product.url}/api/git/app/{app}", params=query, headers=headers, timeout=60)
+
+    refused = returned(other, state)
+    assert (refused.status_code, refused.json()["message"]) == (400, "Somebody else began this app.")
+    assert returned(person, "guessed").json()["message"] == "There is no such app to create."
+    assert returned(person, state).status_code == 503, "it gets as far as GitHub"

@@ -30,6 +30,26 @@
     queueMicrotask(() => target.setSelectionRange(start, end));
   }, true);
 
+  /* A dialog that a menu opened gives the focus back to the menu's button. */
+  let opener = null, wasAsked = false;
+  document.addEventListener("focusin", ({ target }) => { if (target.matches("[aria-haspopup=menu]") && !asked()) opener = target; });
+  new MutationObserver(() => requestAnimationFrame(() => {
+    const { activeElement } = document;
+    // A dialog that fades has the focus until it is removed.
+    if (asked() || activeElement.closest("[role=dialog], [role=alertdialog]")) { wasAsked = true; return; }
+    if (wasAsked && activeElement === document.body && opener?.isConnected) opener.focus();
+    wasAsked = false;
+  })).observe(document.body, { childList: true });
+
+  /* The first field that was refused gets the focus, unless somebody types. */
+  const CONTROLS = "input, textarea, [role=combobox]";
+  const refused = () => [...document.querySelectorAll(".ry-f:has(> .err)")].map((place) => place.querySelector(CONTROLS)).find(Boolean);
+  const isRefusal = (node) => node.nodeType === 1 && (node.matches(".ry-f > .err") || node.querySelector(".ry-f > .err"));
+  new MutationObserver((changes) => {
+    if (!changes.some(({ addedNodes }) => [...addedNodes].some(isRefusal))) return;
+    if (!document.activeElement?.matches("input, textarea, select")) refused()?.focus();
+  }).observe(document.body, { childList: true, subtree: true });
+
   /* Enter in a field is its dialog's own act: the field is left first, so that its text arrives before it. The act may
      wait for the server to let it; anyone who does something else meanwhile has changed their mind. */
   const PATIENCE_MS = 10_000;

@@ -1,4 +1,4 @@
-/* The title of the page names what it shows and counts the jobs that need you, and the browser notifies when there is one more, if
+/* The title of the page names what it shows and counts the jobs that wait for a decision, and the browser notifies when there is one more, if
    you let it. */
 (() => {
   "use strict";
@@ -12,7 +12,7 @@
     return mark ? Number.parseInt(mark.textContent, 10) || 0 : 0;
   }
   function say(now) {
-    const words = now === 1 ? "1 job needs you" : `${now} jobs need you`;
+    const words = now === 1 ? "1 job waits for a decision" : `${now} jobs wait for a decision`;
     const shown = new Notification("Runyard", { body: words, tag: "runyard-needs-you", icon: "/mark.svg" });
     shown.onclick = () => { window.focus(); window.location.assign("/dashboard/jobs?status=needs-you"); };
   }

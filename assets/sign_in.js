@@ -87,6 +87,18 @@
     const [id, token] = (sessionStorage.getItem(KEPT) || ".").split(".");
     return { invitation: id, token };
   }
+  /* The address that was typed goes along to the page for a forgotten password. */
+  document.addEventListener("click", ({ target }) => {
+    const address = target.closest("a[href^='/forgotten']") && document.querySelector("form[data-auth=login] [name=email]")?.value;
+    if (!address) return;
+    const arrival = new MutationObserver(() => {
+      const field = document.querySelector("form[data-auth=forgotten] [name=email]");
+      if (!field) return;
+      arrival.disconnect();
+      field.value ||= address;
+    });
+    arrival.observe(document.documentElement, { childList: true, subtree: true });
+  });
   document.addEventListener("submit", async (event) => {
     const form = event.target.closest("form[data-auth]");
     if (!form) return;

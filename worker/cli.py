@@ -21,8 +21,8 @@ from worker.version import __version__
 
 
 def exit_code_list(words: Mapping[int, str]) -> str:
-    """Write exit codes as the Markdown list that ends a command's help."""
-    return "Exit codes:\n\n" + "\n".join(f"- **{code:d}** {text}" for code, text in words.items())
+    """Write exit codes as the list that ends a command's help; the mark in front keeps its lines apart."""
+    return "\b\nExit codes:\n" + "\n".join(f"  {code:<4d}{text}" for code, text in words.items())
 
 
 DOCTOR_CODES = {0: "the runner can work", 1: "something must be put right", 2: "settings are wrong"}
@@ -33,7 +33,7 @@ app = typer.Typer(
     "It needs WORKER_ID, WORKER_TOKEN and SUPABASE_URL.",
     no_args_is_help=True,
     add_completion=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode=None,
     # A traceback with its local variables could print a token.
     pretty_exceptions_enable=False,
 )

@@ -18,7 +18,7 @@ from worker.version import __version__
 # Pages know the runner's health by how it begins.
 NO_ENGINE = "no engine was found: run `runyard engines ensure tofu` on the runner"
 
-# Among an engine's versions: what is no version meets every requirement in the claim, and the runner decides.
+# Reported among the versions of an engine. The claim accepts a text that is not a version, and leaves the decision to the runner.
 ON_DEMAND = "any on demand"
 
 

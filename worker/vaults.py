@@ -6,6 +6,7 @@ Nothing is cached: each sign-in reads again, so that rotation needs no restart.
 import asyncio
 import json
 import os
+import re
 import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ from worker.errors import Retryable
 
 COMMAND, FILE, SECRETS_MANAGER = "command:", "file:", "aws-secretsmanager:"
 SECONDS = 60.0
+_AWS_SECRET = re.compile(r"(?:arn:[^:]*:secretsmanager:)?([a-z0-9-]+)[:/](.+)")
 
 Register = Callable[..., None]
 
@@ -138,12 +140,14 @@ def _from_secrets_manager(name: str) -> str:
     from botocore.exceptions import BotoCoreError, ClientError
 
     place, _, field = name.partition("#")
-    region, secret = (place.split(":")[3], place) if place.startswith("arn:") else place.split("/", 1)
+    if not (found := _AWS_SECRET.fullmatch(place)):
+        raise Retryable(f"{place!r} names no secret of AWS Secrets Manager.", hint="Write REGION/NAME, or an ARN.")
+    region, secret = found[1], place if place.startswith("arn:") else found[2]
     try:
-        found = boto3.client("secretsmanager", region_name=region).get_secret_value(SecretId=secret)
+        answer = boto3.client("secretsmanager", region_name=region).get_secret_value(SecretId=secret)
     except (BotoCoreError, ClientError) as error:
         raise Retryable(f"AWS Secrets Manager did not give {place}: {error}") from error
-    text = str(found.get("SecretString") or "")
+    text = str(answer.get("SecretString") or "")
     if not field:
         return text.strip()
     try:

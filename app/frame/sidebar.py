@@ -25,7 +25,9 @@ def _count(key: str) -> rx.Component:
         return _number(SessionState.runner_count)
     if key == "jobs":
         needs = SessionState.needs_me_count
-        return rx.cond(needs > 0, rx.el.span(needs, class_name="ry-me", title="Jobs that need you"), rx.fragment())
+        return rx.cond(
+            needs > 0, rx.el.span(needs, class_name="ry-me", title="Jobs that wait for a decision"), rx.fragment()
+        )
     if key == "modules":
         return _number(SessionState.module_count)
     return rx.fragment()

@@ -31,12 +31,15 @@ class BadQuery(AppError):
     hint = "Go back and try again."
 
 
-def guarded(runtime: Runtime, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
-    """Make an endpoint answer only people who are signed in."""
+def guarded(
+    runtime: Runtime, endpoint: Endpoint, *, is_from_elsewhere: bool = False
+) -> Callable[[Request], Awaitable[Response]]:
+    """Make an endpoint answer only people who are signed in, on our own pages unless another site leads here."""
 
     async def answer(request: Request) -> Response:
         try:
-            if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            is_ours = request.headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
+            if not is_ours and not is_from_elsewhere:
                 raise SignedOut("This request came from another site.")
             response = await endpoint(runtime, await _session(runtime, request), request)
         except AppError as error:

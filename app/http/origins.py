@@ -1,6 +1,6 @@
 """Where a page may be opened: sockets from elsewhere are refused, and the log names the setting that would allow them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from urllib.parse import urlsplit
 
 import structlog
@@ -42,3 +42,9 @@ def is_same_origin(request: Request, origins: Collection[str] = ()) -> bool:
     """
     origin = request.headers.get("origin")
     return origin is not None and (urlsplit(origin).netloc == request.headers.get("host") or origin in origins)
+
+
+def own_address(request: Request, origins: Sequence[str] = ()) -> str:
+    """Return the address by which people open the dashboard, without a slash at its end."""
+    same = [origin for origin in origins if urlsplit(origin).netloc == request.headers.get("host")]
+    return next(iter([*same, *origins]), str(request.base_url)).rstrip("/")

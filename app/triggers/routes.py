@@ -8,10 +8,11 @@ import secrets
 from urllib.parse import urlencode
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from app.http.guard import BadQuery, guarded, org_of
+from app.http.origins import own_address
 from app.project.models import BrowserSession, Row
 from app.project.runtime import Runtime
 
@@ -26,7 +27,9 @@ PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Crea
 
 def build_routes(runtime: Runtime) -> list[BaseRoute]:
     """Name the route of the manifest."""
-    return [Route("/api/git/app", guarded(runtime, begin))]
+    # GitHub leads the browser back: the state, and the member who began it, stand in for our own page.
+    done = guarded(runtime, complete, is_from_elsewhere=True)
+    return [Route("/api/git/app", guarded(runtime, begin)), Route("/api/git/app/{app:uuid}", done)]
 
 
 async def begin(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
@@ -37,7 +40,8 @@ async def begin(runtime: Runtime, session: BrowserSession, request: Request) -> 
     state = secrets.token_urlsafe(32)
     arguments = {"p_org": org_of(session), "p_state_hash": hashlib.sha256(state.encode()).hexdigest(), "p_url": url}
     app = await runtime.authorized.rpc(session, "start_git_app", arguments)
-    manifest = build_manifest(app, f"{runtime.settings.runner_url}/functions/v1/git", str(request.base_url))
+    dashboard = own_address(request, runtime.settings.origins)
+    manifest = build_manifest(app, f"{runtime.settings.runner_url}/functions/v1/git", dashboard)
     place = f"{url}/organizations/{owner}" if owner else url
     action = f"{place}/settings/apps/new?{urlencode({'state': state})}"
     body = PAGE.format(action=html.escape(action), manifest=html.escape(json.dumps(manifest)))
@@ -46,16 +50,25 @@ async def begin(runtime: Runtime, session: BrowserSession, request: Request) -> 
     return HTMLResponse(body, headers={"content-security-policy": policy, "cache-control": "no-store"})
 
 
+async def complete(runtime: Runtime, session: BrowserSession, request: Request) -> Response:
+    """Hand GitHub's code on, as the member who is signed in, and lead the browser to the page that installs the app."""
+    said = {name: request.query_params.get(name, "")[:200] for name in ("code", "state")}
+    body = {"app": str(request.path_params["app"]), **said}
+    made = await runtime.authorized.invoke(session, "git/apps", body)
+    return RedirectResponse(str(made["install_url"]), status_code=303)
+
+
 def build_manifest(app: Row, functions: str, dashboard: str) -> Row:
     """Describe the app: where its events go, and the least rights that plans and reports need."""
     return {
         "name": f"Runyard {str(app['id'])[:8]}",
         "url": dashboard,
         "hook_attributes": {"url": f"{functions}/{app['id']}", "active": True},
-        "redirect_url": f"{functions}/apps/{app['id']}",
+        "redirect_url": f"{dashboard}/api/git/app/{app['id']}",
         "public": False,
         "default_permissions": {
             "contents": "read", "metadata": "read", "statuses": "write", "pull_requests": "write", "issues": "write",
+            "merge_queues": "read",
         },
-        "default_events": ["push", "pull_request", "issue_comment"],
+        "default_events": ["push", "pull_request", "issue_comment", "merge_group"],
     }  # fmt: skip

@@ -99,7 +99,8 @@ def refusal(what: str, reply: Reply) -> CommandError:
         return SignedOut("This login was ended elsewhere, or by a new password.", "Sign in again: runyard login.")
     if reply.status == UNAUTHORIZED:
         return SignedOut(f"The project does not accept this login: {message}", "Sign in again: runyard login.")
-    return Refused(f"{what}: {message}", hint)
+    code = _code(reply)
+    return Refused(f"{what}: {message}{f' [{code}]' if code.startswith('RY') else ''}", hint)
 
 
 def is_passing(reply: Reply) -> bool:

@@ -104,6 +104,7 @@ def status(
             "folder",
             "watched",
             "apply",
+            "apply_from",
             "seen_commit",
             "applied_commit",
             "commits_ahead",
@@ -162,7 +163,7 @@ def follow(
         str | None,
         typer.Option(
             "--apply",
-            help="after-merge: plans wait to be confirmed · before-merge: pull requests are applied, too · never: plans only.",
+            help="after-merge: plans wait to be confirmed · before-merge · merge-queue: GitHub's · never · inherit: as its group.",
         ),
     ] = None,
     is_on: Annotated[bool | None, typer.Option("--on/--off", help="Whether pushes plan it.")] = None,
@@ -170,6 +171,8 @@ def follow(
     """Change how a module follows its repository."""
     given = {"paths": paths, "is_on": is_on, "apply": apply.replace("-", "_") if apply else None}
     spec: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if apply == "inherit":
+        spec["apply"] = None
     if branch is not None:
         spec["branch"] = branch or None
     after = here.api.call("set_module_git", module=here.org.module(module)["id"], spec=spec)

@@ -79,6 +79,16 @@ def link(
     here.printer.result(made, lambda row: f"{row['login']} at {row['host']} is {member}")
 
 
+@command(app, "link-me", calls=("request_git_link",))
+def link_me(here: Here, login: Login, host: Host = "github.com") -> None:
+    """Print the comment by which you prove that a login is yours: no admin is needed."""
+    made = here.api.call("request_git_link", org=here.org.id, host=host, login=login)
+    here.printer.result(
+        made,
+        lambda row: f"As {row['login']}, comment on a pull request of a connected repository: {row['comment']}",
+    )
+
+
 @command(app, "unlink", calls=("unlink_git_login",))
 def unlink(here: Here, login: Login, host: Host = "github.com") -> None:
     """End the link of a login."""

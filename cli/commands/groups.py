@@ -14,13 +14,18 @@ from cli.variables.files import given_pairs
 app = new_app("The groups of modules; their hooks and variables apply to every module below.")
 app.registered_commands.extend(sets.app.registered_commands)
 Path = Annotated[str, typer.Argument(metavar="PATH", help="Such as platform/network.")]
+APPLY_HELP = (
+    "How modules below apply plans of their repository: after-merge, before-merge, merge-queue, never or inherit."
+)
 
 
 @command(app, "list", page="Modules")
 def list_groups(here: Here) -> None:
     """List the groups."""
     rows = here.api.all_rows("groups", org_id=f"eq.{here.org.id}", order="path")
-    here.printer.rows(with_variables(here.org, rows), ("path", "description", "env", "hooks"), "No groups.")
+    here.printer.rows(
+        with_variables(here.org, rows), ("path", "description", "env", "hooks", "git_apply"), "No groups."
+    )
 
 
 @command(app, "set", calls=("upsert_group",), page="Modules → Group")
@@ -32,6 +37,7 @@ def set_group(
         list[str] | None, typer.Option("--env", help="NAME=VALUE; together they replace the present ones.")
     ] = None,
     hooks: Annotated[str | None, typer.Option("--hooks", help='JSON, such as {"before_plan": "…"}.')] = None,
+    apply: Annotated[str | None, typer.Option("--apply", help=APPLY_HELP)] = None,
 ) -> None:
     """Create a group, with those above it, or change it."""
     after = here.api.call(
@@ -41,6 +47,7 @@ def set_group(
         description=description,
         env=given_pairs(env) if env else None,
         hooks=_hooks(hooks),
+        git_apply=apply.replace("-", "_") if apply else None,
     )
     here.printer.result(after, lambda row: f"{row['path']}  {row['id']}")
 

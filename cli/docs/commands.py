@@ -43,7 +43,7 @@ REASONS: dict[str, str] = {
     **dict.fromkeys(
         ("open_worker_session", "rate_limit", "renew_worker_session", "service_account_for", "use_service_account", "use_personal_token",
             "check_worker_credential", "start_device_login", "take_device_login", "worker_token_hashes", "installation_metrics",
-            "git_connection_secret", "receive_git_delivery", "refuse_git_delivery", "pending_git_app", "complete_git_app",
+            "git_connection_secret", "receive_git_delivery", "refuse_git_delivery", "complete_git_app",
             "git_app_connection", "git_installation"), EDGE
     ),
     **dict.fromkeys(
@@ -58,7 +58,10 @@ REASONS: dict[str, str] = {
         ),
         PAGES,
     ),
-    "start_git_app": "a browser posts the app's manifest to GitHub, so the dashboard begins it: *Settings → Git*",
+    **dict.fromkeys(
+        ("start_git_app", "pending_git_app"),
+        "a browser posts the app's manifest to GitHub and returns, so the dashboard creates it: *Settings → Git*",
+    ),
     "change_runners": "one change to many runners, which the Runners page makes; commands name one runner each",
     **dict.fromkeys(("finish_delivery", "lease_deliveries"), "the edge function that sends notifications calls it"),
 }  # fmt: skip

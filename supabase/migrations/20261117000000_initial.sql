@@ -926,6 +926,9 @@ begin
   end if;
   perform private.lock_routing(p_org, true);
   perform private.refuse_contents(p_org);
+  -- The organisation's own log is removed with it: the installation keeps this one.
+  perform private.audit(null, 'organization.deleted', 'organization', p_org::pg_catalog.text, v_org.slug,
+    jsonb_build_object('by', private.caller_label(p_org)));
   -- The short name is free again at once.
   update public.organizations set
     deleted_at = now(), slug = 'deleted-' || left(replace(p_org::pg_catalog.text, '-', ''), 30)
@@ -1987,12 +1990,19 @@ create type public.source_kind as enum ('git', 'archive', 'inline', 'local', 'up
 comment on type public.source_kind is
   'Where a module''s code comes from; "upload" is a job''s alone: a folder that was sent to be planned.';
 
+-- How plans of a repository are applied; null where another place sets it.
+create function private.is_apply_mode(p_mode text) returns boolean
+language sql immutable set search_path = '' as $$
+  select p_mode in ('after_merge', 'before_merge', 'merge_queue', 'never')
+$$;
+
 create table public.groups (
   id uuid primary key default gen_random_uuid(),
   org_id uuid not null references public.organizations (id) on delete cascade,
   path text not null check (private.is_path(path)),
   description text not null default '' check (length(description) <= 2000),
   hooks jsonb not null default '{}' check (jsonb_typeof(hooks) = 'object'),
+  git_apply text check (private.is_apply_mode(git_apply)),
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   unique (org_id, path)
@@ -2002,6 +2012,8 @@ grant select on public.groups to authenticated, service_role;
 comment on table public.groups is 'A node of the tree of paths. Its hooks apply to every module below.';
 comment on column public.groups.hooks is
   'Scripts around engine steps: before_init, after_apply and so on. A module''s own hook replaces it.';
+comment on column public.groups.git_apply is
+  'How modules below apply plans of their repository, unless a nearer group or the module has a mode of its own.';
 create trigger touch before update on public.groups for each row execute function private.touch_updated_at();
 create trigger wake after insert or update
   or delete on public.groups for each row execute function private.wake_for_row();
@@ -2209,7 +2221,8 @@ end;
 $$;
 
 create function private.upsert_group(
-  p_org uuid, p_path text, p_description text default null, p_hooks jsonb default null, p_env jsonb default null
+  p_org uuid, p_path text, p_description text default null, p_hooks jsonb default null, p_env jsonb default null,
+  p_git_apply text default null
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -2218,14 +2231,16 @@ begin
   perform private.need('group.write', p_org, p_path);
   perform private.check_hooks(p_hooks);
   perform private.ensure_groups(p_org, p_path);
-  update public.groups set description = coalesce(p_description, description), hooks = coalesce(p_hooks, hooks)
+  update public.groups set description = coalesce(p_description, description), hooks = coalesce(p_hooks, hooks),
+    git_apply = case when p_git_apply = 'inherit' then null else coalesce(p_git_apply, git_apply) end
   where org_id = p_org and path = p_path returning * into v_group;
   perform private.replace_variables(p_org, p_path, 'env', p_env);
   perform private.audit(p_org, 'group.saved', 'group', v_group.id::pg_catalog.text, p_path);
   return to_jsonb(v_group);
 exception
   when check_violation then
-    perform private.fail('RY422', 'The description is too long.', 'It has at most 2,000 characters.');
+    perform private.fail('RY422', 'The group is not valid.', 'Its description has at most 2,000 characters; git_apply '
+      'is after_merge, before_merge, merge_queue, never or inherit.');
 end;
 $$;
 comment on function private.upsert_group is 'Creates or changes a group, and creates the groups above it. Operators.';
@@ -9767,6 +9782,7 @@ begin
   end if;
   if v_job.module_id is not null then
     perform private.follow_in_set(v_job);
+    perform private.follow_group(v_job);
   end if;
 end;
 $$;
@@ -13687,7 +13703,7 @@ create table public.module_git (
   is_on boolean not null default true,
   branch text check (branch ~ '^[A-Za-z0-9_.][A-Za-z0-9_./@+-]{0,199}$'),
   paths text[] not null default '{}' check (cardinality(paths) <= 50),
-  apply text not null default 'after_merge' check (apply in ('after_merge', 'before_merge', 'never')),
+  apply text check (private.is_apply_mode(apply)),
   seen_branch text,
   seen_commit text,
   seen_fingerprint text,
@@ -13711,7 +13727,8 @@ comment on column public.module_git.branch is 'The branch; null: the ref of its 
 comment on column public.module_git.paths is 'More paths of the repository whose changes plan it.';
 comment on column public.module_git.apply is
   'after_merge: a plan of its branch waits to be confirmed, or is applied with auto-apply · before_merge: '
-  'also plans of pull requests are applied, on request · never: plans only.';
+  'also plans of pull requests are applied, on request · merge_queue: an entry of GitHub''s merge queue is applied '
+  'before it merges · never: plans only · null: as the nearest group above has it, or after_merge.';
 comment on column public.module_git.seen_branch is 'The branch that was read last.';
 comment on column public.module_git.seen_commit is 'The newest commit of the branch that was decided about.';
 comment on column public.module_git.seen_fingerprint is 'Digest of its watched folders at that commit.';
@@ -13731,6 +13748,20 @@ create trigger wake after insert or update on public.module_git
 -- squawk-ignore require-concurrent-index-creation
 create index modules_repository_idx on public.modules (org_id, private.repository_key(source ->> 'url'))
   where source_kind = 'git' and deleted_at is null;
+
+create type private.git_apply as (apply text, apply_from text);
+comment on type private.git_apply is 'How plans of a repository are applied, and the path that sets it.';
+
+-- The mode of a module: its own, else that of the nearest group with one.
+create function private.apply_mode(p_module public.modules) returns private.git_apply
+language sql stable set search_path = '' as $$
+  select coalesce(w.apply, 'after_merge'), w.path from (select) as one left join lateral (
+    select g.apply, p_module.path from public.module_git as g where g.module_id = p_module.id and g.apply is not null
+    union all
+    select r.git_apply, r.path from public.groups as r where r.org_id = p_module.org_id
+      and r.path = any (private.path_prefixes(p_module.group_path)) and r.git_apply is not null
+    order by 2 desc limit 1) as w on true
+$$;
 
 -- The modules whose source is this repository, in a fixed order.
 create function private.modules_of_connection(p_connection public.git_connections) returns setof public.modules
@@ -13785,7 +13816,7 @@ $$;
 create function private.resolve_work(p_connection public.git_connections) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_build_object('url', (array_agg(m.source ->> 'url' order by m.path))[1], 'pull_requests',
-    private.pull_work(p_connection), 'modules', coalesce(jsonb_agg(jsonb_build_object(
+    private.pull_work(p_connection) || private.queue_work(p_connection), 'modules', coalesce(jsonb_agg(jsonb_build_object(
     'id', m.id, 'branch', coalesce(g.branch, m.source ->> 'ref'),
     'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths), '[]'),
     'applied_commit', case when g.applied_fingerprint is null then g.applied_commit end, 'count_from',
@@ -13841,7 +13872,7 @@ returns setof private.git_finding
 language sql stable set search_path = '' as $$
   select m.id, m.path, coalesce(f.value ->> 'branch', g.seen_branch, g.branch, m.source ->> 'ref'),
     f.value ->> 'commit',
-    f.value ->> 'fingerprint', coalesce(g.apply, 'after_merge'),
+    f.value ->> 'fingerprint', (private.apply_mode(m)).apply,
     coalesce(g.is_on, true) and f.value ->> 'fingerprint' is not null
       and (g.seen_fingerprint is not null or g.applied_commit is not null)
       and f.value ->> 'fingerprint' is distinct from g.seen_fingerprint
@@ -14010,6 +14041,7 @@ begin
     heads = case when jsonb_typeof(v_found -> 'heads') = 'object' then v_found -> 'heads' else heads end,
     work_digest = v_found ->> 'digest'
   where id = p_connection.id;
+  perform private.decide_queue(p_job, p_connection);
   perform private.answer_deliveries(p_job, v_findings, v_sets);
   perform private.decide_pulls(p_job, p_connection);
 end;
@@ -14093,10 +14125,38 @@ language sql immutable set search_path = '' as $$
       when p_delivery #> '{pull,is_draft}' = 'true' then 'It is a draft.' end
     when p_delivery ->> 'event' = 'comment' then case when p_delivery -> 'comment' is null
       then 'Only new comments on pull requests that begin with /runyard are commands.' end
+    when p_delivery ->> 'event' = 'merge_group' then case when p_delivery -> 'queue' is null
+      then 'Only entries of the merge queue that request checks or end are used.' end
     when p_delivery ->> 'event' is distinct from 'push'
       then format('Events of the kind "%s" start nothing.', left(p_delivery ->> 'event', 100))
     when p_delivery ->> 'ref' not like 'refs/heads/%' then 'Only pushes to branches plan modules.'
     when p_delivery -> 'is_deleted' = 'true' then 'The branch was deleted.' end
+$$;
+
+-- What follows from a new delivery: a command is done, everything else is decided by a look at the repository.
+create function private.follow_delivery(
+  p_connection public.git_connections, p_row public.git_deliveries, p_delivery jsonb
+) returns public.git_deliveries
+language plpgsql set search_path = '' as $$
+declare
+  v_done pg_catalog.text;
+  v_job bigint;
+begin
+  if p_row.event = 'comment' then
+    return private.run_command(p_connection, p_row, p_delivery -> 'comment');
+  elsif p_row.event = 'merge_group' then
+    v_done := private.note_group(p_connection, p_delivery);
+  end if;
+  if v_done is null then
+    v_job := private.request_resolve(p_connection, coalesce('Pull request ' || p_row.pull_request,
+      'A push to ' || substr(p_row.ref, 12), 'An event'));
+  end if;
+  update public.git_deliveries set job_id = v_job, verdict = case when v_done is not null then 'DONE'
+      when v_job is null then 'NOTHING' else 'PENDING' end, decided_at = case when v_job is null then now() end,
+    reason = coalesce(v_done, case when v_job is null then 'No module uses this repository.' end)
+  where id = p_row.id returning * into p_row;
+  return p_row;
+end;
 $$;
 
 create function private.receive_git_delivery(p_connection uuid, p_delivery jsonb) returns jsonb
@@ -14130,14 +14190,8 @@ begin
   if p_delivery -> 'pull' is not null and (p_delivery #> '{pull,is_fork}' = 'false' or v_connection.allows_forks) then
     perform private.note_pull_request(v_connection, p_delivery);
   end if;
-  if v_reason is null and v_row.event = 'comment' then
-    v_row := private.run_command(v_connection, v_row, p_delivery -> 'comment');
-  elsif v_reason is null then
-    update public.git_deliveries as d set job_id = r.job, verdict = case when r.job is null then 'NOTHING'
-      else 'PENDING' end, reason = case when r.job is null then 'No module uses this repository.' end
-    from (select private.request_resolve(v_connection, coalesce('Pull request ' || v_row.pull_request,
-      'A push to ' || substr(v_row.ref, 12), 'An event')) as job) as r
-    where d.id = v_row.id returning d.* into v_row;
+  if v_reason is null then
+    v_row := private.follow_delivery(v_connection, v_row, p_delivery);
   end if;
   return jsonb_build_object('is_new', true, 'verdict', v_row.verdict, 'reason', v_row.reason);
 exception
@@ -14157,6 +14211,7 @@ declare
   v_connection public.git_connections;
   v_count integer := 0;
 begin
+  perform private.sweep_queue();
   for v_connection in select * from public.git_connections as c where c.removed_at is null and c.poll_seconds > 0
     and c.next_poll_at <= now() order by c.next_poll_at limit 200 for update skip locked loop
     update public.git_connections set next_poll_at = now() + make_interval(secs => poll_seconds)
@@ -14186,10 +14241,11 @@ create function private.module_git_json(p_module public.modules) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_build_object('id', m.id, 'path', m.path, 'is_on', coalesce(g.is_on, true), 'branch', coalesce(g.branch,
     m.source ->> 'ref'), 'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths), '[]'),
-    'apply', coalesce(g.apply, 'after_merge'), 'watched', coalesce(to_jsonb(g.watched), '[]'), 'seen_commit',
+    'apply', a.apply, 'apply_from', a.apply_from, 'watched', coalesce(to_jsonb(g.watched), '[]'), 'seen_commit',
     g.seen_commit, 'seen_at', g.seen_at, 'applied_commit', g.applied_commit, 'applied_at', g.applied_at,
     'commits_ahead', g.commits_ahead)
   from (select (p_module).*) as m left join public.module_git as g on g.module_id = m.id
+  cross join lateral private.apply_mode(p_module) as a
 $$;
 
 -- A connection as pages and commands show it, with its modules.
@@ -14322,6 +14378,8 @@ begin
     perform private.fail('RY409', 'No module uses this repository.',
       'Create a module whose git source has its URL first.');
   end if;
+  perform private.audit(v_connection.org_id, 'git.polled', 'git_connection', p_connection::pg_catalog.text,
+    v_connection.repository);
   return (select to_jsonb(j) from public.provision_jobs as j where j.id = v_job);
 end;
 $$;
@@ -14398,7 +14456,8 @@ exception
   when check_violation or not_null_violation or invalid_text_representation or invalid_parameter_value
     or array_subscript_error then
     perform private.fail('RY422', 'A setting is not valid.',
-      'is_on is true or false, branch a name, paths a list of at most 50, apply after_merge, before_merge or never.');
+      'is_on is true or false, branch a name, paths a list of at most 50, apply after_merge, before_merge, '
+      'merge_queue, never, or null for the mode of its group.');
 end;
 $$;
 comment on function private.set_module_git is
@@ -14416,8 +14475,9 @@ $$;
 
 -- ==================== schemas/git_apps.sql
 
--- GitHub Apps: one for an organisation, created from a manifest without copying a key. GitHub sends a code to the
--- function git, which exchanges it, seals the key and the webhook secret and writes them here. The app's deliveries
+-- GitHub Apps: one for an organisation, created from a manifest without copying a key. GitHub leads the browser back to
+-- the dashboard with a code; for the member who began the app, the function git exchanges it, seals the key and the
+-- webhook secret and writes them here. The app's deliveries
 -- name their repository, which is connected by its first one. Reports and fetches use tokens of its installation, for
 -- an hour and one repository; a runner gets one for the attempt whose lease it holds.
 
@@ -14496,24 +14556,43 @@ comment on function private.start_git_app is
   'Begins a GitHub App: GitHub returns its code within an hour, with the state of this digest. Admins.';
 grant execute on function private.start_git_app to authenticated;
 
+-- An app that was begun with this state; refuses one that was completed, or begun too long ago.
+create function private.begun_app(p_app uuid, p_state_hash text) returns public.git_apps
+language plpgsql stable set search_path = '' as $$
+declare
+  v_app public.git_apps;
+begin
+  select a.* into v_app from public.git_apps as a join private.git_app_secrets as s on s.app_id = a.id
+  where a.id = p_app and a.number is null and s.state_hash = p_state_hash and a.created_at > now() - interval '1 hour';
+  if v_app.id is null then
+    perform private.fail('RY404', 'There is no such app to create.', 'Begin again in Settings → Git: a code is valid '
+      'for an hour, and works once.');
+  end if;
+  return v_app;
+end;
+$$;
+
 create function private.pending_git_app(p_app uuid, p_state_hash text) returns jsonb
-language sql stable security definer set search_path = '' as $$
-  select jsonb_build_object('org_id', a.org_id, 'api_url', a.api_url)
-  from public.git_apps as a join private.git_app_secrets as s on s.app_id = a.id
-  where a.id = p_app and a.number is null and s.state_hash = p_state_hash and a.created_at > now() - interval '1 hour'
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_app public.git_apps := private.begun_app(p_app, p_state_hash);
+begin
+  perform private.need('git.manage', v_app.org_id);
+  if v_app.created_by is distinct from private.caller_id() then
+    perform private.fail('RY409', 'Somebody else began this app.', 'Sign in as they did, or begin one yourself.');
+  end if;
+  return jsonb_build_object('org_id', v_app.org_id, 'api_url', v_app.api_url);
+end;
 $$;
 comment on function private.pending_git_app is
-  'An app that was begun with this state, for the function that exchanges GitHub''s code; null where there is none.';
-grant execute on function private.pending_git_app to service_role;
+  'An app that the caller began with this state, for the exchange of GitHub''s code. Admins.';
+grant execute on function private.pending_git_app to authenticated;
 
 create function private.complete_git_app(p_app uuid, p_state_hash text, p_spec jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_app public.git_apps;
+  v_app public.git_apps := private.begun_app(p_app, p_state_hash);
 begin
-  if private.pending_git_app(p_app, p_state_hash) is null then
-    perform private.fail('RY404', 'There is no such app to create.', 'Begin again: the time is over.');
-  end if;
   update private.git_app_secrets set webhook_secret = p_spec ->> 'webhook_secret',
     private_key = p_spec ->> 'private_key' where app_id = p_app;
   update public.git_apps set number = (p_spec ->> 'number')::bigint, slug = p_spec ->> 'slug',
@@ -14815,7 +14894,8 @@ declare
   v_findings private.git_finding[];
 begin
   for v_found in select e.value from jsonb_array_elements(case when jsonb_typeof(
-    p_job.result #> '{git,pull_requests}') = 'array' then p_job.result #> '{git,pull_requests}' else '[]' end) as e loop
+    p_job.result #> '{git,pull_requests}') = 'array' then p_job.result #> '{git,pull_requests}' else '[]' end) as e
+    where e.value ->> 'ref' not like 'refs/heads/%' loop
     select * into v_pull from public.pull_requests where connection_id = p_connection.id and is_open
       and number = (v_found ->> 'number')::integer for update;
     continue when v_pull.number is null;
@@ -14917,6 +14997,9 @@ begin
   where connection_id = p_connection and number = p_number;
   -- The heads are the ones that are known, and are read all the same.
   update public.git_connections set work_digest = null where id = p_connection;
+  perform private.audit(v_connection.org_id, 'git.pull_request_planned', 'git_connection',
+    p_connection::pg_catalog.text, format('%s#%s', v_connection.repository, p_number),
+    jsonb_build_object('commit', v_pull.head_commit, 'is_fork', v_pull.is_fork));
   return (select to_jsonb(j) from public.provision_jobs as j where j.id = private.request_resolve(v_connection,
     format('Plan of #%s', p_number)));
 end;
@@ -14977,7 +15060,7 @@ $$;
 create function private.is_applied_unmerged(p_job public.provision_jobs) returns boolean
 language sql stable set search_path = '' as $$
   select coalesce(p_job.payload #> '{options,git,is_fork}', 'false') <> 'true' and exists (
-    select from public.module_git as g where g.module_id = p_job.module_id and g.apply = 'before_merge')
+    select from public.modules as m where m.id = p_job.module_id and (private.apply_mode(m)).apply = 'before_merge')
 $$;
 
 -- Refuses to apply the plan of a pull request, unless its module is applied before the merge and the plan is current.
@@ -15038,12 +15121,22 @@ begin
 end;
 $$;
 
+-- The approvals of a plan by members who still have the right.
+create function private.reviews_of(p_plan bigint) returns setof public.approvals
+language sql stable set search_path = '' as $$
+  select a.* from public.approvals as a join public.memberships as m on m.org_id = a.org_id
+    and m.user_id = a.user_id and m.role <= private.least_role('job.approve')
+  where a.job_id = p_plan and a.decision = 'approve' order by a.created_at
+$$;
+
 -- The plan that was reviewed on the pull request which became this plan's commit, and whether both change the same.
 create function private.reviewed_plan(p_plan public.provision_jobs)
-returns table (job_id bigint, pull_request integer, is_same boolean)
+returns table (job_id bigint, pull_request integer, is_same boolean, approvals bigint, is_rejected boolean)
 language sql stable set search_path = '' as $$
   select j.id, r.number, coalesce((select d.digest from private.plan_digests as d where d.job_id = j.id)
-    = (select d.digest from private.plan_digests as d where d.job_id = p_plan.id), false)
+    = (select d.digest from private.plan_digests as d where d.job_id = p_plan.id), false), (
+      select count(*) from private.reviews_of(j.id)), exists (select from public.approvals as a where a.job_id = j.id
+      and a.decision = 'reject')
   from public.pull_requests as r cross join lateral (
     select j.id from public.provision_jobs as j
     where j.org_id = r.org_id and j.module_id = p_plan.module_id and j.type = 'PLAN' and j.status = 'SUCCEEDED'
@@ -15051,8 +15144,9 @@ language sql stable set search_path = '' as $$
       and j.payload #>> '{options,git,connection_id}' = r.connection_id::pg_catalog.text
     order by j.id desc limit 1) as j
   where r.connection_id = (p_plan.payload #>> '{options,git,connection_id}')::pg_catalog.uuid and not r.is_fork
-    and r.merge_commit = p_plan.payload #>> '{options,git,commit}'
-    and exists (select from public.approvals as a where a.job_id = j.id)
+    and (r.merge_commit = p_plan.payload #>> '{options,git,commit}'
+      and exists (select from public.approvals as a where a.job_id = j.id)
+      or r.number = (p_plan.payload #>> '{options,git,queue}')::integer)
   order by r.number desc limit 1
 $$;
 
@@ -15073,8 +15167,7 @@ begin
   if v_reviewed.job_id is null then
     return;
   end if;
-  if not v_reviewed.is_same or exists (select from public.approvals as a where a.job_id = v_reviewed.job_id
-    and a.decision = 'reject') then
+  if not v_reviewed.is_same or v_reviewed.is_rejected then
     perform private.record_job_event(p_apply, 'review_open', null, null, 'system', null, 'system', case
       when v_reviewed.is_same then format('Its plan was rejected on #%s: it waits for a new review.',
         v_reviewed.pull_request)
@@ -15084,9 +15177,7 @@ begin
   end if;
   v_words := format('Reviewed on #%s, and the change is the same.', v_reviewed.pull_request);
   for v_review in
-    select a.* from public.approvals as a join public.memberships as m on m.org_id = a.org_id
-      and m.user_id = a.user_id and m.role <= private.least_role('job.approve')
-    where a.job_id = v_reviewed.job_id order by a.created_at
+    select * from private.reviews_of(v_reviewed.job_id)
   loop
     exit when p_apply.status <> 'AWAITING_APPROVAL';
     insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, plan_sha256)
@@ -15155,8 +15246,8 @@ declare
 begin
   select * into v_pull from public.pull_requests where connection_id = p_connection and number = p_number;
   for v_module in select m.* from private.modules_of_connection(v_connection) as m
-    where v_pull.planned ? m.id::pg_catalog.text and (m.id = p_module or p_module is null and exists (
-      select from public.module_git as g where g.module_id = m.id and g.apply = 'before_merge')) loop
+    where v_pull.planned ? m.id::pg_catalog.text and (m.id = p_module or p_module is null
+      and (private.apply_mode(m)).apply = 'before_merge') loop
     v_plan := private.current_pull_plan(v_pull, v_module.id);
     continue when p_module is null and not coalesce(v_plan.status = 'SUCCEEDED'
       and v_plan.plan_summary -> 'has_changes' = 'true', false);
@@ -15177,6 +15268,343 @@ comment on function private.apply_pull_request is
   'Applies the plans of an open pull request, of one module or of all that are applied before the merge, and locks '
   'these modules to it until it is merged or closed. Operators.';
 grant execute on function private.apply_pull_request to authenticated;
+
+-- ==================== schemas/merge_queue.sql
+
+-- The merge queue of GitHub: an entry is a commit that becomes the branch if its checks succeed. Its modules with the
+-- mode merge_queue are planned at that commit; where every plan changes the same as the plan of the pull request, and
+-- that one was approved, all are applied in their order, and only then does the check succeed. Everything else fails
+-- the check with the reason, before anything is applied. Only a signed event announces an entry: a branch that merely
+-- has such a name is never planned. An entry is planned when its base is the head of the branch, so it waits for the
+-- entries before it.
+
+create table private.merge_groups (
+  connection_id uuid not null references public.git_connections (id) on delete cascade,
+  head_commit text not null check (head_commit ~ '^[0-9a-f]{40,64}$'),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  ref text not null check (ref ~ '^refs/heads/.' and length(ref) <= 500),
+  base text not null check (length(base) between 1 and 200),
+  base_commit text not null check (base_commit ~ '^[0-9a-f]{40,64}$'),
+  pull_request integer not null check (pull_request > 0),
+  status text not null default 'WAITING'
+    check (status in ('WAITING', 'PLANNING', 'APPLYING', 'PASSED', 'FAILED', 'ENDED')),
+  problem text check (length(problem) <= 1000),
+  set_id uuid,
+  apply_set_id uuid,
+  created_at timestamptz not null default now(),
+  primary key (connection_id, head_commit)
+);
+create index merge_groups_org_id_idx on private.merge_groups (org_id);
+create index merge_groups_set_id_idx on private.merge_groups (set_id);
+create index merge_groups_apply_set_id_idx on private.merge_groups (apply_set_id);
+create index merge_groups_created_at_idx on private.merge_groups (created_at);
+alter table private.merge_groups enable row level security;
+comment on table private.merge_groups is 'Entries of merge queues, once each. Kept for 30 days.';
+comment on column private.merge_groups.connection_id is 'The repository.';
+comment on column private.merge_groups.head_commit is 'The commit that the branch would have.';
+comment on column private.merge_groups.ref is 'The branch of the queue that has this commit.';
+comment on column private.merge_groups.base is 'The branch that it would be merged into.';
+comment on column private.merge_groups.base_commit is 'The commit that it is based on.';
+comment on column private.merge_groups.pull_request is 'The pull request that is queued.';
+comment on column private.merge_groups.status is
+  'WAITING: for a runner, or for the entries before it · PLANNING · APPLYING · PASSED: it may merge · FAILED · ENDED: '
+  'it left the queue first.';
+comment on column private.merge_groups.problem is 'Why it failed.';
+comment on column private.merge_groups.set_id is 'The set of its plans.';
+comment on column private.merge_groups.apply_set_id is 'The set of its applies.';
+
+-- Moves an entry on, and reports that at its commit.
+create function private.move_group(p_group private.merge_groups, p_status text, p_problem text default null)
+returns void
+language plpgsql set search_path = '' as $$
+begin
+  update private.merge_groups set status = p_status, problem = left(p_problem, 1000)
+  where connection_id = p_group.connection_id and head_commit = p_group.head_commit;
+  perform private.request_report(p_group.org_id, p_group.connection_id, p_group.head_commit, null);
+end;
+$$;
+
+-- What the check of a queued commit shows {state, description}; null where the commit is not in a queue.
+create function private.queue_report(p_connection uuid, p_commit text) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_strip_nulls(jsonb_build_object('state', case when g.status = 'PASSED' then 'success'
+      when g.status in ('FAILED', 'ENDED') then 'failure' else 'pending' end,
+    'description', case when g.status = 'FAILED' then left(g.problem, 140) when g.status = 'ENDED'
+      then 'It left the merge queue.' when g.status = 'WAITING' then 'Waits for a runner, or for the entries before it.'
+      end))
+  from private.merge_groups as g where g.connection_id = p_connection and g.head_commit = p_commit
+$$;
+
+-- ## entries
+
+-- Plans the modules again from their branch that were applied for an entry which did not merge.
+create function private.forget_group(p_group private.merge_groups) returns void
+language sql set search_path = '' as $$
+  update public.module_git as g set seen_fingerprint = null, seen_set_id = null
+  from private.set_members as m join public.provision_jobs as j on j.id = m.job_id and j.status = 'SUCCEEDED'
+  where m.set_id = p_group.apply_set_id and g.module_id = m.module_id
+$$;
+
+-- Ends an entry that left the queue: what waits of it is cancelled, a running apply ends first.
+create function private.end_group(p_group private.merge_groups, p_is_merged boolean) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_job public.provision_jobs;
+begin
+  if p_group.status not in ('FAILED', 'PASSED') or not p_is_merged and p_group.status = 'PASSED' then
+    perform private.move_group(p_group, 'ENDED');
+  end if;
+  if p_is_merged then
+    return;
+  end if;
+  perform private.forget_group(p_group);
+  update public.job_sets set cancelled_at = now() where id in (p_group.set_id, p_group.apply_set_id)
+    and finished_at is null and cancelled_at is null;
+  for v_job in
+    select j.* from private.set_members as m join public.provision_jobs as j on j.id = m.job_id
+    where m.set_id in (p_group.set_id, p_group.apply_set_id) and (j.type = 'PLAN'
+      or j.status in ('QUEUED', 'AWAITING_APPROVAL')) and j.status in ('QUEUED', 'AWAITING_APPROVAL', 'CLAIMED',
+      'PROCESSING')
+    order by j.module_id
+  loop
+    perform private.try_cancel(v_job, 'system', 'git', 'The pull request left the merge queue.');
+  end loop;
+end;
+$$;
+
+-- Notes an entry as it was announced, or its end; the verdict on the delivery, null where a runner decides.
+create function private.note_group(p_connection public.git_connections, p_delivery jsonb) returns text
+language plpgsql set search_path = '' as $$
+declare
+  v_queue pg_catalog.jsonb := p_delivery -> 'queue';
+  v_group private.merge_groups;
+begin
+  if v_queue -> 'is_open' = 'true' then
+    insert into private.merge_groups (connection_id, head_commit, org_id, ref, base, base_commit, pull_request)
+    values (p_connection.id, p_delivery ->> 'after', p_connection.org_id, p_delivery ->> 'ref', v_queue ->> 'base',
+      p_delivery ->> 'before', (v_queue ->> 'number')::integer)
+    on conflict do nothing returning * into v_group;
+    if v_group.head_commit is not null then
+      perform private.move_group(v_group, case when exists (select from private.modules_of_connection(p_connection))
+        then 'WAITING' else 'PASSED' end);
+    end if;
+    return case when v_group.head_commit is null then 'The entry is known already.' end;
+  end if;
+  select * into v_group from private.merge_groups where connection_id = p_connection.id
+    and head_commit = p_delivery ->> 'after' for update;
+  if v_group.head_commit is not null then
+    perform private.end_group(v_group, v_queue ->> 'reason' = 'merged');
+    if v_group.apply_set_id is not null then
+      perform private.request_resolve(p_connection, 'An entry left the merge queue');
+    end if;
+  end if;
+  return case when v_queue ->> 'reason' = 'merged' then 'The entry was merged.' else 'The entry left the queue.' end;
+end;
+$$;
+
+-- ## deciding
+
+-- The entries that a runner reads, as pull requests whose ref is a branch.
+create function private.queue_work(p_connection public.git_connections) returns jsonb
+language sql stable set search_path = '' as $$
+  select coalesce(jsonb_agg(jsonb_build_object('number', g.pull_request, 'base', g.base, 'ref', g.ref)
+    order by g.created_at, g.ref), '[]')
+  from private.merge_groups as g where g.connection_id = p_connection.id and g.status = 'WAITING'
+    and g.created_at > now() - interval '1 day'
+$$;
+
+-- Plans the modules of an entry that are applied in the queue and would have other content.
+create function private.plan_group(
+  p_connection public.git_connections, p_group private.merge_groups, p_found jsonb
+) returns uuid
+language plpgsql set search_path = '' as $$
+declare
+  v_set pg_catalog.uuid;
+  v_modules pg_catalog.uuid[] := array(
+    select m.id from private.modules_of_connection(p_connection) as m
+    join jsonb_array_elements(p_found -> 'modules') as f on f.value ->> 'id' = m.id::pg_catalog.text
+    where f.value ->> 'fingerprint' <> f.value ->> 'base_fingerprint'
+      and (private.apply_mode(m)).apply = 'merge_queue' order by m.path);
+begin
+  if v_modules = '{}' then
+    perform private.move_group(p_group, 'PASSED');
+    return null;
+  end if;
+  v_set := private.plan_commit(p_connection, v_modules, jsonb_build_object('commit', p_group.head_commit, 'branch',
+    p_group.base, 'queue', p_group.pull_request, 'base_commit', p_group.base_commit), jsonb_build_object('auto_apply',
+    false, 'reason', format('#%s in the merge queue', p_group.pull_request)),
+    format('git (merge queue, #%s@%s)', p_group.pull_request, left(p_group.head_commit, 7)));
+  update private.merge_groups set set_id = v_set where connection_id = p_group.connection_id
+    and head_commit = p_group.head_commit;
+  perform private.move_group(p_group, 'PLANNING');
+  return v_set;
+end;
+$$;
+
+-- What follows for the entries of the queue from a reading of their repository.
+create function private.decide_queue(p_job public.provision_jobs, p_connection public.git_connections) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_found pg_catalog.jsonb;
+  v_group private.merge_groups;
+  v_problem pg_catalog.text;
+  v_set pg_catalog.uuid;
+begin
+  for v_found in select e.value from jsonb_array_elements(case when jsonb_typeof(p_job.result #> '{git,pull_requests}')
+    = 'array' then p_job.result #> '{git,pull_requests}' else '[]' end) as e
+    where e.value ->> 'ref' like 'refs/heads/%' loop
+    select * into v_group from private.merge_groups where connection_id = p_connection.id
+      and ref = v_found ->> 'ref' and status = 'WAITING' order by created_at desc limit 1 for update;
+    continue when v_group.head_commit is null;
+    v_problem := coalesce(v_found ->> 'problem', case when v_found ->> 'head_commit' <> v_group.head_commit
+      then 'The queue has another commit now.' end);
+    v_set := null;
+    if v_problem is not null then
+      perform private.move_group(v_group, 'FAILED', v_problem);
+    elsif v_found ->> 'base_commit' = v_group.base_commit then
+      v_set := private.plan_group(p_connection, v_group, v_found);
+    else
+      v_problem := format('It waits until %s is at %s.', v_group.base, left(v_group.base_commit, 7));
+    end if;
+    update public.git_deliveries set decided_at = now(), verdict = case when v_set is null then 'NOTHING'
+        else 'PLANNED' end, set_ids = array_remove(array[v_set], null), reason = left(coalesce(v_problem, case
+        when v_set is null then 'Nothing to plan: no module that is applied in the merge queue would have other '
+        'content.' else 'Planned at the commit of the queue.' end), 1000)
+    where connection_id = p_connection.id and event = 'merge_group' and after_commit = v_group.head_commit
+      and action = 'checks_requested';
+  end loop;
+end;
+$$;
+
+-- Why an entry whose plans have ended is not applied; null where it is.
+create function private.group_problem(p_group private.merge_groups) returns text
+language sql stable set search_path = '' as $$
+  select format('%s: %s', o.path, w.words)
+  from private.set_members as m join public.modules as o on o.id = m.module_id
+  left join public.provision_jobs as j on j.id = m.job_id
+  left join lateral private.reviewed_plan(j) as r on true
+  cross join lateral (select case when j.id is null then coalesce(m.left_out, 'it was not planned.')
+    when j.status <> 'SUCCEEDED' then format('plan %s %s.', j.number, case when j.status = 'CANCELLED'
+      then 'was cancelled' else 'failed' end)
+    when j.plan_summary -> 'has_changes' is distinct from 'true' then null
+    when j.payload #> '{options,preview}' is not null
+      then 'it depends on another module of the same pull request; use the mode after_merge.'
+    when r.job_id is null then format('#%s has no plan of it.', p_group.pull_request)
+    when not r.is_same then format('it changes something else than was planned on #%s.', p_group.pull_request)
+    when r.is_rejected then format('its plan on #%s was rejected.', p_group.pull_request)
+    when r.approvals < greatest(o.approvals_required, (not o.auto_apply)::integer)
+      then format('its plan on #%s is not approved yet.', p_group.pull_request)
+    when exists (select from public.module_locks as l where l.module_id = o.id) then 'it is locked.' end as words) as w
+  where m.set_id = p_group.set_id and w.words is not null order by o.path limit 1
+$$;
+
+-- Counts the reviews of the pull request for applies of an entry that wait for approval. A state that is in use is
+-- left to the next sweep.
+create function private.approve_group(p_group private.merge_groups) returns void
+language sql set search_path = '' as $$
+  select private.count_reviews(a, p) from private.set_members as m
+  join public.provision_jobs as a on a.id = m.job_id and a.status = 'AWAITING_APPROVAL'
+  join public.provision_jobs as p on p.id = a.plan_job_id
+  where m.set_id = p_group.apply_set_id and private.try_lock_state(a.org_id, a.module_id)
+$$;
+
+-- Applies the plans of an entry as one ordered set.
+create function private.apply_group(p_group private.merge_groups) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_set public.job_sets;
+begin
+  insert into public.job_sets (org_id, type, path, options, created_by_label)
+  values (p_group.org_id, 'APPLY', '', jsonb_build_object('priority', 120, 'reason', format('#%s in the merge queue',
+    p_group.pull_request)), format('git (merge queue, #%s@%s)', p_group.pull_request, left(p_group.head_commit, 7)))
+  returning * into v_set;
+  perform private.add_members(v_set, array(select m.module_id from private.set_members as m
+    join public.provision_jobs as j on j.id = m.job_id and j.plan_summary -> 'has_changes' = 'true'
+    where m.set_id = p_group.set_id));
+  update private.set_members as m set plan_job_id = p.job_id from private.set_members as p
+  where m.set_id = v_set.id and p.set_id = p_group.set_id and p.module_id = m.module_id;
+  update private.merge_groups set apply_set_id = v_set.id where connection_id = p_group.connection_id
+    and head_commit = p_group.head_commit;
+  perform private.move_group(p_group, 'APPLYING');
+  perform private.place_members(v_set, 2000, false, v_set.id);
+  p_group.apply_set_id := v_set.id;
+  perform private.approve_group(p_group);
+end;
+$$;
+
+-- Moves an entry on where its plans, or its applies, have all ended.
+create function private.advance_group(p_group private.merge_groups) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_set pg_catalog.uuid := coalesce(p_group.apply_set_id, p_group.set_id);
+  v_problem pg_catalog.text;
+begin
+  if p_group.status = 'APPLYING' then
+    perform private.approve_group(p_group);
+  end if;
+  if exists (select from private.set_members as m left join public.provision_jobs as j on j.id = m.job_id
+    where m.set_id = v_set and (j.id is null and m.left_out is null
+      or j.status in ('QUEUED', 'AWAITING_APPROVAL', 'CLAIMED', 'PROCESSING'))) then
+    return;
+  end if;
+  if p_group.status = 'PLANNING' then
+    v_problem := private.group_problem(p_group);
+    if v_problem is null and exists (select from private.set_members as m join public.provision_jobs as j
+      on j.id = m.job_id and j.plan_summary -> 'has_changes' = 'true' where m.set_id = v_set) then
+      perform private.apply_group(p_group);
+      return;
+    end if;
+  else
+    v_problem := (select format('%s: %s', o.path, coalesce(format('apply %s %s.', j.number, case j.status
+        when 'CANCELLED' then 'was cancelled' when 'FAILED' then 'failed' else 'needs attention' end), m.left_out))
+      from private.set_members as m join public.modules as o on o.id = m.module_id
+      left join public.provision_jobs as j on j.id = m.job_id
+      where m.set_id = v_set and j.status is distinct from 'SUCCEEDED' order by o.path limit 1);
+  end if;
+  perform private.move_group(p_group, case when v_problem is null then 'PASSED' else 'FAILED' end, v_problem);
+end;
+$$;
+
+-- What follows for an entry from the end of one of its jobs. The caller has the lock of the job's state, so it waits
+-- for no entry: the sweep moves on those that somebody is at.
+create function private.follow_group(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_group private.merge_groups;
+begin
+  if p_job.payload #> '{options,git,queue}' is null then
+    return;
+  end if;
+  select * into v_group from private.merge_groups where head_commit = p_job.payload #>> '{options,git,commit}'
+    and connection_id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid for update skip locked;
+  if v_group.status in ('PLANNING', 'APPLYING') then
+    perform private.advance_group(v_group);
+  elsif v_group.status = 'ENDED' and p_job.type = 'APPLY' then
+    perform private.forget_group(v_group);
+  end if;
+exception
+  -- Never a reason for the end of a job to fail.
+  when others then raise warning 'merge queue, job %: %', p_job.id, sqlerrm;
+end;
+$$;
+
+-- Moves on the entries whose jobs ended while somebody was at them.
+create function private.sweep_queue() returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_group private.merge_groups;
+begin
+  for v_group in select * from private.merge_groups where status in ('PLANNING', 'APPLYING')
+    order by created_at limit 200 for update skip locked loop
+    begin
+      perform private.advance_group(v_group);
+    exception
+      when others then raise warning 'merge queue, %: %', v_group.head_commit, sqlerrm;
+    end;
+  end loop;
+  delete from private.merge_groups where created_at < now() - interval '30 days';
+end;
+$$;
 
 -- ==================== schemas/schedules.sql
 
@@ -16299,6 +16727,8 @@ begin
   end if;
   insert into public.deliveries (org_id, rule_id, event, event_id, subject, title)
   values (v_rule.org_id, p_rule, 'test', v_id, v_id, 'A test from Runyard') returning * into v_delivery;
+  perform private.audit(v_rule.org_id, 'notification_rule.tested', 'notification_rule', p_rule::pg_catalog.text,
+    v_rule.channel);
   return to_jsonb(v_delivery);
 end;
 $$;
@@ -16568,7 +16998,8 @@ begin
     order by is_open desc, updated_at desc limit 1;
     v_rows := array(select r from private.report_rows(p_connection.id, '#' || v_pull.number) as r);
   end if;
-  v_report := private.sum_report(v_rows) || jsonb_build_object('commit', p_commit);
+  v_report := private.sum_report(v_rows) || jsonb_build_object('commit', p_commit)
+    || coalesce(private.queue_report(p_connection.id, p_commit), '{}');
   if v_pull.number is not null then
     return v_report || coalesce((select jsonb_build_object('state', t.state, 'description', t.words)
       from private.pull_trouble(p_connection, v_pull) as t), '{}');
@@ -16649,21 +17080,19 @@ begin
 end;
 $$;
 
--- ## changes
-
 -- Changes: what a commit or a pull request leads to, for the page and the command that show it.
 
 -- The modules of a change, each with its newest job.
 create function private.change_rows(p_connection public.git_connections, p_key text) returns jsonb
 language sql stable set search_path = '' as $$
   select coalesce(jsonb_agg(to_jsonb(r) || jsonb_build_object('job_id', j.id, 'status', j.status, 'started_at',
-    j.started_at, 'finished_at', j.finished_at, 'problem', j.error ->> 'message', 'apply', coalesce(g.apply,
-    'after_merge'), 'is_locked', l.module_id is not null, 'reviews', (select count(*) from public.approvals as a
+    j.started_at, 'finished_at', j.finished_at, 'problem', j.error ->> 'message',
+    'apply', (private.apply_mode(m)).apply, 'is_locked', l.module_id is not null,
+    'reviews', (select count(*) from public.approvals as a
       where a.job_id = j.id and a.decision = 'approve')) order by r.path), '[]')
   from private.report_rows(p_connection.id, p_key) as r
   left join public.provision_jobs as j on j.org_id = p_connection.org_id and j.number = r.job
   left join public.modules as m on m.org_id = p_connection.org_id and m.path = r.path and m.deleted_at is null
-  left join public.module_git as g on g.module_id = m.id
   left join public.module_locks as l on l.module_id = m.id and l.connection_id = p_connection.id
     and '#' || l.pull_request = p_key
 $$;
@@ -16721,8 +17150,9 @@ grant execute on function private.git_change to authenticated;
 -- ==================== schemas/comment_commands.sql
 
 -- Commands in comments: /runyard plan|apply|confirm|unlock|help [module], on pull requests. The signed delivery proves
--- who wrote the comment at the provider; an admin links that login to a member, and the command is done as that member,
--- with the rights that they have on the module. Each comment is read once, and acknowledged by a reaction.
+-- who wrote the comment at the provider; an admin links that login to a member, or the member proves it with a code,
+-- and the command is done as that member, with the rights that they have on the module. Each comment is read once, and
+-- acknowledged by a reaction.
 
 create table public.git_logins (
   org_id uuid not null references public.organizations (id) on delete cascade,
@@ -16748,6 +17178,25 @@ comment on column public.git_logins.account_id is
   'The provider''s number of the account, from its first command: a login that changed hands is refused.';
 comment on column public.git_logins.created_by_label is 'Who linked it.';
 create trigger wake after insert or update on public.git_logins for each row execute function private.wake_for_row();
+
+create table private.git_link_codes (
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  user_id uuid not null,
+  host text not null check (host = lower(host) and length(host) between 1 and 255),
+  login text not null check (login = lower(login) and length(login) between 1 and 200),
+  code_hash text not null,
+  expires_at timestamptz not null,
+  primary key (org_id, user_id),
+  foreign key (org_id, user_id) references public.memberships (org_id, user_id) on delete cascade
+);
+alter table private.git_link_codes enable row level security;
+comment on table private.git_link_codes is
+  'Codes by which members prove a login: a comment with the code, written by that login. For no other login, so '
+  'everybody may read the comment.';
+comment on column private.git_link_codes.host is 'The host of the repositories'' URLs.';
+comment on column private.git_link_codes.login is 'The login that has to write the comment, in lower case.';
+comment on column private.git_link_codes.code_hash is 'SHA-256 of the code.';
+comment on column private.git_link_codes.expires_at is 'Half an hour after it was requested.';
 
 create table private.git_commands (
   delivery_id bigint primary key references public.git_deliveries (id) on delete cascade,
@@ -16793,12 +17242,66 @@ comment on function private.link_git_login is
   'Links a login at a git provider to a member: commands in that login''s comments are done as the member. Admins.';
 grant execute on function private.link_git_login to authenticated;
 
+create function private.request_git_link(p_org uuid, p_host text, p_login text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_code pg_catalog.text := substr(replace(gen_random_uuid()::pg_catalog.text, '-', ''), 1, 16);
+  v_code_row private.git_link_codes;
+begin
+  perform private.need('git.read', p_org);
+  insert into private.git_link_codes as c (org_id, user_id, host, login, code_hash, expires_at)
+  values (p_org, private.caller_id(), lower(trim(p_host)), lower(trim(leading '@' from trim(p_login))),
+    encode(sha256(v_code::pg_catalog.bytea), 'hex'), now() + interval '30 minutes')
+  on conflict (org_id, user_id) do update set host = excluded.host, login = excluded.login,
+    code_hash = excluded.code_hash, expires_at = excluded.expires_at returning * into v_code_row;
+  return jsonb_build_object('host', v_code_row.host, 'login', v_code_row.login, 'comment', '/runyard link ' || v_code,
+    'expires_at', v_code_row.expires_at);
+exception
+  when foreign_key_violation then
+    perform private.fail('RY409', 'A service account has no login of its own.', 'Sign in yourself.');
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'A link needs a host and a login.', 'Such as github.com and octocat.');
+end;
+$$;
+comment on function private.request_git_link is
+  'The comment that proves a login of the caller: {comment, host, login, expires_at}. That login writes it on any pull '
+  'request of a connected repository within half an hour. Members.';
+grant execute on function private.request_git_link to authenticated;
+
+-- Links the login that wrote a comment to the member whose code it contains.
+create function private.prove_login(p_connection public.git_connections, p_login text, p_comment jsonb) returns uuid
+language plpgsql set search_path = '' as $$
+declare
+  v_code private.git_link_codes;
+begin
+  delete from private.git_link_codes where org_id = p_connection.org_id and login = lower(p_login)
+    and host = split_part(p_connection.repository, '/', 1) and expires_at > now()
+    and code_hash = encode(sha256((p_comment ->> 'argument')::pg_catalog.bytea), 'hex') returning * into v_code;
+  if v_code.user_id is null then
+    perform private.fail('RY403', 'This code is not valid for your login.', 'Request a new one in Settings → Git.');
+  end if;
+  insert into public.git_logins as l (org_id, host, login, user_id, account_id, created_by_label)
+  select v_code.org_id, v_code.host, v_code.login, v_code.user_id, p_comment ->> 'sender_id', m.email
+  from public.memberships as m where m.org_id = v_code.org_id and m.user_id = v_code.user_id
+  on conflict (org_id, host, login) do update set account_id = excluded.account_id, created_at = now()
+  where l.user_id = excluded.user_id;
+  if not found then
+    perform private.fail('RY409', 'This login is linked to another member.', 'An admin ends that link first.');
+  end if;
+  return v_code.user_id;
+end;
+$$;
+
 create function private.unlink_git_login(p_org uuid, p_host text, p_login text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_link public.git_logins;
 begin
-  perform private.need('member.manage', p_org);
+  perform private.need('git.read', p_org);
+  if not exists (select from public.git_logins as l where l.org_id = p_org and l.host = lower(trim(p_host))
+    and l.login = lower(trim(leading '@' from trim(p_login))) and l.user_id = private.caller_id()) then
+    perform private.need('member.manage', p_org);
+  end if;
   delete from public.git_logins where org_id = p_org and host = lower(trim(p_host))
     and login = lower(trim(leading '@' from trim(p_login))) returning * into v_link;
   if v_link.org_id is null then
@@ -16810,7 +17313,8 @@ begin
   return to_jsonb(v_link);
 end;
 $$;
-comment on function private.unlink_git_login is 'Ends the link of a login at a git provider. Admins.';
+comment on function private.unlink_git_login is
+  'Ends the link of a login at a git provider. Admins; members end their own.';
 grant execute on function private.unlink_git_login to authenticated;
 
 create function private.list_git_logins(p_org uuid) returns jsonb
@@ -16847,7 +17351,7 @@ begin
     and l.login = lower(p_login) and coalesce(l.account_id, p_account) = p_account returning * into v_link;
   if v_link.user_id is null then
     perform private.fail('RY403', 'This account is not linked to a member of the organisation.',
-      'An admin links it: `runyard git link`.');
+      'Link it in Settings → Git, or ask an admin.');
   end if;
   return v_link.user_id;
 end;
@@ -16912,7 +17416,8 @@ language plpgsql set search_path = '' as $$
 declare
   v_pull public.pull_requests;
   v_word pg_catalog.text := nullif(p_comment ->> 'argument', '');
-  v_path pg_catalog.text := case when v_word !~ '^[0-9a-f]{40,64}$' then v_word end;
+  v_path pg_catalog.text := case when v_word !~ '^[0-9a-f]{40,64}$' and p_comment ->> 'verb' <> 'link'
+    then v_word end;
   v_modules public.modules[];
 begin
   select * into v_pull from public.pull_requests where connection_id = p_connection.id and number = p_number;
@@ -16929,6 +17434,9 @@ begin
         then v_modules[1].id end);
     when 'confirm' then perform private.confirm_pull(v_pull, v_modules);
     when 'unlock' then perform private.unlock_pull(v_pull, v_modules);
+    when 'link' then
+      perform private.audit(p_connection.org_id, 'member.login_linked', 'member', private.caller_id()::pg_catalog.text,
+        null, jsonb_build_object('host', split_part(p_connection.repository, '/', 1)));
     else perform private.fail('RY422', format('"%s" is not a command.', left(p_comment ->> 'verb', 50)),
       'Write /runyard plan, apply, confirm, unlock or help.');
   end case;
@@ -16954,7 +17462,9 @@ begin
     return p_delivery;
   end if;
   begin
-    perform private.act_as(private.commander(p_connection, p_delivery.sender, p_comment ->> 'sender_id'));
+    perform private.act_as(case when p_comment ->> 'verb' = 'link'
+      then private.prove_login(p_connection, p_delivery.sender, p_comment)
+      else private.commander(p_connection, p_delivery.sender, p_comment ->> 'sender_id') end);
     v_command.answer := private.do_command(p_connection, p_delivery.pull_request, p_comment);
     v_command.is_done := true;
     perform private.act_as(null);
@@ -20258,9 +20768,8 @@ begin
 end
 $$;
 comment on function public.pending_git_app is
-  'An app that was begun with this state, for the function that exchanges GitHub''s code; null where there '
-  'is none.';
-grant execute on function public.pending_git_app to service_role;
+  'An app that the caller began with this state, for the exchange of GitHub''s code. Admins.';
+grant execute on function public.pending_git_app to authenticated;
 
 create function public.plan_changes(p_job bigint, p_address text default null::text) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -20545,6 +21054,17 @@ comment on function public.replace_dependencies is
   'Replaces the dependencies of all modules at or below a path ("" is all) by a list of {consumer, '
   'producer, bindings, cascades, is_promotion} with paths; all or nothing. Operators; admins for bindings.';
 grant execute on function public.replace_dependencies to authenticated;
+
+create function public.request_git_link(p_org uuid, p_host text, p_login text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.request_git_link(p_org, p_host, p_login);
+end
+$$;
+comment on function public.request_git_link is
+  'The comment that proves a login of the caller: {comment, host, login, expires_at}. That login writes it '
+  'on any pull request of a connected repository within half an hour. Members.';
+grant execute on function public.request_git_link to authenticated;
 
 create function public.request_survey(p_org uuid, p_source jsonb) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -21052,7 +21572,7 @@ begin
 end
 $$;
 comment on function public.unlink_git_login is
-  'Ends the link of a login at a git provider. Admins.';
+  'Ends the link of a login at a git provider. Admins; members end their own.';
 grant execute on function public.unlink_git_login to authenticated;
 
 create function public.unlock_module(p_module uuid) returns jsonb
@@ -21194,10 +21714,11 @@ comment on function public.upload_source is
 grant execute on function public.upload_source to authenticated;
 
 create function public.upsert_group(p_org uuid, p_path text, p_description text default null::text,
-  p_hooks jsonb default null::jsonb, p_env jsonb default null::jsonb) returns jsonb
+  p_hooks jsonb default null::jsonb, p_env jsonb default null::jsonb,
+  p_git_apply text default null::text) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
-  return private.upsert_group(p_org, p_path, p_description, p_hooks, p_env);
+  return private.upsert_group(p_org, p_path, p_description, p_hooks, p_env, p_git_apply);
 end
 $$;
 comment on function public.upsert_group is

@@ -979,9 +979,8 @@ begin
 end
 $$;
 comment on function public.pending_git_app is
-  'An app that was begun with this state, for the function that exchanges GitHub''s code; null where there '
-  'is none.';
-grant execute on function public.pending_git_app to service_role;
+  'An app that the caller began with this state, for the exchange of GitHub''s code. Admins.';
+grant execute on function public.pending_git_app to authenticated;
 
 create function public.plan_changes(p_job bigint, p_address text default null::text) returns jsonb
 language plpgsql stable set search_path = '' as $$
@@ -1266,6 +1265,17 @@ comment on function public.replace_dependencies is
   'Replaces the dependencies of all modules at or below a path ("" is all) by a list of {consumer, '
   'producer, bindings, cascades, is_promotion} with paths; all or nothing. Operators; admins for bindings.';
 grant execute on function public.replace_dependencies to authenticated;
+
+create function public.request_git_link(p_org uuid, p_host text, p_login text) returns jsonb
+language plpgsql set search_path = '' as $$
+begin
+  return private.request_git_link(p_org, p_host, p_login);
+end
+$$;
+comment on function public.request_git_link is
+  'The comment that proves a login of the caller: {comment, host, login, expires_at}. That login writes it '
+  'on any pull request of a connected repository within half an hour. Members.';
+grant execute on function public.request_git_link to authenticated;
 
 create function public.request_survey(p_org uuid, p_source jsonb) returns jsonb
 language plpgsql set search_path = '' as $$
@@ -1773,7 +1783,7 @@ begin
 end
 $$;
 comment on function public.unlink_git_login is
-  'Ends the link of a login at a git provider. Admins.';
+  'Ends the link of a login at a git provider. Admins; members end their own.';
 grant execute on function public.unlink_git_login to authenticated;
 
 create function public.unlock_module(p_module uuid) returns jsonb
@@ -1915,10 +1925,11 @@ comment on function public.upload_source is
 grant execute on function public.upload_source to authenticated;
 
 create function public.upsert_group(p_org uuid, p_path text, p_description text default null::text,
-  p_hooks jsonb default null::jsonb, p_env jsonb default null::jsonb) returns jsonb
+  p_hooks jsonb default null::jsonb, p_env jsonb default null::jsonb,
+  p_git_apply text default null::text) returns jsonb
 language plpgsql set search_path = '' as $$
 begin
-  return private.upsert_group(p_org, p_path, p_description, p_hooks, p_env);
+  return private.upsert_group(p_org, p_path, p_description, p_hooks, p_env, p_git_apply);
 end
 $$;
 comment on function public.upsert_group is

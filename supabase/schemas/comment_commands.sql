@@ -1,6 +1,7 @@
 -- Commands in comments: /runyard plan|apply|confirm|unlock|help [module], on pull requests. The signed delivery proves
--- who wrote the comment at the provider; an admin links that login to a member, and the command is done as that member,
--- with the rights that they have on the module. Each comment is read once, and acknowledged by a reaction.
+-- who wrote the comment at the provider; an admin links that login to a member, or the member proves it with a code,
+-- and the command is done as that member, with the rights that they have on the module. Each comment is read once, and
+-- acknowledged by a reaction.
 
 create table public.git_logins (
   org_id uuid not null references public.organizations (id) on delete cascade,
@@ -26,6 +27,25 @@ comment on column public.git_logins.account_id is
   'The provider''s number of the account, from its first command: a login that changed hands is refused.';
 comment on column public.git_logins.created_by_label is 'Who linked it.';
 create trigger wake after insert or update on public.git_logins for each row execute function private.wake_for_row();
+
+create table private.git_link_codes (
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  user_id uuid not null,
+  host text not null check (host = lower(host) and length(host) between 1 and 255),
+  login text not null check (login = lower(login) and length(login) between 1 and 200),
+  code_hash text not null,
+  expires_at timestamptz not null,
+  primary key (org_id, user_id),
+  foreign key (org_id, user_id) references public.memberships (org_id, user_id) on delete cascade
+);
+alter table private.git_link_codes enable row level security;
+comment on table private.git_link_codes is
+  'Codes by which members prove a login: a comment with the code, written by that login. For no other login, so '
+  'everybody may read the comment.';
+comment on column private.git_link_codes.host is 'The host of the repositories'' URLs.';
+comment on column private.git_link_codes.login is 'The login that has to write the comment, in lower case.';
+comment on column private.git_link_codes.code_hash is 'SHA-256 of the code.';
+comment on column private.git_link_codes.expires_at is 'Half an hour after it was requested.';
 
 create table private.git_commands (
   delivery_id bigint primary key references public.git_deliveries (id) on delete cascade,
@@ -71,12 +91,66 @@ comment on function private.link_git_login is
   'Links a login at a git provider to a member: commands in that login''s comments are done as the member. Admins.';
 grant execute on function private.link_git_login to authenticated;
 
+create function private.request_git_link(p_org uuid, p_host text, p_login text) returns jsonb
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_code pg_catalog.text := substr(replace(gen_random_uuid()::pg_catalog.text, '-', ''), 1, 16);
+  v_code_row private.git_link_codes;
+begin
+  perform private.need('git.read', p_org);
+  insert into private.git_link_codes as c (org_id, user_id, host, login, code_hash, expires_at)
+  values (p_org, private.caller_id(), lower(trim(p_host)), lower(trim(leading '@' from trim(p_login))),
+    encode(sha256(v_code::pg_catalog.bytea), 'hex'), now() + interval '30 minutes')
+  on conflict (org_id, user_id) do update set host = excluded.host, login = excluded.login,
+    code_hash = excluded.code_hash, expires_at = excluded.expires_at returning * into v_code_row;
+  return jsonb_build_object('host', v_code_row.host, 'login', v_code_row.login, 'comment', '/runyard link ' || v_code,
+    'expires_at', v_code_row.expires_at);
+exception
+  when foreign_key_violation then
+    perform private.fail('RY409', 'A service account has no login of its own.', 'Sign in yourself.');
+  when check_violation or not_null_violation then
+    perform private.fail('RY422', 'A link needs a host and a login.', 'Such as github.com and octocat.');
+end;
+$$;
+comment on function private.request_git_link is
+  'The comment that proves a login of the caller: {comment, host, login, expires_at}. That login writes it on any pull '
+  'request of a connected repository within half an hour. Members.';
+grant execute on function private.request_git_link to authenticated;
+
+-- Links the login that wrote a comment to the member whose code it contains.
+create function private.prove_login(p_connection public.git_connections, p_login text, p_comment jsonb) returns uuid
+language plpgsql set search_path = '' as $$
+declare
+  v_code private.git_link_codes;
+begin
+  delete from private.git_link_codes where org_id = p_connection.org_id and login = lower(p_login)
+    and host = split_part(p_connection.repository, '/', 1) and expires_at > now()
+    and code_hash = encode(sha256((p_comment ->> 'argument')::pg_catalog.bytea), 'hex') returning * into v_code;
+  if v_code.user_id is null then
+    perform private.fail('RY403', 'This code is not valid for your login.', 'Request a new one in Settings → Git.');
+  end if;
+  insert into public.git_logins as l (org_id, host, login, user_id, account_id, created_by_label)
+  select v_code.org_id, v_code.host, v_code.login, v_code.user_id, p_comment ->> 'sender_id', m.email
+  from public.memberships as m where m.org_id = v_code.org_id and m.user_id = v_code.user_id
+  on conflict (org_id, host, login) do update set account_id = excluded.account_id, created_at = now()
+  where l.user_id = excluded.user_id;
+  if not found then
+    perform private.fail('RY409', 'This login is linked to another member.', 'An admin ends that link first.');
+  end if;
+  return v_code.user_id;
+end;
+$$;
+
 create function private.unlink_git_login(p_org uuid, p_host text, p_login text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
   v_link public.git_logins;
 begin
-  perform private.need('member.manage', p_org);
+  perform private.need('git.read', p_org);
+  if not exists (select from public.git_logins as l where l.org_id = p_org and l.host = lower(trim(p_host))
+    and l.login = lower(trim(leading '@' from trim(p_login))) and l.user_id = private.caller_id()) then
+    perform private.need('member.manage', p_org);
+  end if;
   delete from public.git_logins where org_id = p_org and host = lower(trim(p_host))
     and login = lower(trim(leading '@' from trim(p_login))) returning * into v_link;
   if v_link.org_id is null then
@@ -88,7 +162,8 @@ begin
   return to_jsonb(v_link);
 end;
 $$;
-comment on function private.unlink_git_login is 'Ends the link of a login at a git provider. Admins.';
+comment on function private.unlink_git_login is
+  'Ends the link of a login at a git provider. Admins; members end their own.';
 grant execute on function private.unlink_git_login to authenticated;
 
 create function private.list_git_logins(p_org uuid) returns jsonb
@@ -125,7 +200,7 @@ begin
     and l.login = lower(p_login) and coalesce(l.account_id, p_account) = p_account returning * into v_link;
   if v_link.user_id is null then
     perform private.fail('RY403', 'This account is not linked to a member of the organisation.',
-      'An admin links it: `runyard git link`.');
+      'Link it in Settings → Git, or ask an admin.');
   end if;
   return v_link.user_id;
 end;
@@ -190,7 +265,8 @@ language plpgsql set search_path = '' as $$
 declare
   v_pull public.pull_requests;
   v_word pg_catalog.text := nullif(p_comment ->> 'argument', '');
-  v_path pg_catalog.text := case when v_word !~ '^[0-9a-f]{40,64}$' then v_word end;
+  v_path pg_catalog.text := case when v_word !~ '^[0-9a-f]{40,64}$' and p_comment ->> 'verb' <> 'link'
+    then v_word end;
   v_modules public.modules[];
 begin
   select * into v_pull from public.pull_requests where connection_id = p_connection.id and number = p_number;
@@ -207,6 +283,9 @@ begin
         then v_modules[1].id end);
     when 'confirm' then perform private.confirm_pull(v_pull, v_modules);
     when 'unlock' then perform private.unlock_pull(v_pull, v_modules);
+    when 'link' then
+      perform private.audit(p_connection.org_id, 'member.login_linked', 'member', private.caller_id()::pg_catalog.text,
+        null, jsonb_build_object('host', split_part(p_connection.repository, '/', 1)));
     else perform private.fail('RY422', format('"%s" is not a command.', left(p_comment ->> 'verb', 50)),
       'Write /runyard plan, apply, confirm, unlock or help.');
   end case;
@@ -232,7 +311,9 @@ begin
     return p_delivery;
   end if;
   begin
-    perform private.act_as(private.commander(p_connection, p_delivery.sender, p_comment ->> 'sender_id'));
+    perform private.act_as(case when p_comment ->> 'verb' = 'link'
+      then private.prove_login(p_connection, p_delivery.sender, p_comment)
+      else private.commander(p_connection, p_delivery.sender, p_comment ->> 'sender_id') end);
     v_command.answer := private.do_command(p_connection, p_delivery.pull_request, p_comment);
     v_command.is_done := true;
     perform private.act_as(null);

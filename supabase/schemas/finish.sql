@@ -139,6 +139,7 @@ begin
   end if;
   if v_job.module_id is not null then
     perform private.follow_in_set(v_job);
+    perform private.follow_group(v_job);
   end if;
 end;
 $$;

@@ -155,7 +155,7 @@ create table public.module_git (
   is_on boolean not null default true,
   branch text check (branch ~ '^[A-Za-z0-9_.][A-Za-z0-9_./@+-]{0,199}$'),
   paths text[] not null default '{}' check (cardinality(paths) <= 50),
-  apply text not null default 'after_merge' check (apply in ('after_merge', 'before_merge', 'never')),
+  apply text check (private.is_apply_mode(apply)),
   seen_branch text,
   seen_commit text,
   seen_fingerprint text,
@@ -179,7 +179,8 @@ comment on column public.module_git.branch is 'The branch; null: the ref of its 
 comment on column public.module_git.paths is 'More paths of the repository whose changes plan it.';
 comment on column public.module_git.apply is
   'after_merge: a plan of its branch waits to be confirmed, or is applied with auto-apply · before_merge: '
-  'also plans of pull requests are applied, on request · never: plans only.';
+  'also plans of pull requests are applied, on request · merge_queue: an entry of GitHub''s merge queue is applied '
+  'before it merges · never: plans only · null: as the nearest group above has it, or after_merge.';
 comment on column public.module_git.seen_branch is 'The branch that was read last.';
 comment on column public.module_git.seen_commit is 'The newest commit of the branch that was decided about.';
 comment on column public.module_git.seen_fingerprint is 'Digest of its watched folders at that commit.';
@@ -199,6 +200,20 @@ create trigger wake after insert or update on public.module_git
 -- squawk-ignore require-concurrent-index-creation
 create index modules_repository_idx on public.modules (org_id, private.repository_key(source ->> 'url'))
   where source_kind = 'git' and deleted_at is null;
+
+create type private.git_apply as (apply text, apply_from text);
+comment on type private.git_apply is 'How plans of a repository are applied, and the path that sets it.';
+
+-- The mode of a module: its own, else that of the nearest group with one.
+create function private.apply_mode(p_module public.modules) returns private.git_apply
+language sql stable set search_path = '' as $$
+  select coalesce(w.apply, 'after_merge'), w.path from (select) as one left join lateral (
+    select g.apply, p_module.path from public.module_git as g where g.module_id = p_module.id and g.apply is not null
+    union all
+    select r.git_apply, r.path from public.groups as r where r.org_id = p_module.org_id
+      and r.path = any (private.path_prefixes(p_module.group_path)) and r.git_apply is not null
+    order by 2 desc limit 1) as w on true
+$$;
 
 -- The modules whose source is this repository, in a fixed order.
 create function private.modules_of_connection(p_connection public.git_connections) returns setof public.modules
@@ -253,7 +268,7 @@ $$;
 create function private.resolve_work(p_connection public.git_connections) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_build_object('url', (array_agg(m.source ->> 'url' order by m.path))[1], 'pull_requests',
-    private.pull_work(p_connection), 'modules', coalesce(jsonb_agg(jsonb_build_object(
+    private.pull_work(p_connection) || private.queue_work(p_connection), 'modules', coalesce(jsonb_agg(jsonb_build_object(
     'id', m.id, 'branch', coalesce(g.branch, m.source ->> 'ref'),
     'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths), '[]'),
     'applied_commit', case when g.applied_fingerprint is null then g.applied_commit end, 'count_from',
@@ -309,7 +324,7 @@ returns setof private.git_finding
 language sql stable set search_path = '' as $$
   select m.id, m.path, coalesce(f.value ->> 'branch', g.seen_branch, g.branch, m.source ->> 'ref'),
     f.value ->> 'commit',
-    f.value ->> 'fingerprint', coalesce(g.apply, 'after_merge'),
+    f.value ->> 'fingerprint', (private.apply_mode(m)).apply,
     coalesce(g.is_on, true) and f.value ->> 'fingerprint' is not null
       and (g.seen_fingerprint is not null or g.applied_commit is not null)
       and f.value ->> 'fingerprint' is distinct from g.seen_fingerprint
@@ -478,6 +493,7 @@ begin
     heads = case when jsonb_typeof(v_found -> 'heads') = 'object' then v_found -> 'heads' else heads end,
     work_digest = v_found ->> 'digest'
   where id = p_connection.id;
+  perform private.decide_queue(p_job, p_connection);
   perform private.answer_deliveries(p_job, v_findings, v_sets);
   perform private.decide_pulls(p_job, p_connection);
 end;
@@ -561,10 +577,38 @@ language sql immutable set search_path = '' as $$
       when p_delivery #> '{pull,is_draft}' = 'true' then 'It is a draft.' end
     when p_delivery ->> 'event' = 'comment' then case when p_delivery -> 'comment' is null
       then 'Only new comments on pull requests that begin with /runyard are commands.' end
+    when p_delivery ->> 'event' = 'merge_group' then case when p_delivery -> 'queue' is null
+      then 'Only entries of the merge queue that request checks or end are used.' end
     when p_delivery ->> 'event' is distinct from 'push'
       then format('Events of the kind "%s" start nothing.', left(p_delivery ->> 'event', 100))
     when p_delivery ->> 'ref' not like 'refs/heads/%' then 'Only pushes to branches plan modules.'
     when p_delivery -> 'is_deleted' = 'true' then 'The branch was deleted.' end
+$$;
+
+-- What follows from a new delivery: a command is done, everything else is decided by a look at the repository.
+create function private.follow_delivery(
+  p_connection public.git_connections, p_row public.git_deliveries, p_delivery jsonb
+) returns public.git_deliveries
+language plpgsql set search_path = '' as $$
+declare
+  v_done pg_catalog.text;
+  v_job bigint;
+begin
+  if p_row.event = 'comment' then
+    return private.run_command(p_connection, p_row, p_delivery -> 'comment');
+  elsif p_row.event = 'merge_group' then
+    v_done := private.note_group(p_connection, p_delivery);
+  end if;
+  if v_done is null then
+    v_job := private.request_resolve(p_connection, coalesce('Pull request ' || p_row.pull_request,
+      'A push to ' || substr(p_row.ref, 12), 'An event'));
+  end if;
+  update public.git_deliveries set job_id = v_job, verdict = case when v_done is not null then 'DONE'
+      when v_job is null then 'NOTHING' else 'PENDING' end, decided_at = case when v_job is null then now() end,
+    reason = coalesce(v_done, case when v_job is null then 'No module uses this repository.' end)
+  where id = p_row.id returning * into p_row;
+  return p_row;
+end;
 $$;
 
 create function private.receive_git_delivery(p_connection uuid, p_delivery jsonb) returns jsonb
@@ -598,14 +642,8 @@ begin
   if p_delivery -> 'pull' is not null and (p_delivery #> '{pull,is_fork}' = 'false' or v_connection.allows_forks) then
     perform private.note_pull_request(v_connection, p_delivery);
   end if;
-  if v_reason is null and v_row.event = 'comment' then
-    v_row := private.run_command(v_connection, v_row, p_delivery -> 'comment');
-  elsif v_reason is null then
-    update public.git_deliveries as d set job_id = r.job, verdict = case when r.job is null then 'NOTHING'
-      else 'PENDING' end, reason = case when r.job is null then 'No module uses this repository.' end
-    from (select private.request_resolve(v_connection, coalesce('Pull request ' || v_row.pull_request,
-      'A push to ' || substr(v_row.ref, 12), 'An event')) as job) as r
-    where d.id = v_row.id returning d.* into v_row;
+  if v_reason is null then
+    v_row := private.follow_delivery(v_connection, v_row, p_delivery);
   end if;
   return jsonb_build_object('is_new', true, 'verdict', v_row.verdict, 'reason', v_row.reason);
 exception
@@ -625,6 +663,7 @@ declare
   v_connection public.git_connections;
   v_count integer := 0;
 begin
+  perform private.sweep_queue();
   for v_connection in select * from public.git_connections as c where c.removed_at is null and c.poll_seconds > 0
     and c.next_poll_at <= now() order by c.next_poll_at limit 200 for update skip locked loop
     update public.git_connections set next_poll_at = now() + make_interval(secs => poll_seconds)

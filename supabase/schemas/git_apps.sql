@@ -1,5 +1,6 @@
--- GitHub Apps: one for an organisation, created from a manifest without copying a key. GitHub sends a code to the
--- function git, which exchanges it, seals the key and the webhook secret and writes them here. The app's deliveries
+-- GitHub Apps: one for an organisation, created from a manifest without copying a key. GitHub leads the browser back to
+-- the dashboard with a code; for the member who began the app, the function git exchanges it, seals the key and the
+-- webhook secret and writes them here. The app's deliveries
 -- name their repository, which is connected by its first one. Reports and fetches use tokens of its installation, for
 -- an hour and one repository; a runner gets one for the attempt whose lease it holds.
 
@@ -78,24 +79,43 @@ comment on function private.start_git_app is
   'Begins a GitHub App: GitHub returns its code within an hour, with the state of this digest. Admins.';
 grant execute on function private.start_git_app to authenticated;
 
+-- An app that was begun with this state; refuses one that was completed, or begun too long ago.
+create function private.begun_app(p_app uuid, p_state_hash text) returns public.git_apps
+language plpgsql stable set search_path = '' as $$
+declare
+  v_app public.git_apps;
+begin
+  select a.* into v_app from public.git_apps as a join private.git_app_secrets as s on s.app_id = a.id
+  where a.id = p_app and a.number is null and s.state_hash = p_state_hash and a.created_at > now() - interval '1 hour';
+  if v_app.id is null then
+    perform private.fail('RY404', 'There is no such app to create.', 'Begin again in Settings → Git: a code is valid '
+      'for an hour, and works once.');
+  end if;
+  return v_app;
+end;
+$$;
+
 create function private.pending_git_app(p_app uuid, p_state_hash text) returns jsonb
-language sql stable security definer set search_path = '' as $$
-  select jsonb_build_object('org_id', a.org_id, 'api_url', a.api_url)
-  from public.git_apps as a join private.git_app_secrets as s on s.app_id = a.id
-  where a.id = p_app and a.number is null and s.state_hash = p_state_hash and a.created_at > now() - interval '1 hour'
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  v_app public.git_apps := private.begun_app(p_app, p_state_hash);
+begin
+  perform private.need('git.manage', v_app.org_id);
+  if v_app.created_by is distinct from private.caller_id() then
+    perform private.fail('RY409', 'Somebody else began this app.', 'Sign in as they did, or begin one yourself.');
+  end if;
+  return jsonb_build_object('org_id', v_app.org_id, 'api_url', v_app.api_url);
+end;
 $$;
 comment on function private.pending_git_app is
-  'An app that was begun with this state, for the function that exchanges GitHub''s code; null where there is none.';
-grant execute on function private.pending_git_app to service_role;
+  'An app that the caller began with this state, for the exchange of GitHub''s code. Admins.';
+grant execute on function private.pending_git_app to authenticated;
 
 create function private.complete_git_app(p_app uuid, p_state_hash text, p_spec jsonb) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
-  v_app public.git_apps;
+  v_app public.git_apps := private.begun_app(p_app, p_state_hash);
 begin
-  if private.pending_git_app(p_app, p_state_hash) is null then
-    perform private.fail('RY404', 'There is no such app to create.', 'Begin again: the time is over.');
-  end if;
   update private.git_app_secrets set webhook_secret = p_spec ->> 'webhook_secret',
     private_key = p_spec ->> 'private_key' where app_id = p_app;
   update public.git_apps set number = (p_spec ->> 'number')::bigint, slug = p_spec ->> 'slug',

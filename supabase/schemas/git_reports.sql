@@ -205,7 +205,8 @@ begin
     order by is_open desc, updated_at desc limit 1;
     v_rows := array(select r from private.report_rows(p_connection.id, '#' || v_pull.number) as r);
   end if;
-  v_report := private.sum_report(v_rows) || jsonb_build_object('commit', p_commit);
+  v_report := private.sum_report(v_rows) || jsonb_build_object('commit', p_commit)
+    || coalesce(private.queue_report(p_connection.id, p_commit), '{}');
   if v_pull.number is not null then
     return v_report || coalesce((select jsonb_build_object('state', t.state, 'description', t.words)
       from private.pull_trouble(p_connection, v_pull) as t), '{}');
@@ -286,21 +287,19 @@ begin
 end;
 $$;
 
--- ## changes
-
 -- Changes: what a commit or a pull request leads to, for the page and the command that show it.
 
 -- The modules of a change, each with its newest job.
 create function private.change_rows(p_connection public.git_connections, p_key text) returns jsonb
 language sql stable set search_path = '' as $$
   select coalesce(jsonb_agg(to_jsonb(r) || jsonb_build_object('job_id', j.id, 'status', j.status, 'started_at',
-    j.started_at, 'finished_at', j.finished_at, 'problem', j.error ->> 'message', 'apply', coalesce(g.apply,
-    'after_merge'), 'is_locked', l.module_id is not null, 'reviews', (select count(*) from public.approvals as a
+    j.started_at, 'finished_at', j.finished_at, 'problem', j.error ->> 'message',
+    'apply', (private.apply_mode(m)).apply, 'is_locked', l.module_id is not null,
+    'reviews', (select count(*) from public.approvals as a
       where a.job_id = j.id and a.decision = 'approve')) order by r.path), '[]')
   from private.report_rows(p_connection.id, p_key) as r
   left join public.provision_jobs as j on j.org_id = p_connection.org_id and j.number = r.job
   left join public.modules as m on m.org_id = p_connection.org_id and m.path = r.path and m.deleted_at is null
-  left join public.module_git as g on g.module_id = m.id
   left join public.module_locks as l on l.module_id = m.id and l.connection_id = p_connection.id
     and '#' || l.pull_request = p_key
 $$;

@@ -11,12 +11,19 @@ create type public.source_kind as enum ('git', 'archive', 'inline', 'local', 'up
 comment on type public.source_kind is
   'Where a module''s code comes from; "upload" is a job''s alone: a folder that was sent to be planned.';
 
+-- How plans of a repository are applied; null where another place sets it.
+create function private.is_apply_mode(p_mode text) returns boolean
+language sql immutable set search_path = '' as $$
+  select p_mode in ('after_merge', 'before_merge', 'merge_queue', 'never')
+$$;
+
 create table public.groups (
   id uuid primary key default gen_random_uuid(),
   org_id uuid not null references public.organizations (id) on delete cascade,
   path text not null check (private.is_path(path)),
   description text not null default '' check (length(description) <= 2000),
   hooks jsonb not null default '{}' check (jsonb_typeof(hooks) = 'object'),
+  git_apply text check (private.is_apply_mode(git_apply)),
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   unique (org_id, path)
@@ -26,6 +33,8 @@ grant select on public.groups to authenticated, service_role;
 comment on table public.groups is 'A node of the tree of paths. Its hooks apply to every module below.';
 comment on column public.groups.hooks is
   'Scripts around engine steps: before_init, after_apply and so on. A module''s own hook replaces it.';
+comment on column public.groups.git_apply is
+  'How modules below apply plans of their repository, unless a nearer group or the module has a mode of its own.';
 create trigger touch before update on public.groups for each row execute function private.touch_updated_at();
 create trigger wake after insert or update
   or delete on public.groups for each row execute function private.wake_for_row();
@@ -233,7 +242,8 @@ end;
 $$;
 
 create function private.upsert_group(
-  p_org uuid, p_path text, p_description text default null, p_hooks jsonb default null, p_env jsonb default null
+  p_org uuid, p_path text, p_description text default null, p_hooks jsonb default null, p_env jsonb default null,
+  p_git_apply text default null
 ) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -242,14 +252,16 @@ begin
   perform private.need('group.write', p_org, p_path);
   perform private.check_hooks(p_hooks);
   perform private.ensure_groups(p_org, p_path);
-  update public.groups set description = coalesce(p_description, description), hooks = coalesce(p_hooks, hooks)
+  update public.groups set description = coalesce(p_description, description), hooks = coalesce(p_hooks, hooks),
+    git_apply = case when p_git_apply = 'inherit' then null else coalesce(p_git_apply, git_apply) end
   where org_id = p_org and path = p_path returning * into v_group;
   perform private.replace_variables(p_org, p_path, 'env', p_env);
   perform private.audit(p_org, 'group.saved', 'group', v_group.id::pg_catalog.text, p_path);
   return to_jsonb(v_group);
 exception
   when check_violation then
-    perform private.fail('RY422', 'The description is too long.', 'It has at most 2,000 characters.');
+    perform private.fail('RY422', 'The group is not valid.', 'Its description has at most 2,000 characters; git_apply '
+      'is after_merge, before_merge, merge_queue, never or inherit.');
 end;
 $$;
 comment on function private.upsert_group is 'Creates or changes a group, and creates the groups above it. Operators.';

@@ -627,6 +627,8 @@ begin
   end if;
   insert into public.deliveries (org_id, rule_id, event, event_id, subject, title)
   values (v_rule.org_id, p_rule, 'test', v_id, v_id, 'A test from Runyard') returning * into v_delivery;
+  perform private.audit(v_rule.org_id, 'notification_rule.tested', 'notification_rule', p_rule::pg_catalog.text,
+    v_rule.channel);
   return to_jsonb(v_delivery);
 end;
 $$;

@@ -171,7 +171,8 @@ declare
   v_findings private.git_finding[];
 begin
   for v_found in select e.value from jsonb_array_elements(case when jsonb_typeof(
-    p_job.result #> '{git,pull_requests}') = 'array' then p_job.result #> '{git,pull_requests}' else '[]' end) as e loop
+    p_job.result #> '{git,pull_requests}') = 'array' then p_job.result #> '{git,pull_requests}' else '[]' end) as e
+    where e.value ->> 'ref' not like 'refs/heads/%' loop
     select * into v_pull from public.pull_requests where connection_id = p_connection.id and is_open
       and number = (v_found ->> 'number')::integer for update;
     continue when v_pull.number is null;
@@ -273,6 +274,9 @@ begin
   where connection_id = p_connection and number = p_number;
   -- The heads are the ones that are known, and are read all the same.
   update public.git_connections set work_digest = null where id = p_connection;
+  perform private.audit(v_connection.org_id, 'git.pull_request_planned', 'git_connection',
+    p_connection::pg_catalog.text, format('%s#%s', v_connection.repository, p_number),
+    jsonb_build_object('commit', v_pull.head_commit, 'is_fork', v_pull.is_fork));
   return (select to_jsonb(j) from public.provision_jobs as j where j.id = private.request_resolve(v_connection,
     format('Plan of #%s', p_number)));
 end;

@@ -47,7 +47,7 @@ $$;
 create function private.is_applied_unmerged(p_job public.provision_jobs) returns boolean
 language sql stable set search_path = '' as $$
   select coalesce(p_job.payload #> '{options,git,is_fork}', 'false') <> 'true' and exists (
-    select from public.module_git as g where g.module_id = p_job.module_id and g.apply = 'before_merge')
+    select from public.modules as m where m.id = p_job.module_id and (private.apply_mode(m)).apply = 'before_merge')
 $$;
 
 -- Refuses to apply the plan of a pull request, unless its module is applied before the merge and the plan is current.
@@ -108,12 +108,22 @@ begin
 end;
 $$;
 
+-- The approvals of a plan by members who still have the right.
+create function private.reviews_of(p_plan bigint) returns setof public.approvals
+language sql stable set search_path = '' as $$
+  select a.* from public.approvals as a join public.memberships as m on m.org_id = a.org_id
+    and m.user_id = a.user_id and m.role <= private.least_role('job.approve')
+  where a.job_id = p_plan and a.decision = 'approve' order by a.created_at
+$$;
+
 -- The plan that was reviewed on the pull request which became this plan's commit, and whether both change the same.
 create function private.reviewed_plan(p_plan public.provision_jobs)
-returns table (job_id bigint, pull_request integer, is_same boolean)
+returns table (job_id bigint, pull_request integer, is_same boolean, approvals bigint, is_rejected boolean)
 language sql stable set search_path = '' as $$
   select j.id, r.number, coalesce((select d.digest from private.plan_digests as d where d.job_id = j.id)
-    = (select d.digest from private.plan_digests as d where d.job_id = p_plan.id), false)
+    = (select d.digest from private.plan_digests as d where d.job_id = p_plan.id), false), (
+      select count(*) from private.reviews_of(j.id)), exists (select from public.approvals as a where a.job_id = j.id
+      and a.decision = 'reject')
   from public.pull_requests as r cross join lateral (
     select j.id from public.provision_jobs as j
     where j.org_id = r.org_id and j.module_id = p_plan.module_id and j.type = 'PLAN' and j.status = 'SUCCEEDED'
@@ -121,8 +131,9 @@ language sql stable set search_path = '' as $$
       and j.payload #>> '{options,git,connection_id}' = r.connection_id::pg_catalog.text
     order by j.id desc limit 1) as j
   where r.connection_id = (p_plan.payload #>> '{options,git,connection_id}')::pg_catalog.uuid and not r.is_fork
-    and r.merge_commit = p_plan.payload #>> '{options,git,commit}'
-    and exists (select from public.approvals as a where a.job_id = j.id)
+    and (r.merge_commit = p_plan.payload #>> '{options,git,commit}'
+      and exists (select from public.approvals as a where a.job_id = j.id)
+      or r.number = (p_plan.payload #>> '{options,git,queue}')::integer)
   order by r.number desc limit 1
 $$;
 
@@ -143,8 +154,7 @@ begin
   if v_reviewed.job_id is null then
     return;
   end if;
-  if not v_reviewed.is_same or exists (select from public.approvals as a where a.job_id = v_reviewed.job_id
-    and a.decision = 'reject') then
+  if not v_reviewed.is_same or v_reviewed.is_rejected then
     perform private.record_job_event(p_apply, 'review_open', null, null, 'system', null, 'system', case
       when v_reviewed.is_same then format('Its plan was rejected on #%s: it waits for a new review.',
         v_reviewed.pull_request)
@@ -154,9 +164,7 @@ begin
   end if;
   v_words := format('Reviewed on #%s, and the change is the same.', v_reviewed.pull_request);
   for v_review in
-    select a.* from public.approvals as a join public.memberships as m on m.org_id = a.org_id
-      and m.user_id = a.user_id and m.role <= private.least_role('job.approve')
-    where a.job_id = v_reviewed.job_id order by a.created_at
+    select * from private.reviews_of(v_reviewed.job_id)
   loop
     exit when p_apply.status <> 'AWAITING_APPROVAL';
     insert into public.approvals (org_id, job_id, user_id, user_label, decision, comment, plan_sha256)
@@ -225,8 +233,8 @@ declare
 begin
   select * into v_pull from public.pull_requests where connection_id = p_connection and number = p_number;
   for v_module in select m.* from private.modules_of_connection(v_connection) as m
-    where v_pull.planned ? m.id::pg_catalog.text and (m.id = p_module or p_module is null and exists (
-      select from public.module_git as g where g.module_id = m.id and g.apply = 'before_merge')) loop
+    where v_pull.planned ? m.id::pg_catalog.text and (m.id = p_module or p_module is null
+      and (private.apply_mode(m)).apply = 'before_merge') loop
     v_plan := private.current_pull_plan(v_pull, v_module.id);
     continue when p_module is null and not coalesce(v_plan.status = 'SUCCEEDED'
       and v_plan.plan_summary -> 'has_changes' = 'true', false);

@@ -493,6 +493,9 @@ begin
   end if;
   perform private.lock_routing(p_org, true);
   perform private.refuse_contents(p_org);
+  -- The organisation's own log is removed with it: the installation keeps this one.
+  perform private.audit(null, 'organization.deleted', 'organization', p_org::pg_catalog.text, v_org.slug,
+    jsonb_build_object('by', private.caller_label(p_org)));
   -- The short name is free again at once.
   update public.organizations set
     deleted_at = now(), slug = 'deleted-' || left(replace(p_org::pg_catalog.text, '-', ''), 30)

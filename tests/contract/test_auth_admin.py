@@ -12,6 +12,7 @@ from supabase_auth.errors import AuthApiError
 from stack.auth.outbox import Outbox
 from supabase import create_client
 from tests.contract.conftest import PASSWORD, Api, User, quiet
+from tests.contract.tokens import assert_refused_in_rest
 from tests.support.stack import Project, RunningStack
 
 
@@ -83,10 +84,11 @@ def test_an_address_is_taken_once(admin: Api, alice: User, bob: User) -> None:
     assert changed.value.code == "email_exists"
 
 
-def test_a_session_can_be_ended_from_outside(admin: Api, alice: User) -> None:
+def test_a_session_can_be_ended_from_outside(project: Project, http: httpx.Client, admin: Api, alice: User) -> None:
     admin.auth.admin.sign_out(alice.token)
     with pytest.raises(AuthApiError):
         alice.client.auth.refresh_session()
+    assert_refused_in_rest(http, project, alice.token)
 
 
 def test_a_recovery_link_leads_to_a_new_password(project: Project, admin: Api, alice: User) -> None:

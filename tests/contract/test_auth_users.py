@@ -11,6 +11,7 @@ from supabase_auth.errors import AuthApiError, AuthSessionMissingError, AuthWeak
 from stack.auth.outbox import Outbox
 from supabase import create_client
 from tests.contract.conftest import PASSWORD, Api, User, quiet
+from tests.contract.tokens import assert_refused_in_rest
 from tests.support.stack import Project, RunningStack
 
 
@@ -133,8 +134,8 @@ def test_a_new_password_ends_the_tokens_of_other_sessions_at_once(
     assert role_of(stale).json()["role"] == "authenticated"
     alice.client.auth.update_user({"password": "another horse staple"})
     refused = role_of(stale)
-    assert (refused.status_code, refused.json()["code"]) == (401, "PGRST303")
-    assert refused.json()["message"] == "JWT session has ended"
+    assert refused.json()["code"] == "PGRST303"
+    assert_refused_in_rest(http, project, stale)
     assert "invalid_token" in refused.headers["www-authenticate"]
     assert role_of(alice.token).json()["role"] == "authenticated"
 
@@ -187,11 +188,12 @@ def test_leaving_ends_the_sessions_it_says(project: Project, alice: User, scope:
     assert alive == renewable == survivors
 
 
-def test_an_ended_session_is_named(http: httpx.Client, alice: User) -> None:
+def test_an_ended_session_is_named(project: Project, http: httpx.Client, alice: User) -> None:
     token = alice.token
     alice.client.auth.sign_out()
     done = _user(http, token)
     assert (done.status_code, done.json()["error_code"]) == (403, "session_not_found")
+    assert_refused_in_rest(http, project, token)
 
 
 def _user(http: httpx.Client, token: str) -> httpx.Response:

@@ -6,8 +6,11 @@ import json
 import time
 from typing import Any
 
+import httpx
 from joserfc import jws
 from joserfc.jwk import ECKey, OctKey
+
+from tests.support.stack import Project, RunningStack
 
 ISSUER = "https://project.example/auth/v1"
 
@@ -47,3 +50,11 @@ def tampered(token: str, **changes: Any) -> str:
 
 def _encoded(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def assert_refused_in_rest(http: httpx.Client, project: Project, token: str) -> None:
+    """The embedded stack refuses an access token with its session; on hosted it lasts until it expires."""
+    headers = {"authorization": f"Bearer {token}"}
+    done = http.post("/rest/v1/rpc/contract_request", json={}, headers=headers)
+    if isinstance(project, RunningStack):
+        assert (done.status_code, done.json()["message"]) == (401, "JWT session has ended")

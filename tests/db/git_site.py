@@ -39,9 +39,11 @@ def read(site: Site, number: int, **contents: str | None) -> list[dict[str, Any]
     job = runner.claim_one()
     assert job["type"] == "RESOLVE"
     work = runner.call("worker_resolve", p_job=job["id"], p_attempt=job["attempt"])
+    applied = {each["id"] for each in work["modules"] if each["applied_commit"] == commit(number)}
     modules = [
-        {"id": org.modules[f"net/{name}"], "branch": "main", "commit": commit(number), "fingerprint": content}
-        for name, content in contents.items()
+        {"id": module, "branch": "main", "commit": commit(number), "fingerprint": content}
+        | ({"applied_fingerprint": content} if module in applied else {})
+        for module, content in ((org.modules[f"net/{name}"], content) for name, content in contents.items())
     ]
     found = {"digest": work["digest"], "heads": {"refs/heads/main": commit(number)}, "modules": modules}
     runner.finish(job, p_result={"git": found})

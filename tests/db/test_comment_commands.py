@@ -228,3 +228,29 @@ def test_a_fork_is_refused_where_forks_are_not_allowed(site: Site) -> None:
     with refused("RY404", "There is no open pull request #7."):
         org.owner.call("plan_pull_request", p_connection=connection, p_number=7, p_commit=commit(5))
     assert runner.claim(10) == []
+
+
+def test_a_member_proves_a_login_with_a_code_that_only_that_login_can_use(site: Site) -> None:
+    world, org, _, _ = site
+    member, code_of = org.member("operator"), lambda made: made["comment"].removeprefix("/runyard link ")
+    planned(site)
+    invalid = "REFUSED: This code is not valid for your login."
+    code = code_of(member.call("request_git_link", p_org=org.id, p_host="git.example.com", p_login="@Ann"))
+    assert say(site, "link", code, "eve", "12").startswith(invalid), "a code that others read is useless to them"
+    assert say(site, "link", code).startswith("DONE")
+    assert say(site, "link", code).startswith(invalid), "it works once"
+    (linked,) = member.call("list_git_logins", p_org=org.id)
+    assert (linked["login"], linked["user_id"], linked["account_id"]) == ("ann", member.id, "11")
+    assert say(site, "plan") == "DONE: Done: /runyard plan"
+    other = org.member("viewer")
+    code = code_of(other.call("request_git_link", p_org=org.id, p_host="git.example.com", p_login="ann"))
+    assert say(site, "link", code).startswith("REFUSED: This login is linked to another member.")
+    with refused("RY403"):
+        other.call("unlink_git_login", p_org=org.id, **LOGIN)
+    member.call("unlink_git_login", p_org=org.id, **LOGIN)
+    world.owner.connection.execute("update private.git_link_codes set expires_at = now()")
+    assert say(site, "link", code).startswith(invalid)
+    with refused("RY422", "A link needs a host and a login."):
+        member.call("request_git_link", p_org=org.id, p_host="", p_login="x")
+    with refused("RY409", "A service account has no login of its own."):
+        org.acting(org.account("operator")).call("request_git_link", p_org=org.id, p_host="h", p_login="x")

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -180,6 +181,8 @@ def test_an_apply_that_waits_ends_by_itself_once_its_plan_is_out_of_date(world: 
 
 def test_nobody_confirmed_in_time(world: World, org: Organization) -> None:
     waiting = apply_of(world, plan(org, runner_of(org)))
+    created, deadline = (datetime.fromisoformat(waiting[name]) for name in ("created_at", "approval_deadline_at"))
+    assert deadline - created == timedelta(days=1)
     world.owner.connection.execute(
         "update public.provision_jobs set approval_deadline_at = now() - interval '1 s' where id = %s", [waiting["id"]]
     )

@@ -144,6 +144,11 @@ def test_an_app_is_begun_by_admins_completed_once_and_removed(world: World, org:
     sealed = {"webhook_secret": SEALED, "private_key": SEALED}
     with refused("RY404", "There is no such app to create."):
         world.service.call("complete_git_app", p_app=app, p_state_hash=sha256("other"), p_spec=spec | sealed)
+    with refused("RY409", "Somebody else began this app."):
+        org.member("admin").call("pending_git_app", p_app=app, p_state_hash=digest)
+    with refused("RY403"):
+        org.member("viewer").call("pending_git_app", p_app=app, p_state_hash=digest)
+    assert org.owner.call("pending_git_app", p_app=app, p_state_hash=digest)["org_id"] == org.id
     world.service.call("complete_git_app", p_app=app, p_state_hash=digest, p_spec=spec | sealed)
     with refused("RY404", "There is no such app to create."):
         world.service.call("complete_git_app", p_app=app, p_state_hash=digest, p_spec=spec | sealed)

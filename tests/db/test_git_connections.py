@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.db.git_site import SEALED, URL, Site, commit, first_reading, open_site, push
+from tests.db.git_site import SEALED, URL, Site, commit, first_reading, open_site, push, read
 from tests.db.world import Organization, World, refused
 
 
@@ -167,3 +167,30 @@ def test_a_change_of_a_module_wakes_pages_with_the_id_of_the_module(site: Site, 
     org.owner.call("set_module_git", p_module=module, p_spec={"is_on": False})
     woken = [each["id"] for each in world.wake_ups(f"org:{org.id}") if each.get("table") == "module_git"]
     assert set(woken) == {module}
+
+
+def test_a_module_applies_as_its_nearest_group_unless_it_has_a_mode_of_its_own(site: Site) -> None:
+    world, org, runner, connection = site
+    first_reading(site)
+    module = org.modules["net/vpc"]
+
+    def mode(path: str = "net/vpc") -> tuple[str, str | None]:
+        found = org.owner.call("module_repository", p_module=org.modules[path])
+        return found["apply"], found["apply_from"]
+
+    assert mode() == ("after_merge", None)
+    org.owner.call("upsert_group", p_org=org.id, p_path="net", p_git_apply="never")
+    assert (mode(), mode("net/dns")) == (("never", "net"), ("never", "net"))
+    push(world, connection)
+    (plan,) = read(site, 2, vpc="v2")
+    runner.finish(plan, p_plan_summary={"has_changes": True})
+    assert org.owner.rows("select id from public.provision_jobs where plan_job_id = %s", plan["id"]) == []
+    org.owner.call("set_module_git", p_module=module, p_spec={"apply": "before_merge"})
+    assert (mode(), mode("net/dns")) == (("before_merge", "net/vpc"), ("never", "net"))
+    org.owner.call("set_module_git", p_module=module, p_spec={"apply": None})
+    org.owner.call("upsert_group", p_org=org.id, p_path="net", p_description="Networks")
+    assert mode() == ("never", "net"), "what is not named stays"
+    org.owner.call("upsert_group", p_org=org.id, p_path="net", p_git_apply="inherit")
+    assert mode() == ("after_merge", None)
+    with refused("RY422", "The group is not valid."):
+        org.owner.call("upsert_group", p_org=org.id, p_path="net", p_git_apply="now")

@@ -200,7 +200,20 @@ def test_an_apply_reads_the_saved_plan(org: Organization, runner: Runner) -> Non
     runner.call("worker_put_artifact", **which, p_body_base64=encoded, p_sha256=digest)
     with refused("RY422", "The artifact is not what its SHA-256 says."):
         runner.call("worker_put_artifact", **which, p_body_base64=encoded, p_sha256="0" * 64)
+    large = base64.b64encode(bytes(32 * 1024 * 1024 + 1)).decode()
+    with refused("RY422", "The artifact is too large"):
+        runner.call(
+            "worker_put_artifact",
+            **which,
+            p_body_base64=large,
+            p_sha256=hashlib.sha256(base64.b64decode(large)).hexdigest(),
+        )
     runner.finish(job)
+    org.enqueue("a/other", "APPLY")
+    other = runner.claim_one()
+    with refused("RY404", 'There is no artifact "plan.tfplan"'):
+        runner.call("worker_get_artifact", p_job=other["id"], p_attempt=1, p_name="plan.tfplan")
+    runner.finish(other)
     apply = org.enqueue("a/b", "APPLY", plan_job_id=plan)
     assert runner.claim_one()["id"] == apply
     got = runner.call("worker_get_artifact", p_job=apply, p_attempt=1, p_name="plan.tfplan")

@@ -169,15 +169,19 @@ def functions(world: World) -> dict[str, dict[str, Any]]:
     return {name: {"needs": needs or [], "comment": comment, "roles": roles} for name, needs, comment, roles in found}
 
 
-def attempt(caller: Caller, site: Site, function: str, needs: list[str]) -> str:
-    """The SQLSTATE of a call, or "ok"; whatever it did is undone."""
+def arguments_of(site: Site, function: str, needs: list[str]) -> dict[str, Any]:
+    """What a function is called with: the organisation's things by the names of its arguments, and what else it needs."""
     given = ARGUMENTS.get(function, {})
-    arguments = {name: site.things[name] for name in needs if name in site.things} | {
+    return {name: site.things[name] for name in needs if name in site.things} | {
         key: site.things.get(value, value) if isinstance(value, str) else value for key, value in given.items()
     }
+
+
+def attempt(caller: Caller, site: Site, function: str, needs: list[str]) -> str:
+    """The SQLSTATE of a call, or "ok"; whatever it did is undone."""
     try:
         with caller.connection.transaction(force_rollback=True):
-            said = caller.call(function, **arguments)
+            said = caller.call(function, **arguments_of(site, function, needs))
     except psycopg.Error as error:
         return error.sqlstate or "?"
     # A guess that counts is refused without an exception.

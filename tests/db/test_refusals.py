@@ -297,7 +297,7 @@ PEOPLE: dict[str, tuple[str, str, Ask]] = {
     "an instance with spaces": ("RY422", "An instance name has 1 to 100", open_session),
     "a long description": (
         "RY422",
-        "The description is too long.",
+        "The group is not valid.",
         owner("upsert_group", p_path="a", p_description="x" * 2001),
     ),
     "long variables of a group": (

@@ -58,9 +58,10 @@ def mailed_link(product: Product, email: str) -> str:
 def test_a_forgotten_password_is_replaced_by_the_link_in_the_mail(product: Product, browse: Callable[[], Page]) -> None:
     person, page = product.person("absent"), browse()
     page.goto("/login")
+    page.get_by_label("Email").fill(person.email)
     page.get_by_role("link", name="Forgot password?").click()
     expect(page.get_by_role("heading", name="Reset your password")).to_be_visible()
-    page.get_by_label("Email").fill(person.email)
+    expect(page.get_by_label("Email")).to_have_value(person.email)
     page.get_by_role("button", name="Send link").click()
     expect(page.locator("[data-done]")).to_be_visible()
 

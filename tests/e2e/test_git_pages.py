@@ -1,15 +1,15 @@
 """Git in a real browser: connecting a repository, its deliveries, and what modules and jobs show of it."""
 
+import hashlib
 import json
 import re
 import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
@@ -82,22 +82,6 @@ def site(product: Product) -> Site:
     return found
 
 
-@pytest.fixture
-def open_as(product: Product, chromium: Browser) -> Iterator[Any]:
-    contexts = []
-
-    def opened(person: Person) -> Page:
-        context = chromium.new_context(base_url=product.url, reduced_motion="reduce")
-        contexts.append(context)
-        name, value = product.cookie(person).split("=", 1)
-        context.add_cookies([{"name": name, "value": value, "url": product.url}])
-        return context.new_page()
-
-    yield opened
-    for context in contexts:
-        context.close()
-
-
 def deliveries(page: Page) -> Locator:
     return page.get_by_role("region", name="Deliveries").locator("tr[data-row]")
 
@@ -118,7 +102,7 @@ def test_a_repository_is_connected_its_webhook_works_and_it_is_disconnected(prod
     make_modules(product, person)
     page = open_as(person)
     page.goto(GIT)
-    expect(page.get_by_test_id("empty")).to_contain_text("No repositories yet")
+    expect(page.get_by_test_id("empty").first).to_contain_text("No repositories yet")
     assert findings_anywhere(page, "git-empty") == []
     page.get_by_role("button", name="Connect repository").first.click()
     sheet = page.get_by_role("dialog", name="Connect repository")
@@ -156,7 +140,7 @@ def test_a_repository_is_connected_its_webhook_works_and_it_is_disconnected(prod
 
     choose(page, "Disconnect")
     page.get_by_role("alertdialog").get_by_role("button", name="Disconnect").click()
-    expect(page.get_by_test_id("empty")).to_contain_text("No repositories yet")
+    expect(page.get_by_test_id("empty").first).to_contain_text("No repositories yet")
 
 
 def test_deliveries_arrive_while_the_page_is_open_and_explain_each_module(site: Site, open_as: Any) -> None:
@@ -260,3 +244,52 @@ def test_a_pull_request_has_a_page_where_it_is_reviewed_and_planned_again(site: 
     page.get_by_role("link", name=f"#{plan['number']}", exact=True).click()
     page.locator(".ry-facts").get_by_role("link", name="#7").click()
     expect(page.get_by_role("heading", name="#7 · Raise the size")).to_be_visible()
+
+
+def test_a_member_proves_a_login_with_a_comment_and_ends_the_link(site: Site, open_as: Any) -> None:
+    product, person = site.product, site.person
+    page = open_as(person)
+    page.goto(GIT)
+    logins = page.get_by_role("region", name="Logins")
+    expect(logins).to_contain_text("No logins yet")
+    logins.get_by_role("button", name="Link login").first.click()
+    page.get_by_role("textbox", name="Host").fill("git.example.com")
+    page.get_by_role("textbox", name="Login").fill("@Ann")
+    page.get_by_role("button", name="Link", exact=True).click()
+    said = page.get_by_test_id("link-comment")
+    expect(said).to_contain_text("/runyard link ")
+    code = said.inner_text().split()[-1]
+    page.get_by_role("button", name="Done").click()
+    comment = {"id": 1, "number": 7, "verb": "link", "argument": code, "sender_id": "11"}
+    event = {"delivery_id": "link", "event": "comment", "action": "created", "sender": "ann", "comment": comment}
+    product.sql("select public.receive_git_delivery(%s, %s::jsonb)", site.connection, json.dumps(event))
+    expect(logins.locator("tr[data-row]")).to_contain_text(["ann"])
+    expect(logins.locator("tr[data-row]")).to_contain_text(["Proved by a comment"])
+    logins.get_by_role("button", name="More actions for ann at git.example.com").click()
+    page.get_by_role("menuitem", name="Unlink").click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Unlink").click()
+    expect(logins).to_contain_text("No logins yet")
+
+
+def test_a_github_app_is_completed_only_by_the_session_that_began_it(site: Site) -> None:
+    product, person, state = site.product, site.person, "a-state"
+    digest = hashlib.sha256(state.encode()).hexdigest()
+    # Nobody answers there.
+    begun = {"p_org": person.org_id, "p_state_hash": digest, "p_url": "http://127.0.0.1:9"}
+    app = product.rpc(person.token, "start_git_app", begun)["id"]
+    other = product.person("other")
+    member = (
+        "insert into public.memberships (org_id, user_id, email, role) select %s, id, email, 'admin' from auth.users"
+    )
+    product.sql(f"{member} where email = %s", person.org_id, other.email)
+
+    def returned(who: Person, said: str) -> httpx.Response:
+        """GitHub leads the browser of somebody back."""
+        headers = {"cookie": product.cookie(who), "sec-fetch-site": "cross-site"}
+        query = {"code": "x", "state": said}
+        return httpx.get(f"{product.url}/api/git/app/{app}", params=query, headers=headers, timeout=60)
+
+    refused = returned(other, state)
+    assert (refused.status_code, refused.json()["message"]) == (400, "Somebody else began this app.")
+    assert returned(person, "guessed").json()["message"] == "There is no such app to create."
+    assert returned(person, state).status_code == 503, "it gets as far as GitHub"

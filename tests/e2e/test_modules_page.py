@@ -169,5 +169,6 @@ def test_an_error_disappears_when_its_field_changes(owner: Person, open_as: Call
     page.get_by_role("button", name="Create module").click()
     error = page.get_by_test_id("error-name")
     expect(error).to_be_visible()
+    expect(page.locator(".ry-f:has(> .err) input").first).to_be_focused()
     page.get_by_label("Name", exact=True).fill("two")
     expect(error).to_be_hidden()

@@ -117,6 +117,8 @@ def test_a_dialog_of_the_modules_menus_has_the_focus(
     page.wait_for_function(HAS_FOCUS)
     page.keyboard.press("Tab")
     page.wait_for_function(HAS_FOCUS)
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name=opener, exact=True)).to_be_focused()
 
 
 # Judged in the page as soon as it is there: it goes by itself, and a busy machine may be slower than that.

@@ -219,14 +219,20 @@ def test_a_github_app_is_created_by_its_code_reports_and_gives_tokens_to_the_lea
         digest = hashlib.sha256(state.encode()).hexdigest()
         app = person.rpc("start_git_app", p_org=person.org_id, p_state_hash=digest, p_url=github.url)["id"]
 
-        def created(said: str) -> httpx.Response:
-            return httpx.get(f"{functions}/apps/{app}", params={"code": CODE, "state": said}, timeout=60)
+        def created(said: str, token: str = person.token) -> httpx.Response:
+            headers = {"authorization": f"Bearer {token}"}
+            body = {"app": app, "code": CODE, "state": said}
+            return httpx.post(f"{functions}/apps", json=body, headers=headers, timeout=60)
 
-        assert created("another state").status_code == 404
+        assert created("another state").json()["code"] == "RY404"
+        assert created(state, AppOwner(open_stack).token).json()["code"] == "RY404", (
+            "somebody else's browser has the state"
+        )
+        assert github.requests == []
         answer = created(state)
         page = f"{github.url}/apps/runyard-test/installations/new"
-        assert (answer.status_code, answer.headers["location"]) == (302, page)
-        assert created(state).status_code == 404, "a code is good once"
+        assert (answer.status_code, answer.json()) == (200, {"install_url": page})
+        assert created(state).json()["code"] == "RY404", "a code is good once"
         (shown,) = person.rpc("list_git_apps", p_org=person.org_id)
         assert (shown["slug"], shown["number"], "BEGIN" in str(shown)) == ("runyard-test", APP, False)
 

@@ -14,6 +14,8 @@ CODE = 'resource "terraform_data" "x" { input = "%s" }\noutput "x" { value = ter
 class Followed:
     """A working copy, the connection of its repository, and what became of events."""
 
+    provider = "gitea"
+
     def __init__(self, bench: Bench, folder: Path, url: str) -> None:
         """Commit the first content and connect; nothing polls by itself."""
         self.bench, self.folder, self.url = bench, folder, url
@@ -21,7 +23,7 @@ class Followed:
         self.publish()
         self.modules = {name: self._module(name) for name in ("app", "db")}
         sealed = self._seal({"org": bench.org, "channel": "webhook", "secret": SECRET})
-        spec = {"provider": "gitea", "url": url, "webhook_secret": sealed["secret"], "poll_seconds": 0}
+        spec = {"provider": self.provider, "url": url, "webhook_secret": sealed["secret"], "poll_seconds": 0}
         self.connection = str(bench.rpc("connect_repository", p_org=bench.org, p_spec=spec)["id"])
         self.webhook = f"{bench.project.url}/functions/v1/git/{self.connection}"
 

@@ -64,6 +64,11 @@ def test_a_module_follows_its_repository_as_configured(terminal: Terminal, bench
     assert terminal.run("git", "follow", path, "--branch", "", "--off").returncode == 0
     (row,) = terminal.json("git", "status", "infra/edge")
     assert (row["branch"], row["is_on"]) == ("main", False)
+    group = path.rpartition("/")[0]
+    assert terminal.run("git", "follow", path, "--apply", "inherit").returncode == 0
+    assert terminal.run("groups", "set", group, "--apply", "merge-queue").returncode == 0
+    (row,) = terminal.json("git", "status", "infra/edge")
+    assert (row["apply"], row["apply_from"]) == ("merge_queue", group)
     job = terminal.json("git", "poll", "infra/edge")
     assert (job["type"], job["status"]) == ("RESOLVE", "QUEUED")
 
@@ -90,3 +95,6 @@ def test_a_pull_request_is_shown_planned_and_commanded_by_a_linked_login(termina
     assert sent(webhooks.comment_body("/runyard plan"), "issue_comment") == "DONE"
     assert terminal.run("git", "unlink", "ann", *host).returncode == 0
     assert sent(webhooks.comment_body("/runyard plan"), "issue_comment") == "REFUSED"
+    comment = terminal.json("git", "link-me", "ann", *host)["comment"]
+    assert sent(webhooks.comment_body(comment), "issue_comment") == "DONE"
+    assert [row["login"] for row in terminal.json("git", "logins")] == ["ann"]

@@ -1,6 +1,7 @@
 """From a push to a plan: a signed delivery, a runner that reads the repository, and the plan of that commit."""
 
 import uuid
+from typing import Any
 
 import httpx
 import pytest
@@ -29,7 +30,39 @@ class Repository(Followed):
         return self._send(webhooks.pull_body(number, head), SECRET, event="pull_request")
 
     def _send(self, body: bytes, secret: str, **more: str) -> httpx.Response:
-        return self.bench.http.post(self.webhook, content=body, headers=webhooks.gitea(secret, body, **more))
+        sign = webhooks.github if self.provider == "github" else webhooks.gitea
+        return self.bench.http.post(self.webhook, content=body, headers=sign(secret, body, **more))
+
+
+class AtGitHub(Repository):
+    """A repository whose events are GitHub's, with a merge queue."""
+
+    provider = "github"
+
+    def queue(self, number: int, head: str) -> str:
+        """Put the merge of a pull request into the queue; returns its commit."""
+        base = self.head()
+        git(self.folder, "checkout", "-q", "-B", f"gh-readonly-queue/main/pr-{number}-{base}")
+        git(self.folder, "merge", "-q", "--no-ff", "-m", f"Merge #{number}", head)
+        entry = self.head()
+        git(self.folder, "checkout", "-q", "main")
+        self.say_queue(number, base, entry)
+        return entry
+
+    def say_queue(self, number: int, base: str, entry: str, **more: str) -> None:
+        """Announce an entry, or its end."""
+        sent = self._send(webhooks.queue_body(number, base, entry, **more), SECRET, event="merge_group")
+        assert sent.status_code == 202, sent.text
+
+    def check(self, commit: str) -> dict[str, Any]:
+        """The check of a commit, once it has ended."""
+
+        def ended() -> dict[str, Any] | None:
+            change = self.bench.rpc("git_change", p_connection=self.connection, p_commit=commit)
+            report: dict[str, Any] = change["report"]
+            return report if report["state"] != "pending" else None
+
+        return wait_until(ended, timeout_seconds=300, every_seconds=0.2)
 
 
 @pytest.fixture
@@ -137,3 +170,32 @@ def test_a_repository_that_cannot_be_read_says_why(repository: Repository) -> No
     assert repository.announce("a" * 40).status_code == 202
     assert repository.decided()["verdict"] == "FAILED"
     assert repository.state()["error"]
+
+
+def test_an_entry_of_the_merge_queue_is_applied_before_it_merges(served: Bench) -> None:
+    repository = AtGitHub(served)
+    repository.poll()
+    module = {"p_module": repository.modules["app"], "p_spec": {"apply": "merge_queue"}}
+    served.rpc("set_module_git", **module)
+    base = repository.head()
+    git(repository.folder, "checkout", "-q", "-b", "feature")
+    head = repository.commit(app="feature")
+    git(repository.folder, "checkout", "-q", "main")
+    repository.announce_pull(7, head)
+    plan = repository.planned("app")
+    hasty = repository.queue(7, head)
+    assert repository.check(hasty)["description"].endswith("its plan on #7 is not approved yet.")
+    assert served.rows("provision_jobs", module_id=repository.modules["app"], type="APPLY") == []
+    repository.say_queue(7, base, hasty, action="destroyed", reason="dequeued")
+    served.rpc("approve_job", p_job=plan["id"], p_decision="approve")
+    git(repository.folder, "branch", "-D", f"gh-readonly-queue/main/pr-7-{base}")
+    repository.commit(db="meanwhile")
+    entry = repository.queue(7, head)
+    assert repository.check(entry)["state"] == "success", repository.check(entry)
+    (apply,) = served.rows("provision_jobs", module_id=repository.modules["app"], type="APPLY")
+    assert (apply["status"], apply["result"]["commit"]) == ("SUCCEEDED", entry)
+    git(repository.folder, "merge", "-q", "--ff-only", entry)
+    repository.announce(entry, delivery="merged")
+    row = repository.decided(delivery_id="merged")
+    reasons = {each["path"]: each["reason"] for each in row["modules"]}
+    assert f"Same content as {entry[:7]}, which is applied." in reasons.values(), reasons

@@ -1,6 +1,8 @@
 """Terraform and Pulumi, wherever they are found; OpenTofu has the other tests."""
 
 import os
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +10,10 @@ import pytest
 
 from cli.engines.cache import find
 from cli.engines.catalog import ENGINES, machine, system
+from tests.integration.test_worker_isolation import EXTERNAL, external_mirror
 from tests.integration.worker_bench import MODULE, Bench, bench
 
-__all__ = ["bench"]
+__all__ = ["bench", "external_mirror"]
 
 PROGRAM = """
 name: greeting
@@ -98,6 +101,29 @@ def test_a_runner_fetches_the_version_that_a_job_requires(bench: Bench, tmp_path
     assert process["facts"]["engine_versions"]["terraform"] == ["any on demand"]
 
 
+def test_an_apply_has_the_provider_versions_of_its_plan(bench: Bench, external_mirror: Path, run_folder: Path) -> None:
+    # Its name is short: a provider's socket is in the job's folder, and its path has 107 characters at most.
+    home = Path(tempfile.mkdtemp(dir=run_folder))
+    mirror = home / "mirror"
+    shutil.copytree(external_mirror, mirror)
+    config = mirror / "cli.tfrc"
+    config.write_text(f'provider_installation {{ filesystem_mirror {{ path = "{mirror}" }} }}')
+    worker, shown = bench.register(), "RUNYARD__ENGINE__ISOLATION__READONLYPATHS"
+    bench.start_worker(worker, home=home / "home", **{"TF_CLI_CONFIG_FILE": str(config), shown: str(mirror)})
+    bench.online(worker)
+    code = EXTERNAL.replace('"1.2.0"', '">= 1.2.0"')
+    module = bench.module(source={"files": {"main.tf": code, "loot.sh": """echo '{"answer": "done"}'"""}})
+    plan = bench.finished("PLAN", module)
+    # A newer one appears while people think.
+    folder = mirror / "mirror.example.com/hashicorp/external"
+    (platform,) = (folder / "1.2.0").iterdir()
+    (folder / "1.3.0" / platform.name).mkdir(parents=True)
+    shutil.copy2(next(platform.iterdir()), folder / "1.3.0" / platform.name / "terraform-provider-external_v1.3.0")
+    assert "external v1.3.0" in bench.log_of(bench.finished("PLAN", module)["id"])
+    log = bench.log_of(bench.finished("APPLY", module, plan_job_id=plan["id"])["id"])
+    assert ("external v1.2.0" in log, "external v1.3.0" in log) == (True, False)
+
+
 def test_terraform_plans_applies_a_saved_plan_outputs_and_destroys(bench: Bench) -> None:
     bench.runner(RUNYARD__ENGINE__ADDITIONALBINARYPATHS=folders("terraform"))
     module = bench.module(engine="terraform", inputs={"who": "Mary"}, source={"files": {"main.tf": MODULE}})
@@ -134,13 +160,13 @@ def test_pulumi_takes_outputs_of_another_module_as_its_configuration(bench: Benc
     producer = bench.module(engine="pulumi", inputs={"who": "Joan"}, source={"files": {"Pulumi.yaml": PROGRAM}})
     bench.finished("APPLY", producer)
     consumer = bench.module(
-        engine="pulumi", source={"files": {"Pulumi.yaml": PROGRAM.replace("hello ${who}", "seen: ${who}")}}
+        engine="pulumi", source={"files": {"Pulumi.yaml": PROGRAM.replace("hello ${who}", "seen ${who}")}}
     )
     bound = {"p_options": {"bindings": {"who": "greeting"}}}
     bench.rpc("set_dependency", p_consumer=consumer, p_producer=producer, **bound)
     plan = bench.finished("PLAN", consumer)
     applied = bench.finished("APPLY", consumer, plan_job_id=plan["id"])
-    assert applied["result"]["outputs"]["greeting"]["value"] == "seen: hello Joan"
+    assert applied["result"]["outputs"]["greeting"]["value"] == "seen hello Joan"
 
 
 def test_pulumi_inputs_of_any_shape_arrive_and_are_on_no_command_line(bench: Bench) -> None:

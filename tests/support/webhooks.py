@@ -30,6 +30,16 @@ def pull_body(number: int, head: str, base: str = "main", *, action: str = "open
     return json.dumps(body).encode()
 
 
+def queue_body(number: int, base: str, head: str, *, action: str = "checks_requested", reason: str = "") -> bytes:
+    """An entry of GitHub's merge queue for main."""
+    group = {
+        "head_sha": head, "head_ref": f"refs/heads/gh-readonly-queue/main/pr-{number}-{base}",
+        "base_sha": base, "base_ref": "refs/heads/main",
+    }  # fmt: skip
+    ended = {"reason": reason} if reason else {}
+    return json.dumps({"action": action, "merge_group": group, "sender": {"login": "somebody"}, **ended}).encode()
+
+
 def comment_body(text: str, *, action: str = "created", is_pull: bool = True, comment: int = 0) -> bytes:
     """A comment of ann on pull request 7, in the shape of GitHub and Gitea."""
     issue = {"number": 7, "pull_request": {"url": "x"} if is_pull else None}

@@ -59,10 +59,18 @@ class HclDriver:
     async def init(self, space: Workspace) -> None:
         """Choose the backend, then install providers and modules."""
         await settle_backend(space, self._engine)
+        if space.job.plan_job_id is not None:
+            await self._restore_versions(space)
         # The folder may have a state or another backend's settings in it: nothing is copied from there.
         async with provider_cache(space, self._engine):
             await space.run([self._binary, "init", "-input=false", "-reconfigure"])
         check_backend(space)
+
+    async def _restore_versions(self, space: Workspace) -> None:
+        """Write the provider versions of the saved plan: the engine applies it with no others, and init would choose newer ones."""
+        meta = json.loads(await fetch_artifact(space, META_ARTIFACT))
+        if lock := meta.get("lock_file"):
+            space.write(space.work / LOCK_FILE, str(lock).encode())
 
     async def plan(self, space: Workspace, *, is_destroy: bool, is_refresh_only: bool) -> None:
         """Plan into a file and summarise it."""
@@ -107,12 +115,9 @@ class HclDriver:
         space.say("Saved the plan.")
 
     async def load_plan(self, space: Workspace) -> None:
-        """Fetch the saved plan and the provider versions that it was made with."""
+        """Fetch the saved plan."""
         plan = await fetch_artifact(space, PLAN_ARTIFACT)
-        meta = json.loads(await fetch_artifact(space, META_ARTIFACT))
         load_sealed(space, plan)
-        if meta.get("lock_file") and not (space.work / LOCK_FILE).exists():
-            space.write(space.work / LOCK_FILE, str(meta["lock_file"]).encode())
         space.say(f"Fetched the plan, {len(plan):,} bytes.")
 
     async def apply(self, space: Workspace, *, is_destroy: bool) -> None:

@@ -10,7 +10,8 @@ from worker.attempt.workspace import Workspace
 from worker.engines.hcl import PLAN_ARTIFACT
 from worker.engines.outputs import secret_outputs, shown_outputs
 from worker.engines.plan_changes import CHANGES_ARTIFACT
-from worker.engines.pulumi_events import read_changes, read_summary
+from worker.engines.plan_digest import CHANGE_DIGEST
+from worker.engines.pulumi_events import change_digest, read_changes, read_summary
 from worker.engines.sealed_plan import SHA256, load_sealed, opened_plan, seal_plan, sealed_bytes
 from worker.engines.state_lock import lock_info
 from worker.enums import JobType
@@ -88,6 +89,8 @@ class PulumiDriver:
         log = space.read(events)
         space.plan_summary = {**read_summary(log), **({SHA256: space.result[SHA256]} if space.plan else {})}
         space.on_summary()
+        if space.spec.options.git and (digest := change_digest(log)):
+            space.result[CHANGE_DIGEST] = digest
         changes = json.dumps(read_changes(log, space.log.redactor.redact)).encode()
         await space.context.server.put_artifact(space.ref, CHANGES_ARTIFACT, changes)
 

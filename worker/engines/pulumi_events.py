@@ -1,5 +1,6 @@
 """Pulumi's event log as a plan summary."""
 
+import hashlib
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,7 @@ _ACTIONS = {
     "same": "no_op", "create": "create", "update": "update", "delete": "delete", "replace": "replace",
     "read": "read", "import": "create", "refresh": "no_op", "discard": "delete",
 }  # fmt: skip
+_STACK = "pulumi:pulumi:Stack"
 _HIDDEN = '"[secret]"'
 # A replacement is announced three times; only the middle event counts.
 _PARTS_OF_REPLACE = frozenset({"create-replacement", "delete-replaced", "discard-replaced", "read-replacement"})
@@ -27,6 +29,25 @@ def read_changes(log: bytes | None, mask: Mask) -> dict[str, Any]:
     """List the changes of an event log, attribute by attribute; Pulumi writes its secrets as [secret]."""
     found = {str(each.get("urn", "")): _change(each, mask) for each in _metadata(log) if _action(each) != "no_op"}
     return bounded(list(found.values()))
+
+
+def change_digest(log: bytes | None) -> str | None:
+    """Digest operations, inputs and the stack's outputs; none where a secret is an input of a changed resource.
+
+    Pulumi writes every secret as [secret], so two previews with different secrets look the same.
+    """
+    found: dict[str, Any] = {}
+    for metadata in _every_metadata(log):
+        is_stack = metadata.get("type") == _STACK
+        if is_stack or _action(metadata) != "no_op":
+            old, new = (metadata.get(side) or {} for side in ("old", "new"))
+            inputs = [old.get("inputs"), new.get("inputs")]
+            if not is_stack and _HIDDEN in json.dumps(inputs):
+                return None
+            outputs = new.get("outputs") if is_stack else None
+            found[f"{metadata.get('urn')} {metadata['op']}"] = [inputs, outputs, metadata.get("detailedDiff")]
+    text = json.dumps(found, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _change(metadata: dict[str, Any], mask: Mask) -> dict[str, Any]:
@@ -45,10 +66,15 @@ def _action(metadata: dict[str, Any]) -> str:
 
 
 def _metadata(log: bytes | None) -> Iterator[dict[str, Any]]:
+    for metadata in _every_metadata(log):
+        if metadata["op"] not in _PARTS_OF_REPLACE and metadata.get("type") != _STACK:
+            yield metadata
+
+
+def _every_metadata(log: bytes | None) -> Iterator[dict[str, Any]]:
     for event in _events(log):
         metadata = (event.get("resourcePreEvent") or event.get("resOutputsEvent") or {}).get("metadata") or {}
-        operation = metadata.get("op")
-        if operation and operation not in _PARTS_OF_REPLACE and metadata.get("type") != "pulumi:pulumi:Stack":
+        if metadata.get("op"):
             yield metadata
 
 

@@ -83,7 +83,7 @@ class SealingSettings(Section):
     allowed_sources: WordList = Field(
         default_factory=list,
         description="References that variables may use, as patterns such as `vault://kv/data/{group}/*`, `aws-sm://eu-west-1/runyard/*` or "
-        "`file:///etc/runyard/secrets/*`; `{module}` and `{group}` are paths of the job. Empty: no reference is read.",
+        "`file:///etc/runyard/secrets/*`; `{module}` and `{group}` are paths of the job. If empty, no reference is read.",
     )
 
 

@@ -35,7 +35,7 @@ ACTIONS: tuple[tuple[str, str, str, str, str, str], ...] = (
     # id, icon, text, where, key to press there, least role
     ("runners", "server", "Go to runners", "/dashboard/runners", "", ""),
     ("jobs", "list-checks", "Go to jobs", "/dashboard/jobs", "", ""),
-    ("needs", "hand", "Jobs that need you", "/dashboard/jobs?view=needs", "", ""),
+    ("needs", "hand", "Jobs that wait for a decision", "/dashboard/jobs?view=needs", "", ""),
     ("modules", "boxes", "Go to modules", "/dashboard/modules", "", ""),
     ("figures", "chart-line", "Go to figures", "/dashboard/figures", "", ""),
     ("events", "history", "Go to events", "/dashboard/events", "", ""),

@@ -16,9 +16,11 @@ View = JobState.view
 
 def failure() -> rx.Component:
     """Why a job failed and what to do about it."""
+    code = View["problem_code"].to(str)
+    more = rx.el.a(code, href="/docs/reference/errors/#" + code.lower(), target="_blank", class_name="ry-link ry-mono")
     note = rx.el.div(
         icon("circle-x", ""),
-        rx.el.p(View["problem"], " ", rx.el.span(View["problem_hint"])),
+        rx.el.p(View["problem"], " ", rx.el.span(View["problem_hint"], " "), rx.cond(code != "", more, rx.fragment())),
         class_name="ry-note",
         custom_attrs={"data-accent-color": "red"},
         role="status",

@@ -194,7 +194,7 @@ def _runner() -> rx.Component:
 
 
 def _lease() -> rx.Component:
-    renewed = _fact("Lease", rx.el.span("renewed ", ago(JobState.lease_at), class_name="num"))
+    renewed = _fact("Heartbeat", rx.el.span(ago(JobState.lease_at), class_name="num"))
     lost = _fact("Lease", rx.el.span("lost at ", clock_seconds(View["lost_at"].to(str)), class_name="num t-red"))
     return rx.cond(
         View["status"] == "NEEDS_ATTENTION",

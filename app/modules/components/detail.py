@@ -235,7 +235,7 @@ def _job(job: rx.Var[HistoryRow]) -> rx.Component:
 
 
 def _history() -> rx.Component:
-    labels = (("Job", ""), ("Status", ""), ("Changes", ""), ("Revision", "hide-m"), ("Time", "r"), ("When", "r"))
+    labels = (("Job", ""), ("Status", ""), ("Result", ""), ("Revision", "hide-m"), ("Time", "r"), ("When", "r"))
     rows = table("History", heads(*labels), rx.foreach(ModulesState.history, _job), class_name="ry-history")
     none = rx.el.div(
         "It has not run yet. A plan shows what it would create, and changes nothing.", class_name="ry-pb mut"

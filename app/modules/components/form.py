@@ -5,8 +5,9 @@ from typing import Any
 import reflex as rx
 
 from app.frame.session import SessionState
-from app.modules.state.form import ModuleFormState, RunnerChoice
+from app.modules.state.form import INHERIT, ModuleFormState, RunnerChoice
 from app.modules.view.form import FileRow
+from app.modules.view.repository import APPLY_MODES
 from app.ui.form.elements import check_field, problem_line
 from app.ui.form.spec import HOOKS
 from app.ui.icons import icon
@@ -249,9 +250,14 @@ def _module_fields() -> rx.Component:
 def _group_fields() -> rx.Component:
     new = _text("path", "Path", "Created with every group above it.", "platform/network")
     fixed = rx.el.input(type="hidden", name="path", default_value=State.values["path"])
+    names = {INHERIT: "As the group above", **APPLY_MODES}
+    modes = [rx.select.item(words, value=mode) for mode, words in names.items()]
     return rx.fragment(
         rx.cond(State.is_new, new, fixed),
         _text("description", "Description", "What belongs here."),
+        _select(
+            "git_apply", "Apply plans of repositories", modes, "Modules below inherit it, unless they have their own."
+        ),
         _hooks(),
     )
 

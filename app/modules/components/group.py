@@ -144,7 +144,8 @@ def _modules() -> rx.Component:
 
 
 def _inherited() -> rx.Component:
-    names = rx.el.dl(_list("Hooks", Group["hooks"].to(list[str]), "None"), class_name="ry-dl")
+    applies = rx.fragment(rx.el.dt("Applies"), rx.el.dd(Group["applies"]))
+    names = rx.el.dl(_list("Hooks", Group["hooks"].to(list[str]), "None"), applies, class_name="ry-dl")
     return titled_panel("Inherited by its modules", rx.fragment(), rx.el.div(names, class_name="ry-pb"))
 
 

@@ -39,6 +39,7 @@ def repository() -> rx.Component:
                 _pair("Connected", rx.el.span(Repository["name"], class_name="ry-mono ry-breaks")),
                 _pair("Branch", rx.el.span(Repository["branch"], class_name="ry-mono ry-breaks")),
                 _pair("Watches", rx.foreach(Repository["watched"].to(list[str]), _path)),
+                _pair("Applies", rx.el.span(Repository["applies"])),
                 _pair("Seen", _commit("seen", "Not read yet")),
                 _pair("Applied", _commit("applied", "None yet")),
                 rx.cond(Repository["ahead"] != "", _pair("Ahead", rx.el.span(Repository["ahead"])), rx.fragment()),

@@ -14,6 +14,7 @@ from app.ui.form.fields import Wrong
 from app.ui.form.spec import HOOKS, SOURCE_KINDS, check, texts
 
 MAX_ROWS = 64
+INHERIT = "inherit"
 # The sheet may be scrolled far away from what is wrong.
 SHOW_PROBLEM = "setTimeout(() => document.querySelector('.ry-sheet .err')?.scrollIntoView({block: 'center'}), 80)"
 NO_FIELDS: dict[str, str] = {**empty_form("")["fields"]}
@@ -101,7 +102,7 @@ class ModuleFormState(AppState, rx.State):
         page = await self._page()
         self.is_new = True
         above = _group_here(page)
-        values = {"path": f"{above}/" if above else "", "description": "", **hook_fields({})}
+        values = {"path": f"{above}/" if above else "", "description": "", "git_apply": INHERIT, **hook_fields({})}
         self._open("group", "New group", {"fields": values, "inline": [], "extra": []})
 
     @rx.event
@@ -113,7 +114,7 @@ class ModuleFormState(AppState, rx.State):
             return
         self.is_new = False
         values = {"path": str(row["path"]), "description": str(row.get("description") or "")}
-        values |= hook_fields(row.get("hooks") or {})
+        values |= {"git_apply": str(row.get("git_apply") or INHERIT), **hook_fields(row.get("hooks") or {})}
         self._open("group", f"Edit {row['path']}", {"fields": values, "inline": [], "extra": []})
 
     @rx.event
@@ -216,6 +217,7 @@ class ModuleFormState(AppState, rx.State):
             errors["path"] = str(wrong)
         hooks = {hook: form.get(f"hook:{hook}", "") for hook in HOOKS}
         taken["p_hooks"] = {hook: script for hook, script in hooks.items() if script.strip()}
+        taken["p_git_apply"] = form.get("git_apply") or None
         self.errors = errors
         return None if errors else taken
 

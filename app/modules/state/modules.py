@@ -20,6 +20,7 @@ from app.modules.state.group import GroupState
 from app.modules.state.repository import RepositoryState
 from app.modules.view import tree
 from app.modules.view.module import ModuleView, build_view, drift_words
+from app.modules.view.repository import group_applies
 from app.modules.view.tree import Node
 from app.project.live_queries import LiveQuery, live_query
 from app.project.models import BrowserSession, Filter, Query, Row
@@ -47,10 +48,11 @@ class GroupView(TypedDict):
     path: str
     description: str
     hooks: list[str]
+    applies: str
     modules: int
 
 
-NO_GROUP: GroupView = {"id": "", "path": "", "description": "", "hooks": [], "modules": 0}
+NO_GROUP: GroupView = {"id": "", "path": "", "description": "", "hooks": [], "applies": "", "modules": 0}
 
 
 class ModulesState(LivePage, rx.State):
@@ -186,7 +188,7 @@ class ModulesState(LivePage, rx.State):
         mine = str(self._full["id"])
         is_touched = any(str(job.get("module_id")) == mine for job in jobs)
         is_changed = any(mine in changed.ids(topic) for topic in ("modules", "module_git"))
-        return is_touched or is_changed or changed.touches(("worker_assignments", "git_connections", AGAIN))
+        return is_touched or is_changed or changed.touches(("worker_assignments", "git_connections", "groups", AGAIN))
 
     async def _show_tree(self, store: OrgStore) -> None:
         summary, *listed = (store.live_queries.held(one) for one in self._queries())
@@ -241,10 +243,10 @@ class ModulesState(LivePage, rx.State):
         row = next((row for row in self._groups if row["path"] == path), None)
         if row is not None and not is_open:
             self.chosen, self.missing = f"group:{path}", ""
-            self.group = _group(row, self._counts)
+            self.group = _group(row, self._groups, self._counts)
         await self._turn()
         if self.chosen == f"group:{path}" and row is not None:
-            self._assign("group", _group(row, self._counts))
+            self._assign("group", _group(row, self._groups, self._counts))
 
     @rx.event
     async def search_for(self, text: str) -> None:
@@ -291,12 +293,13 @@ def _history(row: Row) -> HistoryRow:
     return {**built, "revision": commit, "is_upload": row.get("source_kind") == "upload"}
 
 
-def _group(row: Row, counts: Mapping[str, int]) -> GroupView:
+def _group(row: Row, groups: list[Row], counts: Mapping[str, int]) -> GroupView:
     path = str(row["path"])
     return {
         "id": str(row["id"]),
         "path": path,
         "description": str(row.get("description") or ""),
         "hooks": [str(name).replace("_", " ") for name in row.get("hooks") or {}],
+        "applies": group_applies(groups, path),
         "modules": sum(n for group, n in counts.items() if group == path or group.startswith(f"{path}/")),
     }

@@ -1,11 +1,17 @@
 """How a module follows its connected repository."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
 from app.ui.words import count
 
 Row = Mapping[str, Any]
+APPLY_MODES = {
+    "after_merge": "After the merge",
+    "before_merge": "Before the merge",
+    "merge_queue": "In the merge queue",
+    "never": "Never",
+}
 
 
 class RepositoryView(TypedDict):
@@ -19,6 +25,7 @@ class RepositoryView(TypedDict):
     applied: str
     applied_at: str
     ahead: str
+    applies: str
     seen_href: str
     applied_href: str
     note: str
@@ -38,10 +45,23 @@ def build(row: Row | None) -> RepositoryView:
         "applied": str(row.get("applied_commit") or "")[:7],
         "applied_at": str(row.get("applied_at") or ""),
         "ahead": _ahead(row),
+        "applies": _applies(row.get("apply"), row.get("apply_from"), str(row.get("path") or "")),
         "seen_href": _change(row, "seen_commit"),
         "applied_href": _change(row, "applied_commit"),
         "note": _note(row),
     }
+
+
+def group_applies(groups: Iterable[Row], path: str) -> str:
+    """When modules of a group apply, and which group above it decides so."""
+    above = [row for row in groups if row.get("git_apply") and f"{path}/".startswith(f"{row['path']}/")]
+    nearest = max(above, key=lambda row: len(str(row["path"])), default=None)
+    return _applies(nearest["git_apply"], nearest["path"], path) if nearest else _applies(None, None, path)
+
+
+def _applies(mode: Any, source: Any, path: str) -> str:
+    words = APPLY_MODES.get(str(mode or "after_merge"), str(mode))
+    return f"{words}, set by {source}" if source and source != path else words
 
 
 def _change(row: Row, key: str) -> str:

@@ -285,11 +285,15 @@ def self_footer() -> rx.Component:
         rx.button("Register", on_click=State.register, loading=State.is_busy, color_scheme="gray", high_contrast=True),
     )
     done = rx.fragment(
-        rx.el.span(
-            "Nothing after a minute? Run ",
-            rx.el.span("runyard-worker doctor", class_name="ry-mono"),
-            " there.",
-            class_name="mut sm grow",
+        rx.cond(
+            State.progress == "online",
+            rx.el.span(class_name="grow"),
+            rx.el.span(
+                "Nothing after a minute? Run ",
+                rx.el.span("runyard-worker doctor", class_name="ry-mono"),
+                " there.",
+                class_name="mut sm grow",
+            ),
         ),
         rx.button("Done", on_click=State.set_open(False), color_scheme="gray", high_contrast=True),
     )

@@ -42,7 +42,7 @@ def smooth(
         line += f"C{middle:.1f} {y0:.1f} {middle:.1f} {y1:.1f} {x1:.1f} {y1:.1f}"
     last_x, last_y = points[-1]
     # A stroke of no length with round ends: unlike a circle it stays round when the picture is stretched.
-    dot = f"M{min(last_x, width - 3):.1f} {last_y:.1f}h.01" if len(known) <= FEW else ""
+    dot = f"M{min(last_x, width - 6):.1f} {last_y:.1f}h.01" if len(known) <= FEW else ""
     return {"line": line, "area": f"{line}L{last_x:.1f} {height}L{points[0][0]:.1f} {height}Z", "dot": dot}
 
 

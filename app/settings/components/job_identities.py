@@ -82,11 +82,16 @@ def _fields() -> list[rx.Component]:
         field("kind", "Cloud", kinds, State.errors),
         rx.cond(State.kind == "custom", own_name, rx.fragment()),
         text_field(
-            "path", "Group or module", State.chosen["path"], State.errors, "Empty: all modules.", disabled=~State.is_new
+            "path",
+            "Group or module",
+            State.chosen["path"],
+            State.errors,
+            "If empty, all modules.",
+            disabled=~State.is_new,
         ),
         field("settings", "Fields", settings, State.errors, rx.match(State.kind, *known, "None.")),
         text_field(
-            "audience", "Audience", State.chosen["audience"], State.errors, "Empty: the usual one of the cloud."
+            "audience", "Audience", State.chosen["audience"], State.errors, "If empty, the usual one of the cloud."
         ),
         check_field(
             "Plans of pull requests get a token, too",

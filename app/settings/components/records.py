@@ -94,7 +94,7 @@ def _act(row: rx.Var[AuditRow]) -> rx.Component:
         cell(row["address"], class_name="mut num hide-w"),
         cell(rx.el.span(row["words"], title=row["action"], class_name="ry-audit-act"), class_name="n-b wrap"),
         cell(target, class_name="n-c wrap ry-breaks"),
-        cell(said, class_name="mut hide-s ry-audit-detail wrap"),
+        cell(said, class_name="mut n-w ry-audit-detail wrap"),
         role="row",
         key=row["id"].to_string(),
     )

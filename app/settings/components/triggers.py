@@ -5,6 +5,7 @@ import reflex as rx
 from app.settings.components.frame import settings_page
 from app.triggers.components.git import connections_panel, git_dialogs
 from app.triggers.components.git_deliveries import deliveries_panel
+from app.triggers.components.git_logins import login_dialogs, logins_panel
 from app.triggers.components.notifications import notification_dialogs, notification_panels
 from app.triggers.components.schedules import schedule_dialogs, schedules_panel
 from app.triggers.components.updates import updates_panel
@@ -12,7 +13,9 @@ from app.triggers.components.updates import updates_panel
 
 def git() -> rx.Component:
     """The page of repositories and their deliveries."""
-    return settings_page("git", connections_panel(), deliveries_panel(), dialogs=git_dialogs())
+    return settings_page(
+        "git", connections_panel(), deliveries_panel(), logins_panel(), dialogs=[*git_dialogs(), *login_dialogs()]
+    )
 
 
 def schedules() -> rx.Component:

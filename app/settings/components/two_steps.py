@@ -111,7 +111,7 @@ def _code_form() -> rx.Component:
     typed = rx.el.div(
         rx.el.div(
             rx.el.span("Key", class_name="k"),
-            rx.el.span(State.secret, class_name="ry-el", custom_attrs={"data-testid": "two-steps-secret"}),
+            rx.el.span(State.secret, class_name="ry-whole", custom_attrs={"data-testid": "two-steps-secret"}),
             copy_button(State.secret, "Copy the key"),
             class_name="ry-sec1",
         ),

@@ -14,6 +14,9 @@ _ACTOR = re.compile(r"[^\w.@+ -]")
 ACTIONS = {
     "job.enqueued": "Requested a job",
     "jobs.enqueued": "Requested jobs",
+    "git.app_created": "Created a GitHub App",
+    "git.app_removed": "Removed a GitHub App",
+    "git.pull_request_planned": "Planned a pull request",
     "member.joined": "Joined",
     "organization.maintenance": "Announced maintenance",
     "organization.maintenance_ended": "Ended maintenance",
@@ -44,6 +47,7 @@ THINGS = {
     "organization": "organisation",
     "cloud_identity": "cloud identity",
     "service_account": "service account",
+    "git": "repository",
 }
 PAGES = {"job": "/dashboard/jobs/", "worker": "/dashboard/runners/"}
 LONGEST = 160
@@ -82,11 +86,17 @@ def build(row: Row) -> AuditRow:
         "address": str(row.get("address") or ""),
         "action": str(row["action"]),
         "words": words(str(row["action"])),
-        "what": str(row.get("target_label") or row.get("target_id") or ""),
+        "what": target(row),
         "href": link(row),
         "detail": detail_words(detail or {}),
         "changes": changes((detail or {}).get("changes")),
     }
+
+
+def target(row: Row) -> str:
+    """Name what an event is about; a job by its number, too."""
+    label, identity = str(row.get("target_label") or ""), str(row.get("target_id") or "")
+    return f"#{identity} {label}".rstrip() if row.get("target_kind") == "job" and identity else label or identity
 
 
 def words(action: str) -> str:

@@ -98,6 +98,7 @@ def _delivery(row: rx.Var[DeliveryView]) -> rx.Component:
         cell(row["title"], class_name="n-a"),
         cell(row["channel"], class_name="mut hide-s"),
         cell(status, class_name="n-b"),
+        cell(row["why"], class_name="mut sm n-w only-s"),
         cell(rx.cond(row["act"] != "", again, rx.fragment()), class_name="r hide-s"),
         role="row",
         key=row["id"],
@@ -130,7 +131,7 @@ def _browser() -> rx.Component:
         variant="surface",
         color_scheme="gray",
     )
-    text = "Notifies you when another job needs you while this tab is in the background. The tab's title counts them either way."
+    text = "Notifies you when another job waits for a decision while this tab is in the background. The tab's title counts them either way."
     return settings_panel("In this browser", text, button)
 
 

@@ -10,6 +10,7 @@ from app.project.errors import AppError
 from app.project.models import BrowserSession
 from app.project.runtime import runtime
 from app.project.store import Changed, OrgStore
+from app.triggers.state.git_logins import GitLoginsState
 from app.triggers.view.git import (
     POLLS,
     PROVIDERS,
@@ -30,7 +31,7 @@ PAGE = 20
 class GitState(Items, rx.State):
     """Two tables, a form, and the webhook whose secret is being shown."""
 
-    TOPICS: ClassVar[frozenset[str]] = frozenset({"git_connections", "git_deliveries", "modules"})
+    TOPICS: ClassVar[frozenset[str]] = frozenset({"git_connections", "git_deliveries", "git_logins", "modules"})
     EMPTY: ClassVar[ConnectionView] = NEW
 
     rows: list[ConnectionView] = []
@@ -52,6 +53,7 @@ class GitState(Items, rx.State):
         """Close what was open before a reload: states outlive it."""
         self.is_open, self.removing, self.replacing, self.shown_id = False, "", "", ""
         self.only, self.before, self.unfolded = EVERY, [], ""
+        (await self.get_state(GitLoginsState))._close()
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
         found = await self._rpc("list_git_connections", {"p_org": store.org_id})
@@ -59,6 +61,7 @@ class GitState(Items, rx.State):
         if self.only != EVERY and self._find(self.only) is None:
             self.only, self.before = EVERY, []
         await self._read_deliveries(store.org_id)
+        await (await self.get_state(GitLoginsState))._read()
 
     async def _read_deliveries(self, org: str) -> None:
         before = int(self.before[-1]) if self.before else None

@@ -23,8 +23,8 @@ NEW: RuleView = {**build_rule({}), "event_keys": ["job.failed", "job.needs_atten
 PAGE = 20
 # What assets/needs_you.js answers when the browser's own notifications are turned on or off.
 BROWSER_WORDS = {
-    "on": ("Notifications are on", "This browser shows one when another job needs you."),
-    "off": ("Notifications are off", "The tab's title still counts the jobs that need you."),
+    "on": ("Notifications are on", "This browser shows one when another job waits for a decision."),
+    "off": ("Notifications are off", "The tab's title still counts the jobs that wait for a decision."),
     "denied": (
         "The browser blocks notifications",
         "Allow them for this site in the browser's settings, then try again.",

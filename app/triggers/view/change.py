@@ -10,6 +10,7 @@ PROVIDERS = {"github": "GitHub", "gitlab": "GitLab", "gitea": "Gitea"}
 MODES = {
     "after_merge": "After the merge. The merge commit is planned; if it changes the same as reviewed here, the review counts.",
     "before_merge": "Before the merge, on request. The module is locked to the pull request meanwhile.",
+    "merge_queue": "In the merge queue. The queued commit is planned and applied; then the pull request merges.",
     "never": "Never: plans only.",
 }
 

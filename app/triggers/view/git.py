@@ -28,7 +28,7 @@ STEPS = {
     "github": [
         "Open the repository's Settings → Webhooks → Add webhook.",
         "Enter the address as payload URL, application/json as content type, and the secret.",
-        "Choose individual events: pushes, pull requests and, for commands, issue comments.",
+        "Choose individual events: pushes, pull requests and, for commands, issue comments; for a merge queue, merge groups.",
     ],
     "gitlab": [
         "Open the project's Settings → Webhooks → Add new webhook.",
@@ -46,7 +46,14 @@ STEPS = {
     ],
 }
 MIN_TOKEN = 8
-EVENTS = {"push": "Push", "pull_request": "Pull request", "comment": "Comment", "poll": "Poll", "ping": "Ping"}
+EVENTS = {
+    "push": "Push",
+    "pull_request": "Pull request",
+    "comment": "Comment",
+    "merge_group": "Merge queue",
+    "poll": "Poll",
+    "ping": "Ping",
+}
 
 
 class ConnectionView(TypedDict):

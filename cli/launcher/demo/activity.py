@@ -21,7 +21,9 @@ ROUND = (
     ("data/pipeline", "PLAN"),
     ("platform/network/vpc", "DRIFT"),
 )
-ONCE = (("platform/cluster", "APPLY"), ("ml/training/cluster", "PLAN"))
+# A plan that waits for an approval: its page shows the change that is approved.
+REVIEWED = ("platform/cluster", "PLAN")
+ONCE = (REVIEWED, ("ml/training/cluster", "PLAN"))
 OPEN = "in.(AWAITING_APPROVAL,QUEUED,CLAIMED,PROCESSING)"
 
 
@@ -43,7 +45,8 @@ def enqueue(path: str, kind: str) -> None:
     person = Api(connection, key, session.access_token)
     module = find(person, path)
     if module is not None and not is_busy(person, module, path, kind):
-        person.call("enqueue_job", org=module["org_id"], type=kind, module=module["id"], options={})
+        options = {"confirm": True} if (path, kind) == REVIEWED else {}
+        person.call("enqueue_job", org=module["org_id"], type=kind, module=module["id"], options=options)
     connection.close()
 
 

@@ -24,6 +24,14 @@ export interface Comment {
   sender_id: string;
 }
 
+/** An entry of a merge queue; its commits are the delivery's. */
+export interface Queue {
+  number: number;
+  base: string;
+  is_open: boolean;
+  reason?: string;
+}
+
 export interface Delivery {
   delivery_id: string;
   event: string;
@@ -35,6 +43,7 @@ export interface Delivery {
   sender?: string;
   pull?: Pull;
   comment?: Comment;
+  queue?: Queue;
 }
 
 type Json = Record<string, unknown>;
@@ -177,6 +186,22 @@ function note(body: Json): Partial<Delivery> {
   };
 }
 
+/** GitHub's merge queue names the pull request in the branch of the entry alone. */
+function mergeGroup(body: Json): Partial<Delivery> {
+  const group = (at(body, "merge_group") ?? {}) as Json;
+  const [ref, base] = [text(group.head_ref), text(group.base_ref)?.replace("refs/heads/", "")];
+  const [before, after] = [commit(group.base_sha), commit(group.head_sha)];
+  const number = Number(ref?.match(/\/pr-(\d{1,9})-[^/]*$/)?.[1] ?? 0);
+  const isOpen = body.action === "checks_requested";
+  const isKnown = isOpen || body.action === "destroyed";
+  const sender = text(at(body, "sender", "login"));
+  const named = { event: "merge_group", action: text(body.action), ref, before, after, sender };
+  if (!ref?.startsWith("refs/heads/") || !base || !before || !after || !number || !isKnown) {
+    return named;
+  }
+  return { ...named, queue: { number, base, is_open: isOpen, reason: text(body.reason) } };
+}
+
 function generic(body: Json): Partial<Delivery> {
   const ref = text(body.ref);
   const branch = ref === undefined || ref.startsWith("refs/") ? ref : `refs/heads/${ref}`;
@@ -196,6 +221,7 @@ const GITHUB_EVENTS: Record<string, (body: Json) => Partial<Delivery>> = {
   pull_request_sync: pullRequest,
   issue_comment: issueComment,
   pull_request_comment: issueComment,
+  merge_group: mergeGroup,
 };
 
 function identityOf(provider: Provider, headers: Headers): string | undefined {

@@ -94,7 +94,9 @@ export function parse<T>(schema: z.ZodType<T>, body: unknown): T {
     field: issue.path.join(".") || "body",
     message: issue.message,
   }));
-  throw new Answer(400, { code: "RY422", message: "The request is not valid.", details: issues });
+  const fields = [...new Set(issues.map((issue) => issue.field))].join(", ");
+  const message = `The request is not valid: ${fields}.`;
+  throw new Answer(400, { code: "RY422", message, details: issues });
 }
 
 /** What the nearest proxy wrote into a header: it appends what it saw, the rest the caller may have invented. */

@@ -8,7 +8,11 @@ import { addressOf, Answer, bearerOf, json, parse, readBody } from "../_shared/h
 import { open, seal } from "../_shared/sealing.ts";
 
 const CODES_PER_ADDRESS = 20;
-const CODE = /^[A-Za-z0-9_-]{1,200}$/;
+const codeRequest = z.strictObject({
+  app: z.uuid(),
+  code: z.string().regex(/^[A-Za-z0-9_-]{1,200}$/),
+  state: z.string().max(200),
+});
 const tokenRequest = z.strictObject({
   job: z.strictObject({ id: z.int().positive(), attempt: z.int().positive() }),
 });
@@ -28,20 +32,24 @@ function text(value: unknown, name: string): string {
   throw new Answer(502, { code: "RY502", message: `GitHub's answer has no ${name}.` });
 }
 
-/** Exchanges GitHub's code for the app's key, once, for the holder of the state; then redirects to the page that installs it. */
-export async function completeApp(request: Request, app: string): Promise<Response> {
+/** Asks the database as the caller, whose refusals are passed on. */
+async function asCaller(
+  request: Request,
+  name: string,
+  args: Record<string, unknown>,
+): Promise<unknown> {
+  const { status, said } = await callAs(bearerOf(request) ?? "", name, args);
+  if (status < 300) return said;
+  throw new Answer(status, said ?? { code: "RY503", message: "The database does not answer." });
+}
+
+/** Exchanges GitHub's code for the app's key, once, for the member who began it; returns the page that installs it. */
+export async function completeApp(request: Request): Promise<Response> {
   await limit([[`git:app:${addressOf(request)}`, CODES_PER_ADDRESS]]);
-  const { searchParams } = new URL(request.url);
-  const [code, state] = [searchParams.get("code") ?? "", searchParams.get("state") ?? ""];
+  const { app, code, state } = parse(codeRequest, await readBody(request));
   const p_state_hash = await digestOf(state);
-  const pending = await call<Pending | null>("pending_git_app", { p_app: app, p_state_hash });
-  if (!pending || !CODE.test(code)) {
-    throw new Answer(404, {
-      code: "RY404",
-      message: "There is no such app to create.",
-      hint: "Begin again in Settings → Git: a code is valid for an hour, and works once.",
-    });
-  }
+  const which = { p_app: app, p_state_hash };
+  const pending = await asCaller(request, "pending_git_app", which) as Pending;
   const made = await askGithub(`${pending.api_url}/app-manifests/${code}/conversions`, {});
   const p_spec = {
     number: Number(made.id),
@@ -50,21 +58,15 @@ export async function completeApp(request: Request, app: string): Promise<Respon
     webhook_secret: await seal(pending.org_id, text(made.webhook_secret, "webhook_secret")),
     private_key: await seal(pending.org_id, text(made.pem, "pem")),
   };
-  await call("complete_git_app", { p_app: app, p_state_hash, p_spec });
-  return new Response(null, {
-    status: 302,
-    headers: { location: `${p_spec.html_url}/installations/new`, "cache-control": "no-store" },
-  });
+  await call("complete_git_app", { ...which, p_spec });
+  return json(200, { install_url: `${p_spec.html_url}/installations/new` });
 }
 
 /** A token to read one repository, for the runner whose attempt holds the lease. */
 export async function tokenForJob(request: Request): Promise<Response> {
   const { job } = parse(tokenRequest, await readBody(request));
   const args = { p_job: job.id, p_attempt: job.attempt };
-  const { status, said } = await callAs(bearerOf(request) ?? "", "worker_repository", args);
-  if (status >= 300) {
-    throw new Answer(status, said ?? { code: "RY503", message: "The database does not answer." });
-  }
+  const said = await asCaller(request, "worker_repository", args);
   const found = typeof said === "string"
     ? await call<Installation & { org_id: string; private_key: string } | null>(
       "git_installation",

@@ -99,8 +99,9 @@ async function repositoryOf(app: string, event: Record<string, unknown>): Promis
   throw new Answer(202, { verdict: "IGNORED", reason: "No module uses this repository." });
 }
 
-const receiveDelivery = serveWith(async (request) => {
+export const handler = serveWith(async (request) => {
   if (placeOf(request) === "token") return await tokenForJob(request);
+  if (placeOf(request) === "apps") return await completeApp(request);
   const [id, found] = await connectionAt(request);
   const bytes = await readBytes(request, MOST_BYTES);
   await checkSignature(request, id, found, bytes);
@@ -111,16 +112,3 @@ const receiveDelivery = serveWith(async (request) => {
   const answer = await receive(connection, { ...delivery, body_sha256: digest });
   return json(answer.is_new ? 202 : 200, { verdict: answer.verdict, reason: answer.reason });
 });
-
-/** GitHub leads a browser back here; everything else is posted. */
-export const handler = async (request: Request): Promise<Response> => {
-  const app = placeOf(request).match(/^apps\/([0-9a-f-]{36})$/)?.[1];
-  if (request.method !== "GET" || !app || !UUID.test(app)) return await receiveDelivery(request);
-  try {
-    return await completeApp(request, app);
-  } catch (error) {
-    if (error instanceof Answer) return json(error.status, error.body, error.headers);
-    console.error(error instanceof Error ? error.message : "unknown error");
-    return json(502, { code: "RY502", message: "GitHub did not create the app. Begin again." });
-  }
-};

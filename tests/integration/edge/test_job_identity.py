@@ -104,6 +104,10 @@ def test_two_libraries_verify_the_token_against_the_served_keys(plan: Attempt, p
     assert 0 < claims["exp"] - claims["iat"] <= 60, "no longer than the lease"
     with pytest.raises(jwt.InvalidAudienceError):
         jwt.decode(token, key, algorithms=["RS256"], audience="https://r")
+    # Auth has other keys, and accepts nothing that this one signed.
+    auth = httpx.get(f"{edge.stack.url}/auth/v1/.well-known/jwks.json", timeout=30).json()["keys"]
+    assert keys["keys"][0]["kid"] not in [each["kid"] for each in auth]
+    assert edge.worker_rpc(token, "worker_heartbeat", p_status="ONLINE", p_version="0.1.0").status_code == 401
 
 
 def test_each_identity_has_a_token_for_its_own_audience(plan: Attempt) -> None:

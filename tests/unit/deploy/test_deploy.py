@@ -63,6 +63,10 @@ def test_the_unit_does_not_restart_what_a_restart_cannot_help() -> None:
     codes = {int(code) for code in service["RestartPreventExitStatus"].split()}
     assert codes == {ExitCode.SETTINGS, ExitCode.REFUSED, ExitCode.SESSION_ENDED}
     assert is_understood(service["LoadCredential"].split(":")[0])
+    assert service["User"] == "runyard"
+    assert service.keys().isdisjoint({"ProtectKernelTunables", "ProtectProc", "RestrictNamespaces"}), (
+        "sandboxes need them"
+    )
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd")

@@ -1,6 +1,6 @@
 """The repository panel of a module."""
 
-from app.modules.view.repository import build
+from app.modules.view.repository import build, group_applies
 
 ROW = {
     "repository": "git.example.com/infra/edge",
@@ -38,3 +38,12 @@ def test_the_note_explains_why_pushes_plan_or_apply_nothing() -> None:
 def test_commits_that_the_branch_is_ahead_are_counted() -> None:
     assert build({**ROW, "branch": "main", "commits_ahead": 3})["ahead"] == "main is 3 commits ahead"
     assert [build({**ROW, "commits_ahead": ahead})["ahead"] for ahead in (0, None)] == ["", ""]
+
+
+def test_the_panel_names_the_group_that_sets_when_plans_are_applied() -> None:
+    row = {**ROW, "path": "net/vpc", "apply": "before_merge"}
+    assert build({**row, "apply_from": "net"})["applies"] == "Before the merge, set by net"
+    assert build({**row, "apply_from": "net/vpc"})["applies"] == "Before the merge"
+    groups = [{"path": "net", "git_apply": "never"}, {"path": "net/eu", "git_apply": None}, {"path": "network"}]
+    found = [group_applies(groups, path) for path in ("net", "net/eu", "network")]
+    assert found == ["Never", "Never, set by net", "After the merge"]

@@ -18,6 +18,7 @@ def row(**more: Any) -> dict[str, Any]:
         ("worker.token_revoked", "Revoked a runner's token"),
         ("organization.updated", "Updated an organisation"),
         ("job.confirmed", "Confirmed a plan"),
+        ("git.polled", "Polled a repository"),
         ("odd", "odd"),
     ],
 )
@@ -46,5 +47,6 @@ def test_an_event_says_from_where_if_that_is_known() -> None:
 
 def test_events_lead_to_what_they_are_about() -> None:
     assert build(row(target_label="a/b"))["href"] == "/dashboard/modules?path=a/b"
-    assert build(row(target_kind="job", target_id="7"))["href"] == "/dashboard/jobs/7"
+    job = build(row(target_kind="job", target_id="7", target_label="PLAN a/b"))
+    assert (job["href"], job["what"]) == ("/dashboard/jobs/7", "#7 PLAN a/b")
     assert build(row(target_kind="member", target_id="7"))["href"] == ""

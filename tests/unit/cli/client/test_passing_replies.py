@@ -96,7 +96,10 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_passing_reply_is_no_refusal(reply: Reply, kind: type[CommandError]) -> None:
-    assert type(refusal("claim", reply)) is kind
+    said = refusal("claim", reply)
+    assert type(said) is kind
+    # The code leads to docs/reference/errors.md.
+    assert said.message.endswith("[RY403]") == ("RY403" in reply.text)
 
 
 @pytest.mark.parametrize("reply", [PROXY_FAILED, BAD_GATEWAY, Reply(500, "")])

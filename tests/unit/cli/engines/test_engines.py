@@ -20,9 +20,9 @@ from pathlib import Path
 import pytest
 import typer
 
+from cli.commands.engines import chosen
 from cli.engines import ENGINES, Engine, EngineError, Progress, binary_folder, ensure, find, read_progress
 from cli.engines.cache import is_locked, locked
-from cli.engines.commands import chosen
 from cli.engines.toolchain import needed_go
 from tests.support.waiting import wait_until
 

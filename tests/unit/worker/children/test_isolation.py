@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -28,6 +29,8 @@ __all__ = ["place"]
 
 pytestmark = pytest.mark.anyio
 
+# One that a job sees of /etc, and some of the many that it does not.
+ETC = re.compile(r"^(passwd|shadow|sudoers|cron\.d|systemd|environment|machine-id|fstab)$", re.MULTILINE)
 COUNTS_SIGNALS = """
 import signal, time, pathlib
 seen = []
@@ -121,6 +124,30 @@ async def test_its_folder_home_and_temporary_files_last_as_long_as_the_job(place
     assert code == 0
     assert (place.root / "home/b").read_text() == "b\n"
     assert not (place.base / "home/b").exists()
+
+
+@pytest.mark.parametrize("way", SANDBOXES)
+async def test_it_sees_the_places_that_the_page_lists(place: Place, way: str) -> None:
+    shown = {name: place.base / name for name in ("programs", "cloud", "token", "home/.pulumi/plugins", "cache")}
+    for name, folder in shown.items():
+        folder.mkdir(parents=True)
+        (folder / "file").write_text(name)
+    place.variables |= {
+        "PATH": f"/usr/bin:/bin:{shown['programs']}",
+        "GOOGLE_APPLICATION_CREDENTIALS": str(shown["cloud"] / "file"),
+        "AWS_WEB_IDENTITY_TOKEN_FILE": str(shown["token"] / "file"),
+        "TF_PLUGIN_CACHE_DIR": str(shown["cache"]),
+    }
+    isolation, names = place.isolation(way), " ".join(f"{folder}/file" for folder in shown.values())
+    _, said = await run(isolation, place, f"cat {names}; for each in {names}; do echo new > $each; done; ls /etc")
+    assert "".join(shown) in said
+    assert [name for name, folder in shown.items() if (folder / "file").read_text() != name] == ["cache"]
+    assert set(ETC.findall(said)) == {"passwd"}
+    others, mine = (Path(folder, place.base.name + ".file") for folder in ("/tmp", "/var/tmp"))
+    others.touch()
+    code, _ = await run(isolation, place, f"test ! -e {others} && echo x > {mine} && echo x > /tmp/x")
+    others.unlink()
+    assert (code, mine.exists(), (place.root / "tmp" / mine.name).exists()) == (0, False, True)
 
 
 @pytest.mark.parametrize("way", [*SANDBOXES, IsolationWay.LANDLOCK])

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from worker.doctor.check import Check, Verdict
-from worker.doctor.host import directory, disk, engines
+from worker.doctor.host import directory, disk, engines, user
 from worker.doctor.network import clock, remedy_for
 from worker.doctor.render import summary
 
@@ -46,6 +46,12 @@ def test_a_directory_that_cannot_be_is_a_failure(tmp_path: Path) -> None:
     check = directory("Working directory", tmp_path / "file" / "below")
     assert check.verdict is Verdict.FAIL
     assert "WorkingDirectory" in check.remedy
+
+
+@pytest.mark.parametrize(("uid", "verdict"), [(0, Verdict.WARN), (10001, Verdict.OK)])
+def test_a_runner_that_is_root_is_a_warning(monkeypatch: pytest.MonkeyPatch, uid: int, verdict: Verdict) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    assert user().verdict is verdict
 
 
 def test_disk_is_looked_at_where_the_directory_will_be(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
 """Two plans have the same digest when they change the same, and only then."""
 
+import json
 from typing import Any
 
 import pytest
 
 from worker.engines.plan_digest import change_digest
+from worker.engines.pulumi_events import change_digest as pulumi_digest
 
 
 def plan(**change: Any) -> dict[str, Any]:
@@ -47,3 +49,17 @@ def test_another_address_and_another_output_count() -> None:
     other["resource_changes"][1]["address"] = "a.three"
     output["output_changes"]["size"]["actions"] = ["update"]
     assert len({change_digest(each) for each in (plan(), other, output)}) == 3
+
+
+def events(op: str = "update", *, value: object = 2, output: str = "hi") -> bytes:
+    stack = {"op": "same", "urn": "urn:s", "type": "pulumi:pulumi:Stack", "new": {"outputs": {"said": output}}}
+    change = {"op": op, "urn": "urn:a", "type": "t", "old": {"inputs": {"n": 1}}, "new": {"inputs": {"n": value}}}
+    same = {"op": "same", "urn": "urn:b", "type": "t", "new": {"inputs": {"p": "[secret]"}}}
+    return b"\n".join(json.dumps({"resOutputsEvent": {"metadata": each}}).encode() for each in (change, same, stack))
+
+
+def test_a_preview_of_pulumi_has_a_digest_unless_a_changed_resource_has_a_secret() -> None:
+    assert pulumi_digest(events()) == pulumi_digest(events())
+    others = [pulumi_digest(events("replace")), pulumi_digest(events(value=3)), pulumi_digest(events(output="hello"))]
+    assert len({pulumi_digest(events()), *others}) == 4
+    assert pulumi_digest(events(value={"ciphertext": "[secret]"})) is None

@@ -1,0 +1,96 @@
+"""Logins at git providers, the member of each, and the comment by which a member proves one."""
+
+from typing import Any
+
+import reflex as rx
+
+from app.frame.session import AppState, say_error
+from app.project.errors import AppError
+from app.project.models import Filter, Query
+from app.triggers.view.git_logins import ME, LoginView, MemberChoice, build_choices, build_login, check_login
+
+
+class GitLoginsState(AppState, rx.State):
+    """A table, the form that links a login, and the comment that is shown; the page of repositories reads it."""
+
+    rows: list[LoginView] = []
+    members: list[MemberChoice] = []
+    is_open: bool = False
+    errors: dict[str, str] = {}
+    revision: int = 0
+    removing: str = ""
+    comment: str = ""
+    comment_login: str = ""
+
+    def _close(self) -> None:
+        """Close what was open before a reload: states outlive it."""
+        self.is_open, self.removing, self.comment = False, "", ""
+
+    async def _read(self) -> None:
+        who, org_id = await self._who(), await self._org_id()
+        found = await self._rpc("list_git_logins", {"p_org": org_id})
+        self._assign("rows", [build_login(row, who.user_id) for row in found])
+        mine = (Filter("org_id", "eq", org_id),)
+        members = (await self._select("memberships", Query(filters=mine, order="email", limit=1000))).rows
+        self._assign("members", build_choices(members if who.can_admin else [], who.user_id))
+
+    @rx.event
+    def add(self) -> None:
+        """Open an empty form."""
+        self.is_open, self.errors = True, {}
+        self.revision += 1
+
+    @rx.event
+    def set_open(self, is_open: bool) -> None:
+        """Close the form; nothing is saved."""
+        self.is_open = is_open and self.is_open
+
+    @rx.event
+    async def save(self, form: dict[str, Any]) -> Any:
+        """Link a login to a member at once, or show the comment by which it is proved."""
+        host, login, self.errors = check_login(form)
+        if self.errors or not self.is_open:
+            return None
+        args = {"p_org": await self._org_id(), "p_host": host, "p_login": login}
+        member = str(form.get("member") or ME)
+        try:
+            if member == ME:
+                made = await self._rpc("request_git_link", args)
+                self.comment, self.comment_login = str(made["comment"]), str(made["login"])
+            else:
+                await self._rpc("link_git_login", {**args, "p_user": member})
+            await self._read()
+        except AppError as error:
+            return say_error(error)
+        self.is_open = False
+        return None if member == ME else rx.toast.success("Linked")
+
+    @rx.event
+    def close_comment(self) -> None:
+        """Close the dialog with the comment."""
+        self.comment = ""
+
+    @rx.event
+    def ask_remove(self, key: str) -> None:
+        """Ask before a link ends."""
+        self.removing = next((row["name"] for row in self.rows if row["id"] == key), "")
+
+    @rx.event
+    def keep(self) -> None:
+        """End no link."""
+        self.removing = ""
+
+    @rx.event
+    async def remove(self) -> rx.event.EventSpec | None:
+        """End the link of a login."""
+        found = next((row for row in self.rows if row["name"] == self.removing), None)
+        self.removing = ""
+        if found is None:
+            return None
+        args = {"p_org": await self._org_id(), "p_host": found["host"], "p_login": found["login"]}
+        try:
+            await self._rpc("unlink_git_login", args)
+            await self._read()
+        except AppError as error:
+            return say_error(error)
+        return rx.toast.success("Unlinked")

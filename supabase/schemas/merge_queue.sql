@@ -1,0 +1,334 @@
+-- The merge queue of GitHub: an entry is a commit that becomes the branch if its checks succeed. Its modules with the
+-- mode merge_queue are planned at that commit; where every plan changes the same as the plan of the pull request, and
+-- that one was approved, all are applied in their order, and only then does the check succeed. Everything else fails
+-- the check with the reason, before anything is applied. Only a signed event announces an entry: a branch that merely
+-- has such a name is never planned. An entry is planned when its base is the head of the branch, so it waits for the
+-- entries before it.
+
+create table private.merge_groups (
+  connection_id uuid not null references public.git_connections (id) on delete cascade,
+  head_commit text not null check (head_commit ~ '^[0-9a-f]{40,64}$'),
+  org_id uuid not null references public.organizations (id) on delete cascade,
+  ref text not null check (ref ~ '^refs/heads/.' and length(ref) <= 500),
+  base text not null check (length(base) between 1 and 200),
+  base_commit text not null check (base_commit ~ '^[0-9a-f]{40,64}$'),
+  pull_request integer not null check (pull_request > 0),
+  status text not null default 'WAITING'
+    check (status in ('WAITING', 'PLANNING', 'APPLYING', 'PASSED', 'FAILED', 'ENDED')),
+  problem text check (length(problem) <= 1000),
+  set_id uuid,
+  apply_set_id uuid,
+  created_at timestamptz not null default now(),
+  primary key (connection_id, head_commit)
+);
+create index merge_groups_org_id_idx on private.merge_groups (org_id);
+create index merge_groups_set_id_idx on private.merge_groups (set_id);
+create index merge_groups_apply_set_id_idx on private.merge_groups (apply_set_id);
+create index merge_groups_created_at_idx on private.merge_groups (created_at);
+alter table private.merge_groups enable row level security;
+comment on table private.merge_groups is 'Entries of merge queues, once each. Kept for 30 days.';
+comment on column private.merge_groups.connection_id is 'The repository.';
+comment on column private.merge_groups.head_commit is 'The commit that the branch would have.';
+comment on column private.merge_groups.ref is 'The branch of the queue that has this commit.';
+comment on column private.merge_groups.base is 'The branch that it would be merged into.';
+comment on column private.merge_groups.base_commit is 'The commit that it is based on.';
+comment on column private.merge_groups.pull_request is 'The pull request that is queued.';
+comment on column private.merge_groups.status is
+  'WAITING: for a runner, or for the entries before it · PLANNING · APPLYING · PASSED: it may merge · FAILED · ENDED: '
+  'it left the queue first.';
+comment on column private.merge_groups.problem is 'Why it failed.';
+comment on column private.merge_groups.set_id is 'The set of its plans.';
+comment on column private.merge_groups.apply_set_id is 'The set of its applies.';
+
+-- Moves an entry on, and reports that at its commit.
+create function private.move_group(p_group private.merge_groups, p_status text, p_problem text default null)
+returns void
+language plpgsql set search_path = '' as $$
+begin
+  update private.merge_groups set status = p_status, problem = left(p_problem, 1000)
+  where connection_id = p_group.connection_id and head_commit = p_group.head_commit;
+  perform private.request_report(p_group.org_id, p_group.connection_id, p_group.head_commit, null);
+end;
+$$;
+
+-- What the check of a queued commit shows {state, description}; null where the commit is not in a queue.
+create function private.queue_report(p_connection uuid, p_commit text) returns jsonb
+language sql stable set search_path = '' as $$
+  select jsonb_strip_nulls(jsonb_build_object('state', case when g.status = 'PASSED' then 'success'
+      when g.status in ('FAILED', 'ENDED') then 'failure' else 'pending' end,
+    'description', case when g.status = 'FAILED' then left(g.problem, 140) when g.status = 'ENDED'
+      then 'It left the merge queue.' when g.status = 'WAITING' then 'Waits for a runner, or for the entries before it.'
+      end))
+  from private.merge_groups as g where g.connection_id = p_connection and g.head_commit = p_commit
+$$;
+
+-- ## entries
+
+-- Plans the modules again from their branch that were applied for an entry which did not merge.
+create function private.forget_group(p_group private.merge_groups) returns void
+language sql set search_path = '' as $$
+  update public.module_git as g set seen_fingerprint = null, seen_set_id = null
+  from private.set_members as m join public.provision_jobs as j on j.id = m.job_id and j.status = 'SUCCEEDED'
+  where m.set_id = p_group.apply_set_id and g.module_id = m.module_id
+$$;
+
+-- Ends an entry that left the queue: what waits of it is cancelled, a running apply ends first.
+create function private.end_group(p_group private.merge_groups, p_is_merged boolean) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_job public.provision_jobs;
+begin
+  if p_group.status not in ('FAILED', 'PASSED') or not p_is_merged and p_group.status = 'PASSED' then
+    perform private.move_group(p_group, 'ENDED');
+  end if;
+  if p_is_merged then
+    return;
+  end if;
+  perform private.forget_group(p_group);
+  update public.job_sets set cancelled_at = now() where id in (p_group.set_id, p_group.apply_set_id)
+    and finished_at is null and cancelled_at is null;
+  for v_job in
+    select j.* from private.set_members as m join public.provision_jobs as j on j.id = m.job_id
+    where m.set_id in (p_group.set_id, p_group.apply_set_id) and (j.type = 'PLAN'
+      or j.status in ('QUEUED', 'AWAITING_APPROVAL')) and j.status in ('QUEUED', 'AWAITING_APPROVAL', 'CLAIMED',
+      'PROCESSING')
+    order by j.module_id
+  loop
+    perform private.try_cancel(v_job, 'system', 'git', 'The pull request left the merge queue.');
+  end loop;
+end;
+$$;
+
+-- Notes an entry as it was announced, or its end; the verdict on the delivery, null where a runner decides.
+create function private.note_group(p_connection public.git_connections, p_delivery jsonb) returns text
+language plpgsql set search_path = '' as $$
+declare
+  v_queue pg_catalog.jsonb := p_delivery -> 'queue';
+  v_group private.merge_groups;
+begin
+  if v_queue -> 'is_open' = 'true' then
+    insert into private.merge_groups (connection_id, head_commit, org_id, ref, base, base_commit, pull_request)
+    values (p_connection.id, p_delivery ->> 'after', p_connection.org_id, p_delivery ->> 'ref', v_queue ->> 'base',
+      p_delivery ->> 'before', (v_queue ->> 'number')::integer)
+    on conflict do nothing returning * into v_group;
+    if v_group.head_commit is not null then
+      perform private.move_group(v_group, case when exists (select from private.modules_of_connection(p_connection))
+        then 'WAITING' else 'PASSED' end);
+    end if;
+    return case when v_group.head_commit is null then 'The entry is known already.' end;
+  end if;
+  select * into v_group from private.merge_groups where connection_id = p_connection.id
+    and head_commit = p_delivery ->> 'after' for update;
+  if v_group.head_commit is not null then
+    perform private.end_group(v_group, v_queue ->> 'reason' = 'merged');
+    if v_group.apply_set_id is not null then
+      perform private.request_resolve(p_connection, 'An entry left the merge queue');
+    end if;
+  end if;
+  return case when v_queue ->> 'reason' = 'merged' then 'The entry was merged.' else 'The entry left the queue.' end;
+end;
+$$;
+
+-- ## deciding
+
+-- The entries that a runner reads, as pull requests whose ref is a branch.
+create function private.queue_work(p_connection public.git_connections) returns jsonb
+language sql stable set search_path = '' as $$
+  select coalesce(jsonb_agg(jsonb_build_object('number', g.pull_request, 'base', g.base, 'ref', g.ref)
+    order by g.created_at, g.ref), '[]')
+  from private.merge_groups as g where g.connection_id = p_connection.id and g.status = 'WAITING'
+    and g.created_at > now() - interval '1 day'
+$$;
+
+-- Plans the modules of an entry that are applied in the queue and would have other content.
+create function private.plan_group(
+  p_connection public.git_connections, p_group private.merge_groups, p_found jsonb
+) returns uuid
+language plpgsql set search_path = '' as $$
+declare
+  v_set pg_catalog.uuid;
+  v_modules pg_catalog.uuid[] := array(
+    select m.id from private.modules_of_connection(p_connection) as m
+    join jsonb_array_elements(p_found -> 'modules') as f on f.value ->> 'id' = m.id::pg_catalog.text
+    where f.value ->> 'fingerprint' <> f.value ->> 'base_fingerprint'
+      and (private.apply_mode(m)).apply = 'merge_queue' order by m.path);
+begin
+  if v_modules = '{}' then
+    perform private.move_group(p_group, 'PASSED');
+    return null;
+  end if;
+  v_set := private.plan_commit(p_connection, v_modules, jsonb_build_object('commit', p_group.head_commit, 'branch',
+    p_group.base, 'queue', p_group.pull_request, 'base_commit', p_group.base_commit), jsonb_build_object('auto_apply',
+    false, 'reason', format('#%s in the merge queue', p_group.pull_request)),
+    format('git (merge queue, #%s@%s)', p_group.pull_request, left(p_group.head_commit, 7)));
+  update private.merge_groups set set_id = v_set where connection_id = p_group.connection_id
+    and head_commit = p_group.head_commit;
+  perform private.move_group(p_group, 'PLANNING');
+  return v_set;
+end;
+$$;
+
+-- What follows for the entries of the queue from a reading of their repository.
+create function private.decide_queue(p_job public.provision_jobs, p_connection public.git_connections) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_found pg_catalog.jsonb;
+  v_group private.merge_groups;
+  v_problem pg_catalog.text;
+  v_set pg_catalog.uuid;
+begin
+  for v_found in select e.value from jsonb_array_elements(case when jsonb_typeof(p_job.result #> '{git,pull_requests}')
+    = 'array' then p_job.result #> '{git,pull_requests}' else '[]' end) as e
+    where e.value ->> 'ref' like 'refs/heads/%' loop
+    select * into v_group from private.merge_groups where connection_id = p_connection.id
+      and ref = v_found ->> 'ref' and status = 'WAITING' order by created_at desc limit 1 for update;
+    continue when v_group.head_commit is null;
+    v_problem := coalesce(v_found ->> 'problem', case when v_found ->> 'head_commit' <> v_group.head_commit
+      then 'The queue has another commit now.' end);
+    v_set := null;
+    if v_problem is not null then
+      perform private.move_group(v_group, 'FAILED', v_problem);
+    elsif v_found ->> 'base_commit' = v_group.base_commit then
+      v_set := private.plan_group(p_connection, v_group, v_found);
+    else
+      v_problem := format('It waits until %s is at %s.', v_group.base, left(v_group.base_commit, 7));
+    end if;
+    update public.git_deliveries set decided_at = now(), verdict = case when v_set is null then 'NOTHING'
+        else 'PLANNED' end, set_ids = array_remove(array[v_set], null), reason = left(coalesce(v_problem, case
+        when v_set is null then 'Nothing to plan: no module that is applied in the merge queue would have other '
+        'content.' else 'Planned at the commit of the queue.' end), 1000)
+    where connection_id = p_connection.id and event = 'merge_group' and after_commit = v_group.head_commit
+      and action = 'checks_requested';
+  end loop;
+end;
+$$;
+
+-- Why an entry whose plans have ended is not applied; null where it is.
+create function private.group_problem(p_group private.merge_groups) returns text
+language sql stable set search_path = '' as $$
+  select format('%s: %s', o.path, w.words)
+  from private.set_members as m join public.modules as o on o.id = m.module_id
+  left join public.provision_jobs as j on j.id = m.job_id
+  left join lateral private.reviewed_plan(j) as r on true
+  cross join lateral (select case when j.id is null then coalesce(m.left_out, 'it was not planned.')
+    when j.status <> 'SUCCEEDED' then format('plan %s %s.', j.number, case when j.status = 'CANCELLED'
+      then 'was cancelled' else 'failed' end)
+    when j.plan_summary -> 'has_changes' is distinct from 'true' then null
+    when j.payload #> '{options,preview}' is not null
+      then 'it depends on another module of the same pull request; use the mode after_merge.'
+    when r.job_id is null then format('#%s has no plan of it.', p_group.pull_request)
+    when not r.is_same then format('it changes something else than was planned on #%s.', p_group.pull_request)
+    when r.is_rejected then format('its plan on #%s was rejected.', p_group.pull_request)
+    when r.approvals < greatest(o.approvals_required, (not o.auto_apply)::integer)
+      then format('its plan on #%s is not approved yet.', p_group.pull_request)
+    when exists (select from public.module_locks as l where l.module_id = o.id) then 'it is locked.' end as words) as w
+  where m.set_id = p_group.set_id and w.words is not null order by o.path limit 1
+$$;
+
+-- Counts the reviews of the pull request for applies of an entry that wait for approval. A state that is in use is
+-- left to the next sweep.
+create function private.approve_group(p_group private.merge_groups) returns void
+language sql set search_path = '' as $$
+  select private.count_reviews(a, p) from private.set_members as m
+  join public.provision_jobs as a on a.id = m.job_id and a.status = 'AWAITING_APPROVAL'
+  join public.provision_jobs as p on p.id = a.plan_job_id
+  where m.set_id = p_group.apply_set_id and private.try_lock_state(a.org_id, a.module_id)
+$$;
+
+-- Applies the plans of an entry as one ordered set.
+create function private.apply_group(p_group private.merge_groups) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_set public.job_sets;
+begin
+  insert into public.job_sets (org_id, type, path, options, created_by_label)
+  values (p_group.org_id, 'APPLY', '', jsonb_build_object('priority', 120, 'reason', format('#%s in the merge queue',
+    p_group.pull_request)), format('git (merge queue, #%s@%s)', p_group.pull_request, left(p_group.head_commit, 7)))
+  returning * into v_set;
+  perform private.add_members(v_set, array(select m.module_id from private.set_members as m
+    join public.provision_jobs as j on j.id = m.job_id and j.plan_summary -> 'has_changes' = 'true'
+    where m.set_id = p_group.set_id));
+  update private.set_members as m set plan_job_id = p.job_id from private.set_members as p
+  where m.set_id = v_set.id and p.set_id = p_group.set_id and p.module_id = m.module_id;
+  update private.merge_groups set apply_set_id = v_set.id where connection_id = p_group.connection_id
+    and head_commit = p_group.head_commit;
+  perform private.move_group(p_group, 'APPLYING');
+  perform private.place_members(v_set, 2000, false, v_set.id);
+  p_group.apply_set_id := v_set.id;
+  perform private.approve_group(p_group);
+end;
+$$;
+
+-- Moves an entry on where its plans, or its applies, have all ended.
+create function private.advance_group(p_group private.merge_groups) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_set pg_catalog.uuid := coalesce(p_group.apply_set_id, p_group.set_id);
+  v_problem pg_catalog.text;
+begin
+  if p_group.status = 'APPLYING' then
+    perform private.approve_group(p_group);
+  end if;
+  if exists (select from private.set_members as m left join public.provision_jobs as j on j.id = m.job_id
+    where m.set_id = v_set and (j.id is null and m.left_out is null
+      or j.status in ('QUEUED', 'AWAITING_APPROVAL', 'CLAIMED', 'PROCESSING'))) then
+    return;
+  end if;
+  if p_group.status = 'PLANNING' then
+    v_problem := private.group_problem(p_group);
+    if v_problem is null and exists (select from private.set_members as m join public.provision_jobs as j
+      on j.id = m.job_id and j.plan_summary -> 'has_changes' = 'true' where m.set_id = v_set) then
+      perform private.apply_group(p_group);
+      return;
+    end if;
+  else
+    v_problem := (select format('%s: %s', o.path, coalesce(format('apply %s %s.', j.number, case j.status
+        when 'CANCELLED' then 'was cancelled' when 'FAILED' then 'failed' else 'needs attention' end), m.left_out))
+      from private.set_members as m join public.modules as o on o.id = m.module_id
+      left join public.provision_jobs as j on j.id = m.job_id
+      where m.set_id = v_set and j.status is distinct from 'SUCCEEDED' order by o.path limit 1);
+  end if;
+  perform private.move_group(p_group, case when v_problem is null then 'PASSED' else 'FAILED' end, v_problem);
+end;
+$$;
+
+-- What follows for an entry from the end of one of its jobs. The caller has the lock of the job's state, so it waits
+-- for no entry: the sweep moves on those that somebody is at.
+create function private.follow_group(p_job public.provision_jobs) returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_group private.merge_groups;
+begin
+  if p_job.payload #> '{options,git,queue}' is null then
+    return;
+  end if;
+  select * into v_group from private.merge_groups where head_commit = p_job.payload #>> '{options,git,commit}'
+    and connection_id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid for update skip locked;
+  if v_group.status in ('PLANNING', 'APPLYING') then
+    perform private.advance_group(v_group);
+  elsif v_group.status = 'ENDED' and p_job.type = 'APPLY' then
+    perform private.forget_group(v_group);
+  end if;
+exception
+  -- Never a reason for the end of a job to fail.
+  when others then raise warning 'merge queue, job %: %', p_job.id, sqlerrm;
+end;
+$$;
+
+-- Moves on the entries whose jobs ended while somebody was at them.
+create function private.sweep_queue() returns void
+language plpgsql set search_path = '' as $$
+declare
+  v_group private.merge_groups;
+begin
+  for v_group in select * from private.merge_groups where status in ('PLANNING', 'APPLYING')
+    order by created_at limit 200 for update skip locked loop
+    begin
+      perform private.advance_group(v_group);
+    exception
+      when others then raise warning 'merge queue, %: %', v_group.head_commit, sqlerrm;
+    end;
+  end loop;
+  delete from private.merge_groups where created_at < now() - interval '30 days';
+end;
+$$;

@@ -175,7 +175,7 @@ def test_a_module_applies_as_its_nearest_group_unless_it_has_a_mode_of_its_own(s
     module = org.modules["net/vpc"]
 
     def mode(path: str = "net/vpc") -> tuple[str, str | None]:
-        found = org.owner.call("module_repository", p_module=org.modules[path])
+        found = org.owner.call("module_page", p_org=org.id, p_module=org.modules[path])["repository"]
         return found["apply"], found["apply_from"]
 
     assert mode() == ("after_merge", None)

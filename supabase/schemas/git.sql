@@ -270,7 +270,8 @@ language sql stable set search_path = '' as $$
   select jsonb_build_object('url', (array_agg(m.source ->> 'url' order by m.path))[1], 'pull_requests',
     private.pull_work(p_connection) || private.queue_work(p_connection),
     'modules', coalesce(jsonb_agg(jsonb_build_object('id', m.id, 'branch',
-    coalesce(g.branch, m.source ->> 'ref'), 'folder', coalesce(m.source ->> 'subfolder', ''), 'paths', coalesce(to_jsonb(g.paths), '[]'),
+    coalesce(g.branch, m.source ->> 'ref'), 'folder', coalesce(m.source ->> 'subfolder', ''),
+    'paths', coalesce(to_jsonb(g.paths), '[]'),
     'applied_commit', case when g.applied_fingerprint is null then g.applied_commit end, 'count_from',
     g.applied_commit) order by m.path)
     filter (where coalesce(g.is_on, true)), '[]'))

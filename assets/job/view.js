@@ -15,8 +15,8 @@ const POLL_MS = 5_000;
 const SAFETY_MS = 15_000;
 const SEARCH_MS = 180;
 const SEARCH_HERE_BYTES = 3_000_000;
-// What hides the page's edges: the bar at its top, the menu of a narrow screen below.
-const TOP_BAR = 72;
+// What hides the page's edges: its bar and the log's own at the top, the menu of a narrow screen below.
+const TOP_BAR = 120;
 const BELOW = 96;
 const LIVE = ["CLAIMED", "PROCESSING"];
 

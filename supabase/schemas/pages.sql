@@ -725,6 +725,8 @@ begin
   end if;
   v_since := coalesce((p_filters ->> 'since')::pg_catalog.timestamptz, '-infinity');
   v_until := coalesce((p_filters ->> 'until')::pg_catalog.timestamptz, 'infinity');
+  -- Where there is no event, PostgreSQL 15 reads no filter.
+  perform (p_filters ->> 'worker_id')::pg_catalog.uuid, (p_filters ->> 'job')::bigint;
   v_workers := case when v_pattern is not null then array(
     select w.id from public.workers as w where w.org_id = p_org and w.name ilike v_pattern) end;
   if v_pattern is null and not coalesce(p_filters ?| array['event', 'worker_id'], false) then

@@ -207,7 +207,6 @@ def test_a_thousand_due_at_once_come_after_a_persons_plan(fresh_world: World) ->
           select %(org)s, path, 'DRIFT', '0 2 * * *', 'UTC', now() - interval '1 minute', 'x' from m""",
         {"org": org.id},
     )
-    runner = org.runner("r", is_assigned_to_all_modules=True, capacity=2)
     placed = [org.owner.one("select count(*) from public.provision_jobs")]
     for _ in range(30):
         world.sweep()
@@ -218,6 +217,7 @@ def test_a_thousand_due_at_once_come_after_a_persons_plan(fresh_world: World) ->
     assert placed[-1] == 1000
     assert max(after - before for before, after in pairwise(placed)) == 50
     mine = org.enqueue("people/plan")
+    runner = org.runner("r", is_assigned_to_all_modules=True, capacity=2)
     assert runner.claim_one()["id"] == mine
     assert org.owner.one("select count(*) from public.job_sets") == 1000
 

@@ -30,7 +30,8 @@ STEPS = [
 HTML = """<!doctype html><html class="light"><head><meta charset="utf-8">
 <link rel="stylesheet" href="/css/tokens.css"><link rel="stylesheet" href="/css/ui.css"><link rel="stylesheet" href="/css/log.css">
 <script type="module" src="/job/index.js"></script></head>
-<body class="radix-themes" style="padding-top:48px"><ry-log class="ry-log" job="7" attempt="1" seq="0" status="PROCESSING" main="apply"></ry-log></body></html>"""
+<body class="radix-themes" style="padding-top:48px">
+<ry-log class="ry-log" job="7" attempt="1" seq="0" status="PROCESSING" main="apply"></ry-log></body></html>"""
 TYPES = {".js": "text/javascript", ".css": "text/css", ".woff2": "font/woff2"}
 
 

@@ -25,6 +25,7 @@ class Receiver:
 
     url: str = ""
     status: int = 200
+    answer: bytes = b""
     slow: threading.Event = field(default_factory=threading.Event)
     received: list[Received] = field(default_factory=list)
 
@@ -49,8 +50,9 @@ def run_receiver(certificate: Path | None = None, key: Path | None = None) -> It
             self.send_response(status)
             if 300 <= status < 400:
                 self.send_header("location", f"{receiver.url}/elsewhere")
-            self.send_header("content-length", "0")
+            self.send_header("content-length", str(len(receiver.answer)))
             self.end_headers()
+            self.wfile.write(receiver.answer)
 
         def log_message(self, *_: object) -> None:
             """Stay quiet."""

@@ -15,10 +15,9 @@ async def exchange_tokens(space: Workspace) -> None:
     answers, problems = space.result.setdefault("identities", {}), []
     for each in issued.tokens:
         space.log.hide([each.token])
-        role = IdentityFiles(each, space.root, issued.phase, "").setting("role")
-        session_name = f"runyard-{space.job.id}-{space.job.attempt}"
+        files = IdentityFiles(each, space.root, issued.phase, f"runyard-{space.job.id}-{space.job.attempt}")
         try:
-            answers[each.name] = await exchange(each.kind, each.settings, role, each.token, session_name)
+            answers[each.name] = await exchange(each.kind, files.setting, each.token, files.session_name)
         except Retryable as error:
             answers[each.name] = error.message
             problems.append(error.message)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from worker.api.replies import IssuedToken
+from worker.exchange import GOOGLE_ACCOUNTS, GOOGLE_TOKENS, JWT_TYPE
 
 # Credentials that a provider would prefer to the token; a job with an identity must not act as somebody else.
 _RIVALS: dict[str, tuple[str, ...]] = {
@@ -88,14 +89,15 @@ def _aws(files: IdentityFiles) -> Found:
 
 def _gcp(files: IdentityFiles) -> Found:
     account = files.setting("account")
-    accounts = "https://iamcredentials.googleapis.com/v1/projects/-/serviceAccounts"
     described = {
         "type": "external_account",
         "audience": f"//iam.googleapis.com/{files.setting('provider')}",
-        "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
-        "token_url": "https://sts.googleapis.com/v1/token",
+        "subject_token_type": JWT_TYPE,
+        "token_url": GOOGLE_TOKENS,
         "credential_source": {"file": str(files.token), "format": {"type": "text"}},
-        **({"service_account_impersonation_url": f"{accounts}/{account}:generateAccessToken"} if account else {}),
+        **(
+            {"service_account_impersonation_url": f"{GOOGLE_ACCOUNTS}/{account}:generateAccessToken"} if account else {}
+        ),
     }
     return {"GOOGLE_APPLICATION_CREDENTIALS": str(files.beside)}, described
 

@@ -87,13 +87,18 @@ def _changes(resource: rx.Var[Resource]) -> rx.Component:
     )
 
 
+def _address_part(part: rx.Var[str], place: rx.Var[int]) -> rx.Component:
+    """One part of an address, which breaks before its dots rather than inside a name."""
+    return rx.fragment(rx.cond(place > 0, rx.fragment(rx.el.wbr(), "."), rx.fragment()), part)
+
+
 def _resource(resource: rx.Var[Resource], on_open: Any) -> rx.Component:
     """One resource; it unfolds to its attributes, and leads to its lines in the log."""
     fold = rx.el.button(
         icon("chevron-right", "s", class_name="ry-fold"),
         rx.el.span(resource.symbol, class_name="ry-sym " + resource.style.to(str), aria_hidden="true"),
         rx.el.span(resource.word.to(str).capitalize(), class_name="wd " + resource.style.to(str)),
-        rx.el.span(resource.address, class_name="ad"),
+        rx.el.span(rx.foreach(resource.address.to(str).split("."), _address_part), class_name="ad"),
         on_click=on_open(resource.address),
         class_name="rt-reset ry-rr-open",
         aria_expanded=resource.is_open,

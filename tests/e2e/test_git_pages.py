@@ -190,6 +190,21 @@ def test_a_repository_is_polled_on_request_and_less_often(site: Site, open_as: A
     expect(row).to_contain_text("no reports: no API token")
 
 
+def change_following(page: Page, panel: Locator) -> None:
+    """Change how the module follows its repository; a path outside of it is refused, and the form stays."""
+    panel.get_by_role("button", name="Change").click()
+    dialog = page.get_by_role("dialog", name="Repository")
+    dialog.get_by_label("More paths").fill("shared\n../secrets")
+    dialog.get_by_role("combobox", name="Applies").click()
+    page.get_by_role("option", name="Before the merge").click()
+    dialog.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("is not a path inside of a repository")).to_be_visible()
+    dialog.get_by_label("More paths").fill("shared\nmodules/subnets")
+    dialog.get_by_role("button", name="Save").click()
+    expect(panel).to_contain_text("Before the merge")
+    expect(dialog).to_have_count(0)
+
+
 def test_a_module_shows_its_repository_and_a_job_its_commit(site: Site, open_as: Any) -> None:
     page = open_as(site.person)
     page.goto("/dashboard/modules?path=net/vpc")
@@ -202,6 +217,7 @@ def test_a_module_shows_its_repository_and_a_job_its_commit(site: Site, open_as:
     expect(panel).to_contain_text("shared")
     expect(panel).to_contain_text("None yet")
     assert findings_anywhere(page, "git-module") == []
+    change_following(page, panel)
     plan = site.runner.claim()
     page.goto(f"/dashboard/jobs/{plan['number']}")
     facts = page.locator(".ry-facts")

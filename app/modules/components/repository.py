@@ -2,8 +2,11 @@
 
 import reflex as rx
 
+from app.frame.session import SessionState
 from app.modules.state.repository import RepositoryState
+from app.modules.view.repository import APPLY_MODES, INHERITED
 from app.ui.elements import ago
+from app.ui.form.elements import check_field, dialog_form, field, text_field
 
 Repository = RepositoryState.repository
 
@@ -24,13 +27,55 @@ def _pair(label: str, value: rx.Component) -> rx.Component:
     return rx.fragment(rx.el.dt(label), rx.el.dd(value))
 
 
+def _fields() -> list[rx.Component]:
+    modes = {INHERITED: "As its group", **APPLY_MODES}
+    apply = rx.select.root(
+        rx.select.trigger(aria_label="Applies", width="100%"),
+        rx.select.content(*[rx.select.item(words, value=key) for key, words in modes.items()]),
+        name="apply",
+        default_value=Repository["own_apply"].to(str),
+    )
+    paths = rx.text_area(
+        id="s-paths",
+        name="paths",
+        default_value=Repository["own_paths"].to(str),
+        placeholder="modules/network",
+        rows="3",
+        class_name="ry-codearea",
+        custom_attrs={"spellCheck": "false"},
+    )
+    errors = RepositoryState.errors
+    return [
+        text_field(
+            "branch",
+            "Branch",
+            Repository["own_branch"],
+            errors,
+            "If empty, the one of its source.",
+            class_name="ry-mono",
+        ),
+        field(
+            "paths", "More paths", paths, errors, "One on each line. Its folder and local modules are watched anyway."
+        ),
+        field("apply", "Applies", apply, errors, "When plans of its repository are applied."),
+        check_field("Pushes plan it", name="is_on", default_checked=Repository["is_on"].to(bool)),
+    ]
+
+
+def repository_dialog() -> rx.Component:
+    """The form that changes how the module follows its repository."""
+    return dialog_form(RepositoryState, "Repository", "It counts from the next push or pull request.", _fields())
+
+
 def repository() -> rx.Component:
     """Shown where the repository of the module's source is connected."""
     note = rx.el.p(Repository["note"], class_name="ry-pb ry-hint")
+    change = rx.el.button("Change", on_click=RepositoryState.edit, type="button", class_name="rt-reset ry-link")
     panel = rx.el.section(
         rx.el.div(
             rx.el.h2("Repository"),
             rx.el.span(class_name="grow"),
+            rx.cond(SessionState.can_operate, change, rx.fragment()),
             rx.link("Deliveries", href="/dashboard/settings/git", class_name="ry-link", underline="none"),
             class_name="ry-ph",
         ),

@@ -1,9 +1,12 @@
 """How the chosen module follows its repository."""
 
+from typing import Any
+
 import reflex as rx
 
-from app.frame.session import AppState
-from app.modules.view.repository import RepositoryView, build
+from app.frame.session import AppState, say_error
+from app.modules.view.repository import RepositoryView, build, read_form
+from app.project.errors import AppError
 from app.project.models import Row
 
 
@@ -11,6 +14,38 @@ class RepositoryState(AppState, rx.State):
     """The repository of the module that was chosen; its page reads it with the module, and when a runner has read it."""
 
     repository: RepositoryView = build(None)
+    is_open: bool = False
+    revision: int = 0
+    errors: dict[str, str] = {}
 
     def _take(self, answer: Row) -> None:
-        self._assign("repository", build(answer["repository"]))
+        view = build(answer["repository"])
+        self.is_open = self.is_open and view["id"] == self.repository["id"]
+        self._assign("repository", view)
+
+    @rx.event
+    def edit(self) -> None:
+        """Open the form with the settings as they are."""
+        self.is_open, self.errors = True, {}
+        self.revision += 1
+
+    @rx.event
+    def set_open(self, is_open: bool) -> None:
+        """Close the form; nothing is saved."""
+        self.is_open = is_open and self.is_open
+
+    @rx.event
+    async def save(self, form: dict[str, Any]) -> Any:
+        """Save what was changed."""
+        spec, module = read_form(self.repository, form), self.repository["id"]
+        if not self.is_open or not module:
+            return None
+        try:
+            if spec:
+                await self._rpc("set_module_git", {"p_module": module, "p_spec": spec})
+                org_id = await self._org_id()
+                self._take(await self._rpc("module_page", {"p_org": org_id, "p_module": module}))
+        except AppError as error:
+            return say_error(error)
+        self.is_open = False
+        return rx.toast.success("Saved", description="It counts from the next push.") if spec else None

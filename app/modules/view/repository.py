@@ -14,11 +14,19 @@ APPLY_MODES = {
 }
 
 
-class RepositoryView(TypedDict):
-    """The repository panel of a module; without a name there is none."""
+INHERITED = "inherited"
 
+
+class RepositoryView(TypedDict):
+    """The repository panel of a module, and the fields of its form; without a name there is none."""
+
+    id: str
     name: str
     branch: str
+    own_branch: str
+    own_paths: str
+    own_apply: str
+    is_on: bool
     watched: list[str]
     seen: str
     seen_at: str
@@ -36,9 +44,15 @@ def build(row: Row | None) -> RepositoryView:
     row = row or {}
     # Until a runner has read it, its own folder and the paths that were added are known.
     watched = row.get("watched") or [row.get("folder") or "the whole repository", *(row.get("paths") or [])]
+    is_own = bool(row.get("path")) and row.get("apply_from") == row.get("path")
     return {
+        "id": str(row.get("id") or ""),
         "name": str(row.get("repository") or ""),
         "branch": str(row.get("branch") or "the default branch"),
+        "own_branch": str(row.get("branch") or ""),
+        "own_paths": "\n".join(row.get("paths") or []),
+        "own_apply": str(row.get("apply")) if is_own else INHERITED,
+        "is_on": bool(row.get("is_on", True)),
         "watched": [str(path) or "the whole repository" for path in watched],
         "seen": str(row.get("seen_commit") or "")[:7],
         "seen_at": str(row.get("seen_at") or ""),
@@ -50,6 +64,19 @@ def build(row: Row | None) -> RepositoryView:
         "applied_href": _change(row, "applied_commit"),
         "note": _note(row),
     }
+
+
+def read_form(view: RepositoryView, form: Row) -> dict[str, Any]:
+    """Return what a person changed, as set_module_git expects it: an unchanged branch stays the one of the source."""
+    branch, apply = str(form.get("branch") or "").strip(), str(form.get("apply") or INHERITED)
+    paths = [line.strip() for line in str(form.get("paths") or "").splitlines() if line.strip()]
+    said = {
+        "branch": (branch or None, view["own_branch"] or None),
+        "paths": (paths, view["own_paths"].splitlines()),
+        "apply": (None if apply == INHERITED else apply, None if view["own_apply"] == INHERITED else view["own_apply"]),
+        "is_on": (bool(form.get("is_on")), view["is_on"]),
+    }
+    return {name: new for name, (new, old) in said.items() if new != old}
 
 
 def group_applies(groups: Iterable[Row], path: str) -> str:

@@ -43,12 +43,18 @@ def text_field(key: str, label: str, value: Any, errors: Any, hint: Any = "", **
 
 
 def form_dialog(state: Any, what: str, text: Any, fields: Sequence[rx.Component]) -> rx.Component:
-    """The form of an ItemForm in a dialog; Escape and Cancel close it without saving."""
+    """The form of an ItemForm in a dialog."""
     title = rx.cond(state.is_new, f"Add a {what}", "Edit " + state.chosen["name"].to(str))
-    save = act_button(rx.cond(state.is_new, "Add", "Save"), type="submit")
+    return dialog_form(state, title, text, fields, act=rx.cond(state.is_new, "Add", "Save"))
+
+
+def dialog_form(
+    state: Any, title: Any, text: Any, fields: Sequence[rx.Component], *, act: Any = "Save"
+) -> rx.Component:
+    """A form in a dialog; Escape and Cancel close it without saving."""
     form = rx.form(
         *fields,
-        dialog_acts(cancel(state.set_open(False)), save),
+        dialog_acts(cancel(state.set_open(False)), act_button(act, type="submit")),
         on_submit=state.save,
         class_name="ry-dialog-form",
         key=state.revision.to_string(),

@@ -1,6 +1,6 @@
 """The repository panel of a module."""
 
-from app.modules.view.repository import build, group_applies
+from app.modules.view.repository import INHERITED, build, group_applies, read_form
 
 ROW = {
     "repository": "git.example.com/infra/edge",
@@ -47,3 +47,15 @@ def test_the_panel_names_the_group_that_sets_when_plans_are_applied() -> None:
     groups = [{"path": "net", "git_apply": "never"}, {"path": "net/eu", "git_apply": None}, {"path": "network"}]
     found = [group_applies(groups, path) for path in ("net", "net/eu", "network")]
     assert found == ["Never", "Never, set by net", "After the merge"]
+
+
+def test_the_form_sends_only_what_was_changed() -> None:
+    view = build({**ROW, "id": "m", "path": "net/vpc", "apply": "never", "apply_from": "net"})
+    same = {"branch": "main", "paths": "shared", "apply": INHERITED, "is_on": True}
+    assert read_form(view, same) == {}
+    changed = {"branch": " ", "paths": "shared\n\n modules/subnets \n", "apply": "before_merge"}
+    assert read_form(view, changed) == {
+        "branch": None, "paths": ["shared", "modules/subnets"], "apply": "before_merge", "is_on": False,
+    }  # fmt: skip
+    own = build({**ROW, "path": "net/vpc", "apply": "never", "apply_from": "net/vpc"})
+    assert read_form(own, same) == {"apply": None}

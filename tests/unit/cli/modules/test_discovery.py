@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -79,12 +80,17 @@ def test_an_archive_is_read_without_the_folder_around_it(tmp_path: Path, kind: s
         roots = find_roots(found.top)
         assert [(each.folder, found.problem(each)) for each in roots] == [("a", ""), ("b", NEEDS_GIT)]
         assert found.spec(roots[0])["source"] == {"files": {"main.tf": LOCAL}}
-    (tmp_path / "broken.tar.gz").write_text("no archive")
-    with (
-        pytest.raises(CommandError, match="cannot be unpacked"),
-        open_repository(str(tmp_path / "broken.tar.gz"), None),
-    ):
-        pass
+
+
+def test_an_archive_that_is_none_or_leads_outside_is_refused(tmp_path: Path) -> None:
+    broken, outside = tmp_path / "broken.tar.gz", tmp_path / "outside.tar"
+    broken.write_text("no archive")
+    with tarfile.open(outside, "w") as tar:
+        tar.addfile(tarfile.TarInfo("../main.tf"))
+    for archive in (broken, outside):
+        with pytest.raises(CommandError, match="cannot be unpacked"), open_repository(str(archive), None):
+            pass
+    assert not (tmp_path.parent / "main.tf").exists()
 
 
 def test_the_engine_is_the_one_that_people_wrote_down(tmp_path: Path) -> None:

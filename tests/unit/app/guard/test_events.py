@@ -46,28 +46,36 @@ def fits(hint: Any, value: Any) -> bool:
     )
 
 
-@pytest.mark.parametrize("name", sorted(HANDLERS))
-def test_every_argument_has_a_type_to_be_checked_against(name: str) -> None:
-    fn = HANDLERS[name].handler.fn
-    arguments = fn.__code__.co_varnames[1 : fn.__code__.co_argcount]
-    assert set(hints_of(fn)) == set(arguments)
-    assert Any not in hints_of(fn).values()
+def is_refused(fn: Any, payload: dict[str, Any]) -> bool:
+    try:
+        check_arguments(fn, payload)
+    except BadArguments:
+        return True
+    return False
 
 
-@pytest.mark.parametrize("name", sorted(HANDLERS))
-def test_no_handler_takes_a_value_of_another_type(name: str) -> None:
-    fn = HANDLERS[name].handler.fn
-    for argument, hint in hints_of(fn).items():
-        for value in WRONG:
-            if not fits(hint, value):
-                with pytest.raises(BadArguments):
-                    check_arguments(fn, {argument: value})
+def test_every_argument_has_a_type_to_be_checked_against() -> None:
+    for name, registered in HANDLERS.items():
+        fn = registered.handler.fn
+        arguments = fn.__code__.co_varnames[1 : fn.__code__.co_argcount]
+        assert set(hints_of(fn)) == set(arguments), name
+        assert Any not in hints_of(fn).values(), name
 
 
-@pytest.mark.parametrize("name", sorted(HANDLERS))
-def test_no_handler_takes_an_argument_it_does_not_have(name: str) -> None:
-    with pytest.raises(BadArguments):
-        check_arguments(HANDLERS[name].handler.fn, {"nobody_has_this": 1})
+def test_no_handler_takes_a_value_of_another_type() -> None:
+    accepted = [
+        (name, argument, value)
+        for name, registered in HANDLERS.items()
+        for argument, hint in hints_of(registered.handler.fn).items()
+        for value in WRONG
+        if not fits(hint, value) and not is_refused(registered.handler.fn, {argument: value})
+    ]
+    assert accepted == []
+
+
+def test_no_handler_takes_an_argument_it_does_not_have() -> None:
+    unknown = {"nobody_has_this": 1}
+    assert [name for name, each in HANDLERS.items() if not is_refused(each.handler.fn, unknown)] == []
 
 
 def test_nobody_is_let_in_without_a_session() -> None:
@@ -81,12 +89,12 @@ def visitor(sid: str = "") -> rx.State:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("name", sorted(HANDLERS))
-async def test_an_anonymous_event_is_sent_to_the_sign_in_page(name: str) -> None:
-    update = await DenyByDefault().preprocess(cast("Any", None), visitor(), Event(name=name, payload={}))
-    assert update is not None
-    assert [event.name for event in update.events] == ["_redirect"]
-    assert update.events[0].payload["path"] == "/login"
+async def test_an_anonymous_event_is_sent_to_the_sign_in_page() -> None:
+    for name in HANDLERS:
+        update = await DenyByDefault().preprocess(cast("Any", None), visitor(), Event(name=name, payload={}))
+        assert update is not None, name
+        assert [event.name for event in update.events] == ["_redirect"], name
+        assert update.events[0].payload["path"] == "/login", name
 
 
 @pytest.mark.anyio
@@ -131,9 +139,8 @@ async def test_states_are_emptied_when_somebody_else_asks_with_the_tabs_token() 
     assert (who.email, runners.job_words) == ("", "")
 
 
-@pytest.mark.parametrize("name", sorted(HANDLERS))
-def test_no_event_waits_for_a_connection_to_be_done_later(name: str) -> None:
-    assert HANDLERS[name].handler.event_actions.get("temporal") is True
+def test_no_event_waits_for_a_connection_to_be_done_later() -> None:
+    assert [name for name, each in HANDLERS.items() if each.handler.event_actions.get("temporal") is not True] == []
 
 
 @pytest.mark.anyio

@@ -20,16 +20,16 @@ COLUMNS = ("error", "steps", "labels", "plan_summary", "result", "payload", "lat
 
 
 @pytest.mark.parametrize("status", ["QUEUED", "PROCESSING", "SUCCEEDED", "FAILED", "CANCELLED", "NEEDS_ATTENTION"])
-@pytest.mark.parametrize("value", NONSENSE)
 @pytest.mark.parametrize("column", COLUMNS)
-def test_a_job_with_nonsense_in_it_is_shown(column: str, value: Any, status: str) -> None:
-    job = shaped("provision_jobs", {**JOB, "status": status, column: value})
-    assert build_row(job)["id"] == 7
-    assert detail.build_view(job, {}, ())["id"] == 7
-    plan.build(job)
-    timeline.build(job)
-    detail.log_steps(job)
-    detail.build_outputs(job)
+def test_a_job_with_nonsense_in_it_is_shown(column: str, status: str) -> None:
+    for value in NONSENSE:
+        job = shaped("provision_jobs", {**JOB, "status": status, column: value})
+        assert build_row(job)["id"] == 7, value
+        assert detail.build_view(job, {}, ())["id"] == 7, value
+        plan.build(job)
+        timeline.build(job)
+        detail.log_steps(job)
+        detail.build_outputs(job)
 
 
 def test_what_is_well_formed_stays_as_it_is() -> None:

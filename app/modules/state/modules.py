@@ -87,6 +87,7 @@ class ModulesState(LivePage, rx.State):
     async def _prepare(self, session: BrowserSession) -> None:
         asked = {str(self.router.url.query_parameters.get(name, "")) for name in ("path", "module")} - {""}
         self.search, self._opened, self.chosen, self.only_drift = "", [], "", False
+        (await self.get_state(RepositoryState)).is_open = False
         await self._read_groups()
         found = await self._find(asked)
         if found is not None:

@@ -4,11 +4,12 @@ import reflex as rx
 
 from app.frame.session import SessionState
 from app.triggers.components.sheets import form_sheet
+from app.triggers.state.git import GitState
 from app.triggers.state.git_logins import GitLoginsState
 from app.triggers.view.git_logins import ME, LoginView, MemberChoice
 from app.ui.copy import copy_button
 from app.ui.dialog import act_button, alert, dialog_acts, question
-from app.ui.feedback import empty
+from app.ui.feedback import empty, skeleton_rows
 from app.ui.form.elements import field, text_field
 from app.ui.icons import icon
 from app.ui.panel import menu, menu_item, settings_panel
@@ -43,11 +44,13 @@ def logins_panel() -> rx.Component:
     none = empty(
         "at-sign", "No logins yet", "Link your login, and comments such as /runyard plan are done as you.", link
     )
+    waiting = GitState.is_loading & (State.rows.length() == 0)
+    rows = rx.cond(waiting, skeleton_rows(HEADS, 1), rx.foreach(State.rows, _row))
     return settings_panel(
         "Logins",
         "Comments of these accounts on pull requests are commands, with the rights of their member.",
         link,
-        rx.cond(State.rows.length() > 0, table("Logins", heads(*HEADS), rx.foreach(State.rows, _row)), none),
+        rx.cond(waiting | (State.rows.length() > 0), table("Logins", heads(*HEADS), rows, aria_busy=waiting), none),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.worker.fakes import Network
 from tests.unit.worker.steps.git_places import Listener, git, listening, make_repository
 from tests.unit.worker.workspaces import log_of, open_workspace
 from worker.attempt.workspace import Workspace
@@ -18,6 +19,8 @@ from worker.steps.git import fetch_git
 
 pytestmark = pytest.mark.anyio
 SECRET = "NETRC-SECRET-77"
+# Where a runner finds a password for a repository; `app` is the short-lived token of a GitHub App.
+PLACES = ("netrc", "store", "app")
 
 
 @dataclass
@@ -28,6 +31,8 @@ class Fetching:
     environ: dict[str, str] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     is_isolated: bool = False
+    is_app: bool = False
+    """Whether the project has a GitHub App that gives a token for the repository."""
     space: Workspace | None = None
     """The last one."""
 
@@ -48,9 +53,14 @@ class Fetching:
     def workspace(self) -> Workspace:
         shutil.rmtree(self.base / "work", ignore_errors=True)
         self.space = open_workspace(
-            self.base, environ=self.environ, is_isolated=self.is_isolated, module={"env": self.variables}
-        )
+            self.base, network=Network(self.answer), environ=self.environ, is_isolated=self.is_isolated,
+            module={"env": self.variables},
+        )  # fmt: skip
         return self.space
+
+    def answer(self, name: str, _: Any) -> Any:
+        """Answer as the project does: which app the repository has, and its token."""
+        return {"username": "bot", "token": SECRET} if name == "token" else "an app" if self.is_app else None
 
     def has(self, path: str) -> bool:
         """Whether the last fetch has left something of this name."""
@@ -184,7 +194,7 @@ async def test_a_proxy_of_the_module_gets_neither_requests_nor_credentials(
     assert listener.requests == []
 
 
-@pytest.mark.parametrize("place", ["netrc", "store"])
+@pytest.mark.parametrize("place", PLACES)
 async def test_plain_http_gets_no_credentials(fetching: Fetching, place: str) -> None:
     make_repository(fetching.base / "source", {"main.tf": ""})
     with listening(fetching.base, password=SECRET) as server:
@@ -195,7 +205,7 @@ async def test_plain_http_gets_no_credentials(fetching: Fetching, place: str) ->
     assert "fetch_failed" in told
 
 
-@pytest.mark.parametrize("place", ["netrc", "store"])
+@pytest.mark.parametrize("place", PLACES)
 async def test_https_gets_the_credentials_of_its_own_host_and_nobody_elses(fetching: Fetching, place: str) -> None:
     sub = make_repository(fetching.base / "files/sub", {"inner.tf": "# inner\n"})
     make_repository(fetching.base / "other/else", {"else.tf": "# else\n"})
@@ -292,6 +302,8 @@ def keep_credential(fetching: Fetching, place: str, server: Listener) -> None:
     """Let the runner's user know a password, where git or curl would look for it."""
     if place == "netrc":
         (fetching.home / ".netrc").write_text(f"machine 127.0.0.1 login bot password {SECRET}\n")
+    elif place == "app":
+        fetching.is_app = True
     else:
         scheme, _, host = server.url.partition("://")
         (fetching.home / ".git-credentials").write_text(f"{scheme}://bot:{SECRET}@{host}\n")

@@ -5018,14 +5018,18 @@ comment on table private.dependency_proposals is
 create function private.note_reads(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 declare
-  v_reads pg_catalog.uuid[] := array(
-    select m.id from jsonb_array_elements(case jsonb_typeof(p_job.result -> 'reads') when 'array'
-      then p_job.result -> 'reads' else '[]' end) with ordinality as r (value, place)
-    join public.organizations as o on o.id = p_job.org_id and o.slug = r.value ->> 'organization'
-    join public.modules as m on m.org_id = o.id and m.deleted_at is null and m.id <> p_job.module_id
-      and m.path = replace(r.value ->> 'workspace', '.', '/') where r.place <= 200);
+  v_reads pg_catalog.uuid[] := '{}';
 begin
-  if p_job.status <> 'SUCCEEDED' and v_reads = '{}' then
+  -- Most plans read nothing, and every plan that ends comes by here.
+  if jsonb_typeof(p_job.result -> 'reads') = 'array' then
+    v_reads := array(
+      select m.id from jsonb_array_elements(p_job.result -> 'reads') with ordinality as r (value, place)
+      join public.organizations as o on o.id = p_job.org_id and o.slug = r.value ->> 'organization'
+      join public.modules as m on m.org_id = o.id and m.deleted_at is null and m.id <> p_job.module_id
+        and m.path = replace(r.value ->> 'workspace', '.', '/') where r.place <= 200);
+  end if;
+  if v_reads = '{}' and (p_job.status <> 'SUCCEEDED'
+    or not exists (select from private.dependency_proposals as d where d.consumer_id = p_job.module_id)) then
     return;
   end if;
   delete from private.dependency_proposals as d where d.consumer_id = p_job.module_id

@@ -149,7 +149,7 @@ def test_an_address_inside_the_network_is_refused_in_words(page: Page, things: d
     sheet = page.get_by_role("dialog", name="Create rule")
     sheet.get_by_label("Address").fill("https://10.0.0.1/hook")
     sheet.get_by_role("button", name="Create rule").click()
-    expect(page.locator("[data-sonner-toast][data-type=error]")).to_contain_text("must be a public https address")
+    expect(sheet.get_by_test_id("error-address")).to_contain_text("must be a public https address")
 
 
 def test_the_update_policy_is_kept(page: Page, things: dict[str, Any]) -> None:

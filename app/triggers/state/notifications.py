@@ -6,7 +6,7 @@ import reflex as rx
 
 from app.frame.session import say_error
 from app.live.item_form import Items
-from app.project.errors import AppError
+from app.project.errors import AppError, Refused
 from app.project.models import BrowserSession
 from app.project.store import Changed, OrgStore
 from app.triggers.view.notifications import (
@@ -31,6 +31,10 @@ BROWSER_WORDS = {
     ),
     "unsupported": ("This browser has no notifications", "Create a rule instead, or watch the tab's title."),
 }
+
+
+class BadAddress(AppError):
+    """Messages cannot be sent there: its field shows why."""
 
 
 class NotificationsState(Items, rx.State):
@@ -127,6 +131,9 @@ class NotificationsState(Items, rx.State):
         try:
             await self._save(checked.spec | await self._sealed(form))
             await self._again()
+        except BadAddress as error:
+            self.errors = {"address": f"{error.message} {error.hint}"}
+            return None
         except AppError as error:
             return say_error(error)
         self.is_open = False
@@ -139,7 +146,10 @@ class NotificationsState(Items, rx.State):
         if not wanted:
             return {}
         body = {"org": await self._org_id(), "channel": self.channel, **wanted}
-        return dict(await self._invoke("notify", body))
+        try:
+            return dict(await self._invoke("notify", body))
+        except Refused as error:
+            raise BadAddress(error.message, error.hint) if error.code == "RY422" else error from error
 
     async def _save(self, spec: dict[str, Any]) -> None:
         if self.is_new:

@@ -9,14 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from tests.integration.test_cli_state import commit
 from tests.integration.test_own_backend import CODE, HTTP, LOCAL, S3, applied, tofu
 from tests.integration.worker_bench import Bench
-from tests.support.own_backend import OwnBackend, run_own_backend
+from tests.support.own_backend import OwnBackend, run_bucket, run_own_backend
 
 
 @pytest.fixture
@@ -27,18 +25,8 @@ def own() -> Iterator[OwnBackend]:
 
 @pytest.fixture
 def bucket() -> Iterator[Any]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    _, port = server.get_host_and_port()
-    client = boto3.client(
-        "s3", region_name="eu-west-1", endpoint_url=f"http://127.0.0.1:{port}", aws_access_key_id="test",
-        aws_secret_access_key="test",
-    )  # fmt: skip
-    client.create_bucket(Bucket="states", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
-    try:
+    with run_bucket() as client:
         yield client
-    finally:
-        server.stop()
 
 
 def read(bench: Bench, **source: Any) -> tuple[int, list[dict[str, Any]]]:

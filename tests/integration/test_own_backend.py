@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from tests.integration.worker_bench import Bench
-from tests.support.own_backend import OwnBackend, run_own_backend
+from tests.support.own_backend import OwnBackend, run_bucket, run_own_backend
 
 CODE = """
 variable "who" { default = "world" }
@@ -100,15 +98,10 @@ def own() -> Iterator[OwnBackend]:
         yield started
 
 
-@pytest.fixture(scope="module")
-def aws() -> Iterator[str]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    _, port = server.get_host_and_port()
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.stop()
+@pytest.fixture
+def bucket() -> Iterator[Any]:
+    with run_bucket() as client:
+        yield client
 
 
 @pytest.fixture
@@ -127,12 +120,8 @@ def existing(request: pytest.FixtureRequest, served: Bench, tmp_path: Path) -> E
         files = applied(served, tmp_path / "code", LOCAL)
         text = (tmp_path / "code" / "terraform.tfstate").read_text()
         return Existing({**files, "terraform.tfstate": text}, "local", text.encode)
-    address = request.getfixturevalue("aws")
-    s3: Any = boto3.client(
-        "s3", region_name="eu-west-1", endpoint_url=address, aws_access_key_id="test", aws_secret_access_key="test"
-    )
-    s3.create_bucket(Bucket="states", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
-    files = applied(served, tmp_path / "code", S3 % (tmp_path.name, address))
+    s3: Any = request.getfixturevalue("bucket")
+    files = applied(served, tmp_path / "code", S3 % (tmp_path.name, s3.meta.endpoint_url))
     return Existing(
         files, "s3", lambda: bytes(s3.get_object(Bucket="states", Key=f"{tmp_path.name}.tfstate")["Body"].read())
     )

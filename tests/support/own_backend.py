@@ -1,10 +1,14 @@
-"""A backend of somebody's own code: an HTTP server that keeps one state, and remembers every request."""
+"""Backends of somebody's own code: an HTTP server that keeps one state and remembers every request, and a bucket of S3."""
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import boto3
+from moto.server import ThreadedMotoServer
 
 
 @dataclass
@@ -64,3 +68,22 @@ def _answer(own: OwnBackend, method: str, body: bytes) -> tuple[int, bytes]:
         case "UNLOCK":
             own.lock = b""
     return 200, b""
+
+
+@contextmanager
+def run_bucket() -> Iterator[Any]:
+    """A client of S3 with a bucket called states; its endpoint is the address for others."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    _, port = server.get_host_and_port()
+    client: Any = boto3.client(
+        "s3", region_name="eu-west-1", endpoint_url=f"http://127.0.0.1:{port}", aws_access_key_id="test",
+        aws_secret_access_key="test",
+    )  # fmt: skip
+    try:
+        # The servers of one process share their buckets.
+        with suppress(client.exceptions.BucketAlreadyOwnedByYou):
+            client.create_bucket(Bucket="states", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+        yield client
+    finally:
+        server.stop()

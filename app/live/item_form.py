@@ -4,25 +4,40 @@ from typing import Any, ClassVar
 
 import reflex as rx
 
-from app.frame.session import say_error
+from app.frame.session import AppState, say_error
 from app.live.page import LivePage
 from app.project.errors import AppError
 
 
-class ItemForm(LivePage, mixin=True):
+class OpenForm(AppState, mixin=True):
+    """A form that is open or not, with the fields that are wrong."""
+
+    is_open: bool = False
+    errors: dict[str, str] = {}
+    revision: int = 0
+
+    def _draw_form(self) -> None:
+        """Open the form; it is drawn again, so that nothing typed before stays in it."""
+        self.is_open, self.errors = True, {}
+        self.revision += 1
+
+    @rx.event
+    def set_open(self, is_open: bool) -> None:
+        """Close the form; nothing is saved."""
+        self.is_open = is_open and self.is_open
+
+
+class ItemForm(OpenForm, LivePage, mixin=True):
     """A page of items, each with an id and a name, and the form that is open or not."""
 
     EMPTY: ClassVar[Any] = {}
 
-    is_open: bool = False
     is_new: bool = True
-    errors: dict[str, str] = {}
-    revision: int = 0
 
     def _fill(self, chosen: Any, *, is_new: bool) -> None:
-        """Open the form with an item; the form is drawn again, so that nothing typed before stays in it."""
-        self.chosen, self.is_new, self.is_open, self.errors = chosen, is_new, True, {}
-        self.revision += 1
+        """Open the form with an item."""
+        self.chosen, self.is_new = chosen, is_new
+        self._draw_form()
 
     def _find(self, key: str) -> Any | None:
         return next((row for row in self.get_value("rows") if row["id"] == key), None)
@@ -38,11 +53,6 @@ class ItemForm(LivePage, mixin=True):
         found = self._find(key)
         if found is not None:
             self._fill(found, is_new=False)
-
-    @rx.event
-    def set_open(self, is_open: bool) -> None:
-        """Close the form; nothing is saved."""
-        self.is_open = is_open and self.is_open
 
 
 class Items(ItemForm, mixin=True):

@@ -4,7 +4,7 @@ import reflex as rx
 
 from app.frame.session import SessionState
 from app.modules.state.repository import RepositoryState
-from app.modules.view.repository import APPLY_MODES, INHERITED
+from app.modules.view.repository import APPLY_MODES, INHERIT
 from app.ui.elements import ago
 from app.ui.form.elements import check_field, dialog_form, field, text_field
 
@@ -28,7 +28,7 @@ def _pair(label: str, value: rx.Component) -> rx.Component:
 
 
 def _fields() -> list[rx.Component]:
-    modes = {INHERITED: "As its group", **APPLY_MODES}
+    modes = {INHERIT: "As its group", **APPLY_MODES}
     apply = rx.select.root(
         rx.select.trigger(aria_label="Applies", width="100%"),
         rx.select.content(*[rx.select.item(words, value=key) for key, words in modes.items()]),

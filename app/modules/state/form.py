@@ -7,6 +7,7 @@ import reflex as rx
 from app.frame.session import AppState, say_error
 from app.modules.state.modules import ModulesState, say_path
 from app.modules.view.form import FileRow, empty_form, hook_fields, to_form
+from app.modules.view.repository import INHERIT
 from app.project.errors import AppError
 from app.project.models import Filter, Query
 from app.ui.form import fields
@@ -14,7 +15,6 @@ from app.ui.form.fields import Wrong
 from app.ui.form.spec import HOOKS, SOURCE_KINDS, check, texts
 
 MAX_ROWS = 64
-INHERIT = "inherit"
 # The sheet may be scrolled far away from what is wrong.
 SHOW_PROBLEM = "setTimeout(() => document.querySelector('.ry-sheet .err')?.scrollIntoView({block: 'center'}), 80)"
 NO_FIELDS: dict[str, str] = {**empty_form("")["fields"]}

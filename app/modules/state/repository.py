@@ -4,19 +4,17 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import AppState, say_error
+from app.frame.session import say_error
+from app.live.item_form import OpenForm
 from app.modules.view.repository import RepositoryView, build, read_form
 from app.project.errors import AppError
 from app.project.models import Row
 
 
-class RepositoryState(AppState, rx.State):
+class RepositoryState(OpenForm, rx.State):
     """The repository of the module that was chosen; its page reads it with the module, and when a runner has read it."""
 
     repository: RepositoryView = build(None)
-    is_open: bool = False
-    revision: int = 0
-    errors: dict[str, str] = {}
 
     def _take(self, answer: Row) -> None:
         view = build(answer["repository"])
@@ -26,13 +24,7 @@ class RepositoryState(AppState, rx.State):
     @rx.event
     def edit(self) -> None:
         """Open the form with the settings as they are."""
-        self.is_open, self.errors = True, {}
-        self.revision += 1
-
-    @rx.event
-    def set_open(self, is_open: bool) -> None:
-        """Close the form; nothing is saved."""
-        self.is_open = is_open and self.is_open
+        self._draw_form()
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> Any:

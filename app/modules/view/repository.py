@@ -14,7 +14,8 @@ APPLY_MODES = {
 }
 
 
-INHERITED = "inherited"
+# The choice that removes a mode: the group above decides.
+INHERIT = "inherit"
 
 
 class RepositoryView(TypedDict):
@@ -51,7 +52,7 @@ def build(row: Row | None) -> RepositoryView:
         "branch": str(row.get("branch") or "the default branch"),
         "own_branch": str(row.get("branch") or ""),
         "own_paths": "\n".join(row.get("paths") or []),
-        "own_apply": str(row.get("apply")) if is_own else INHERITED,
+        "own_apply": str(row.get("apply")) if is_own else INHERIT,
         "is_on": bool(row.get("is_on", True)),
         "watched": [str(path) or "the whole repository" for path in watched],
         "seen": str(row.get("seen_commit") or "")[:7],
@@ -68,12 +69,12 @@ def build(row: Row | None) -> RepositoryView:
 
 def read_form(view: RepositoryView, form: Row) -> dict[str, Any]:
     """Return what a person changed, as set_module_git expects it: an unchanged branch stays the one of the source."""
-    branch, apply = str(form.get("branch") or "").strip(), str(form.get("apply") or INHERITED)
+    branch, apply = str(form.get("branch") or "").strip(), str(form.get("apply") or INHERIT)
     paths = [line.strip() for line in str(form.get("paths") or "").splitlines() if line.strip()]
     said = {
         "branch": (branch or None, view["own_branch"] or None),
         "paths": (paths, view["own_paths"].splitlines()),
-        "apply": (None if apply == INHERITED else apply, None if view["own_apply"] == INHERITED else view["own_apply"]),
+        "apply": (None if apply == INHERIT else apply, None if view["own_apply"] == INHERIT else view["own_apply"]),
         "is_on": (bool(form.get("is_on")), view["is_on"]),
     }
     return {name: new for name, (new, old) in said.items() if new != old}

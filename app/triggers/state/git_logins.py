@@ -4,20 +4,18 @@ from typing import Any
 
 import reflex as rx
 
-from app.frame.session import AppState, say_error
+from app.frame.session import say_error
+from app.live.item_form import OpenForm
 from app.project.errors import AppError
 from app.project.models import Filter, Query
 from app.triggers.view.git_logins import ME, LoginView, MemberChoice, build_choices, build_login, check_login
 
 
-class GitLoginsState(AppState, rx.State):
+class GitLoginsState(OpenForm, rx.State):
     """A table, the form that links a login, and the comment that is shown; the page of repositories reads it."""
 
     rows: list[LoginView] = []
     members: list[MemberChoice] = []
-    is_open: bool = False
-    errors: dict[str, str] = {}
-    revision: int = 0
     removing: str = ""
     comment: str = ""
     comment_login: str = ""
@@ -37,13 +35,7 @@ class GitLoginsState(AppState, rx.State):
     @rx.event
     def add(self) -> None:
         """Open an empty form."""
-        self.is_open, self.errors = True, {}
-        self.revision += 1
-
-    @rx.event
-    def set_open(self, is_open: bool) -> None:
-        """Close the form; nothing is saved."""
-        self.is_open = is_open and self.is_open
+        self._draw_form()
 
     @rx.event
     async def save(self, form: dict[str, Any]) -> Any:

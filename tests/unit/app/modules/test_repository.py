@@ -1,6 +1,6 @@
 """The repository panel of a module."""
 
-from app.modules.view.repository import INHERITED, build, group_applies, read_form
+from app.modules.view.repository import INHERIT, build, group_applies, read_form
 
 ROW = {
     "repository": "git.example.com/infra/edge",
@@ -51,7 +51,7 @@ def test_the_panel_names_the_group_that_sets_when_plans_are_applied() -> None:
 
 def test_the_form_sends_only_what_was_changed() -> None:
     view = build({**ROW, "id": "m", "path": "net/vpc", "apply": "never", "apply_from": "net"})
-    same = {"branch": "main", "paths": "shared", "apply": INHERITED, "is_on": True}
+    same = {"branch": "main", "paths": "shared", "apply": INHERIT, "is_on": True}
     assert read_form(view, same) == {}
     changed = {"branch": " ", "paths": "shared\n\n modules/subnets \n", "apply": "before_merge"}
     assert read_form(view, changed) == {

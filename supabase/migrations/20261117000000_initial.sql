@@ -4008,45 +4008,39 @@ comment on function private.worker_append_logs is
   'harmless. With p_is_late an attempt that lost its job fills the gaps that its late report was answered with.';
 grant execute on function private.worker_append_logs to worker, executor;
 
--- The reads of a log are executed as text, so that each is planned for its day: a runner's calls have generic plans,
--- which lock every partition.
+-- The reads of a log are planned for their day: a runner's calls have generic plans, which lock every partition.
 -- Ranges of chunks that have not arrived: [[from, to], …].
 create function private.log_gaps(p_job bigint, p_attempt integer, p_day date, p_last integer) returns jsonb
-language plpgsql stable set search_path = '' as $$
-declare
-  v_gaps pg_catalog.jsonb;
+language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan as $$
 begin
   -- From the stored chunks, not from the announced number, which anyone can send.
-  execute $query$
+  return (
     select coalesce(jsonb_agg(jsonb_build_array(g.before + 1, g.seq - 1) order by g.seq), '[]')
     from (
       select c.seq, coalesce(lag(c.seq) over (order by c.seq), 0) as before from (
         select k.seq from public.job_log_chunks as k
-        where k.log_day = $3 and k.job_id = $1 and k.attempt = $2 and k.seq <= $4
-        union all select $4 + 1
+        where k.log_day = p_day and k.job_id = p_job and k.attempt = p_attempt and k.seq <= p_last
+        union all select p_last + 1
       ) as c
     ) as g
-    where g.seq > g.before + 1
-  $query$ into v_gaps using p_job, p_attempt, p_day, p_last;
-  return v_gaps;
+    where g.seq > g.before + 1);
 end;
 $$;
 
--- What is stored of an attempt's log: chunks up to a number, bytes and, when none of those chunks is missing, SHA-256;
--- the digest only up to 16 MiB, so that a finish call stays short.
+-- What is stored of an attempt's log: chunks up to a number, bytes and SHA-256; the digest only of 16 MiB, so that a
+-- finish call stays short.
 create function private.stored_log(p_job bigint, p_attempt integer, p_day date, p_last integer)
 returns table (chunks bigint, bytes bigint, sha256 text)
-language plpgsql stable set search_path = '' as $$
+language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan as $$
 begin
-  return query execute $query$
-    select s.chunks, s.bytes, case when s.chunks = $4 and s.bytes <= 16777216 then (
-      select encode(sha256(convert_to(coalesce(string_agg(c.body, '' order by c.seq), ''), 'UTF8')), 'hex')
-      from public.job_log_chunks as c where c.log_day = $3 and c.job_id = $1 and c.attempt = $2) end
-    from (
-      select count(*) filter (where k.seq <= $4) as chunks, coalesce(sum(k.bytes), 0) as bytes
-      from public.job_log_chunks as k where k.log_day = $3 and k.job_id = $1 and k.attempt = $2
-    ) as s
-  $query$ using p_job, p_attempt, p_day, p_last;
+  return query
+  select count(*) filter (where k.seq <= p_last), coalesce(sum(k.bytes), 0),
+    case when max(k.so_far) > 16777216 then null else encode(sha256(convert_to(coalesce(
+      string_agg(k.body, '' order by k.seq) filter (where k.so_far <= 16777216), ''), 'UTF8')), 'hex') end
+  from (
+    select c.seq, c.bytes, c.body, sum(c.bytes) over (order by c.seq) as so_far from public.job_log_chunks as c
+    where c.log_day = p_day and c.job_id = p_job and c.attempt = p_attempt
+  ) as k;
 end;
 $$;
 
@@ -9374,13 +9368,14 @@ begin
       return case when starts_with(p_offer.engine_note, p_lane.engine || ' is being prepared') then 'engine_preparing'
         else 'engine_missing' end;
     end if;
-    -- One version, or a list of the installed ones.
-    if p_lane.engine_version is not null and not exists (
-      select from jsonb_array_elements_text('[]'::pg_catalog.jsonb
-        || (p_offer.engines -> p_lane.engine::pg_catalog.text))
-        as v where private.meets_requirement(v, p_lane.engine_version)
-    ) then
-      return 'engine_version';
+    if p_lane.engine_version is not null then
+      -- In two steps: a query even when nothing is required would be most of a claim's cost for each runner.
+      -- One version, or a list of the installed ones.
+      if not exists (select from jsonb_array_elements_text('[]'::pg_catalog.jsonb
+        || (p_offer.engines -> p_lane.engine::pg_catalog.text)) as v
+        where private.meets_requirement(v, p_lane.engine_version)) then
+        return 'engine_version';
+      end if;
     end if;
   end if;
   return case when p_offer.is_degraded then 'degraded' end;
@@ -9436,13 +9431,32 @@ begin
 end;
 $$;
 
+-- Those of these lanes for which no preferred runner is available now.
+create function private.lanes_left(p_worker uuid, p_lanes integer[]) returns integer[]
+language plpgsql stable set search_path = '' as $$
+begin
+  return array(
+    select w.lane_id from private.lane_workers as w
+    where w.worker_id = p_worker and w.lane_id = any (p_lanes)
+      -- "offset 0": one lane after the other, by the index, never the runners of all lanes.
+      and not exists (
+        select from private.preferred_runners as p where p.lane_id = w.lane_id and p.distance < w.distance offset 0));
+end;
+$$;
+
 -- Lanes that have a ready job which this instance may take now: it lacks nothing for it, nobody nearer is available,
 -- and there is no maintenance.
 create function private.open_lanes(p_worker uuid, p_self private.instance_now) returns integer[]
 language plpgsql stable set search_path = '' as $$
+declare
+  v_lanes integer[];
+  v_shared integer[];
 begin
-  return array(
-    select l.id
+  select coalesce(array_agg(l.id) filter (where not l.has_nearer), '{}'), array_agg(l.id) filter (where l.has_nearer)
+  into v_lanes, v_shared
+  from (
+    select l.id, exists (
+      select from private.lane_workers as n where n.lane_id = l.id and n.distance < lw.distance) as has_nearer
     from (
       select w.lane_id, w.distance from private.lane_workers as w
       -- One entry of the index for each lane; "exists" may be planned as a look at every ready job of everybody.
@@ -9456,10 +9470,12 @@ begin
     cross join lateral (select * from private.lanes as l where l.id = lw.lane_id offset 0) as l
     where private.shortfall(row(l.*)::private.lanes, p_self.offer) is null
       and not exists (select from private.organizations_in_maintenance as m where m.org_id = l.org_id)
-      -- "offset 0": one lane after the other, by the index, never the runners of all lanes.
-      and not exists (
-        select from private.preferred_runners as p where p.lane_id = l.id and p.distance < lw.distance offset 0)
-  );
+  ) as l;
+  -- Every preferred runner is nearer, and in most lanes nobody is: how the others are is read only where it matters.
+  if v_shared is not null then
+    v_lanes := v_lanes || private.lanes_left(p_worker, v_shared);
+  end if;
+  return v_lanes;
 end;
 $$;
 
@@ -9681,6 +9697,9 @@ declare
   v_is_auto boolean;
   v_is_held boolean;
 begin
+  if not private.is_applied_next(p_plan) then
+    return;
+  end if;
   select * into v_module from public.modules where id = p_plan.module_id and deleted_at is null;
   v_is_destroy := coalesce(p_plan.payload #> '{options,destroy}' = 'true', false);
   -- A module with auto-apply does not destroy automatically.
@@ -9689,8 +9708,7 @@ begin
   -- What a person has locked waits for a person.
   v_is_held := not v_is_auto or exists (select from public.module_locks as l where l.module_id = v_module.id)
     or private.plan_promotion_problem(p_plan) is not null;
-  if v_module.id is null or not private.is_applied_next(p_plan)
-    or not (v_is_auto or coalesce(p_plan.payload #> '{options,confirm}' = 'true', false)) then
+  if v_module.id is null or not (v_is_auto or coalesce(p_plan.payload #> '{options,confirm}' = 'true', false)) then
     return;
   end if;
   v_job.type := case when v_is_destroy then 'DESTROY' else 'APPLY' end;
@@ -9797,7 +9815,8 @@ $$;
 -- follows from it. The caller holds the state's lock, or the row of a job that still waits for approval.
 create function private.end_job(
   p_job bigint, p_status public.job_status, p_event text, p_kind public.actor_kind, p_actor uuid, p_label text,
-  p_reason text, p_error jsonb default null, p_result jsonb default null, p_plan_summary jsonb default null
+  p_reason text, p_error jsonb default null, p_result jsonb default null, p_plan_summary jsonb default null,
+  p_last_log_seq integer default null
 ) returns public.job_status
 language plpgsql set search_path = '' as $$
 declare
@@ -9817,6 +9836,7 @@ begin
       status = p_status, finished_at = now(), error = coalesce(p_error, j.error),
       result = coalesce(p_result, j.result), plan_summary = coalesce(p_plan_summary, j.plan_summary),
       is_quarantined = j.is_quarantined or p_event = 'quarantined',
+      last_log_seq = coalesce(p_last_log_seq, j.last_log_seq),
       planned_serial = case when j.type = 'PLAN' and p_status = 'SUCCEEDED' then private.state_serial(j.module_id) end,
       plan_sha256 = case when j.type <> 'PLAN' then j.plan_sha256
         when p_status = 'SUCCEEDED' then substring(p_result ->> 'plan_sha256' from '^[0-9a-f]{64}$') end
@@ -10154,26 +10174,24 @@ $$;
 
 -- Compares the announced log with the stored one: the ranges that are missing; a difference in content becomes an
 -- event.
-create function private.check_log(p_job bigint, p_attempt integer, p_log jsonb) returns jsonb
+create function private.check_log(p_job bigint, p_attempt integer, p_log jsonb, p_last integer) returns jsonb
 language plpgsql set search_path = '' as $$
 declare
-  v_last integer := private.announced_seq(p_log);
   v_day pg_catalog.date;
   v_stored pg_catalog.record;
 begin
-  update public.provision_jobs set last_log_seq = v_last where id = p_job and last_log_seq <> v_last;
   if coalesce((p_log ->> 'is_incomplete')::boolean, false) then
     return '[]';
   end if;
   v_day := (select q.log_day from private.live_jobs as q where q.job_id = p_job);
-  select s.* into v_stored from private.stored_log(p_job, p_attempt, v_day, v_last) as s;
-  if v_stored.chunks < v_last then
-    return private.log_gaps(p_job, p_attempt, v_day, v_last);
+  select s.* into v_stored from private.stored_log(p_job, p_attempt, v_day, p_last) as s;
+  if v_stored.chunks < p_last then
+    return private.log_gaps(p_job, p_attempt, v_day, p_last);
   end if;
   if v_stored.bytes <> (p_log ->> 'bytes')::bigint or v_stored.sha256 <> p_log ->> 'sha256' then
     perform private.record_job_event(j, 'log_mismatch', null, null, 'system', null, 'system',
       'The stored log differs from what the runner announced.', jsonb_build_object('announced', jsonb_build_object(
-        'last_seq', v_last, 'bytes', p_log -> 'bytes', 'sha256', left(p_log ->> 'sha256', 64)),
+        'last_seq', p_last, 'bytes', p_log -> 'bytes', 'sha256', left(p_log ->> 'sha256', 64)),
         'stored', to_jsonb(v_stored) - 'chunks'))
     from public.provision_jobs as j where j.id = p_job;
   end if;
@@ -10225,7 +10243,8 @@ create function private.finish_attempt(
 ) returns jsonb
 language plpgsql set search_path = '' as $$
 declare
-  v_missing pg_catalog.jsonb;
+  v_last integer;
+  v_missing pg_catalog.jsonb := '[]';
 begin
   -- A process that was started again reports one that died: that is a lost runner, not a failed job.
   if p_error ->> 'code' = 'runner_crashed' then
@@ -10233,10 +10252,16 @@ begin
     return (select jsonb_build_object('status', j.status) from public.provision_jobs as j where j.id = p_job);
   end if;
   if jsonb_typeof(p_log) = 'object' then
-    v_missing := private.check_log(p_job, p_attempt, p_log);
-    if v_missing <> '[]' then
-      return jsonb_build_object('status', 'PROCESSING', 'missing', v_missing);
-    end if;
+    v_last := private.announced_seq(p_log);
+    v_missing := private.check_log(p_job, p_attempt, p_log, v_last);
+  end if;
+  -- The end writes it with the rest: a row that is written twice in one transaction is checked against its foreign
+  -- keys again.
+  if v_missing <> '[]' or p_status = 'NEEDS_ATTENTION' then
+    update public.provision_jobs set last_log_seq = v_last where id = p_job and last_log_seq <> v_last;
+  end if;
+  if v_missing <> '[]' then
+    return jsonb_build_object('status', 'PROCESSING', 'missing', v_missing);
   end if;
   if p_status = 'NEEDS_ATTENTION' then
     perform private.hold_job(q, 'engine_killed', coalesce(p_error ->> 'message', 'The engine was killed.'), p_error)
@@ -10244,7 +10269,7 @@ begin
     return jsonb_build_object('status', p_status);
   end if;
   return jsonb_build_object('status', private.end_job(p_job, p_status::public.job_status, lower(p_status), 'worker',
-    p_runner.worker_id, p_runner.worker_name, p_error ->> 'message', p_error, p_result, p_plan_summary));
+    p_runner.worker_id, p_runner.worker_name, p_error ->> 'message', p_error, p_result, p_plan_summary, v_last));
 end;
 $$;
 

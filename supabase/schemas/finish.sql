@@ -34,6 +34,9 @@ declare
   v_is_auto boolean;
   v_is_held boolean;
 begin
+  if not private.is_applied_next(p_plan) then
+    return;
+  end if;
   select * into v_module from public.modules where id = p_plan.module_id and deleted_at is null;
   v_is_destroy := coalesce(p_plan.payload #> '{options,destroy}' = 'true', false);
   -- A module with auto-apply does not destroy automatically.
@@ -42,8 +45,7 @@ begin
   -- What a person has locked waits for a person.
   v_is_held := not v_is_auto or exists (select from public.module_locks as l where l.module_id = v_module.id)
     or private.plan_promotion_problem(p_plan) is not null;
-  if v_module.id is null or not private.is_applied_next(p_plan)
-    or not (v_is_auto or coalesce(p_plan.payload #> '{options,confirm}' = 'true', false)) then
+  if v_module.id is null or not (v_is_auto or coalesce(p_plan.payload #> '{options,confirm}' = 'true', false)) then
     return;
   end if;
   v_job.type := case when v_is_destroy then 'DESTROY' else 'APPLY' end;
@@ -150,7 +152,8 @@ $$;
 -- follows from it. The caller holds the state's lock, or the row of a job that still waits for approval.
 create function private.end_job(
   p_job bigint, p_status public.job_status, p_event text, p_kind public.actor_kind, p_actor uuid, p_label text,
-  p_reason text, p_error jsonb default null, p_result jsonb default null, p_plan_summary jsonb default null
+  p_reason text, p_error jsonb default null, p_result jsonb default null, p_plan_summary jsonb default null,
+  p_last_log_seq integer default null
 ) returns public.job_status
 language plpgsql set search_path = '' as $$
 declare
@@ -170,6 +173,7 @@ begin
       status = p_status, finished_at = now(), error = coalesce(p_error, j.error),
       result = coalesce(p_result, j.result), plan_summary = coalesce(p_plan_summary, j.plan_summary),
       is_quarantined = j.is_quarantined or p_event = 'quarantined',
+      last_log_seq = coalesce(p_last_log_seq, j.last_log_seq),
       planned_serial = case when j.type = 'PLAN' and p_status = 'SUCCEEDED' then private.state_serial(j.module_id) end,
       plan_sha256 = case when j.type <> 'PLAN' then j.plan_sha256
         when p_status = 'SUCCEEDED' then substring(p_result ->> 'plan_sha256' from '^[0-9a-f]{64}$') end
@@ -507,26 +511,24 @@ $$;
 
 -- Compares the announced log with the stored one: the ranges that are missing; a difference in content becomes an
 -- event.
-create function private.check_log(p_job bigint, p_attempt integer, p_log jsonb) returns jsonb
+create function private.check_log(p_job bigint, p_attempt integer, p_log jsonb, p_last integer) returns jsonb
 language plpgsql set search_path = '' as $$
 declare
-  v_last integer := private.announced_seq(p_log);
   v_day pg_catalog.date;
   v_stored pg_catalog.record;
 begin
-  update public.provision_jobs set last_log_seq = v_last where id = p_job and last_log_seq <> v_last;
   if coalesce((p_log ->> 'is_incomplete')::boolean, false) then
     return '[]';
   end if;
   v_day := (select q.log_day from private.live_jobs as q where q.job_id = p_job);
-  select s.* into v_stored from private.stored_log(p_job, p_attempt, v_day, v_last) as s;
-  if v_stored.chunks < v_last then
-    return private.log_gaps(p_job, p_attempt, v_day, v_last);
+  select s.* into v_stored from private.stored_log(p_job, p_attempt, v_day, p_last) as s;
+  if v_stored.chunks < p_last then
+    return private.log_gaps(p_job, p_attempt, v_day, p_last);
   end if;
   if v_stored.bytes <> (p_log ->> 'bytes')::bigint or v_stored.sha256 <> p_log ->> 'sha256' then
     perform private.record_job_event(j, 'log_mismatch', null, null, 'system', null, 'system',
       'The stored log differs from what the runner announced.', jsonb_build_object('announced', jsonb_build_object(
-        'last_seq', v_last, 'bytes', p_log -> 'bytes', 'sha256', left(p_log ->> 'sha256', 64)),
+        'last_seq', p_last, 'bytes', p_log -> 'bytes', 'sha256', left(p_log ->> 'sha256', 64)),
         'stored', to_jsonb(v_stored) - 'chunks'))
     from public.provision_jobs as j where j.id = p_job;
   end if;
@@ -578,7 +580,8 @@ create function private.finish_attempt(
 ) returns jsonb
 language plpgsql set search_path = '' as $$
 declare
-  v_missing pg_catalog.jsonb;
+  v_last integer;
+  v_missing pg_catalog.jsonb := '[]';
 begin
   -- A process that was started again reports one that died: that is a lost runner, not a failed job.
   if p_error ->> 'code' = 'runner_crashed' then
@@ -586,10 +589,16 @@ begin
     return (select jsonb_build_object('status', j.status) from public.provision_jobs as j where j.id = p_job);
   end if;
   if jsonb_typeof(p_log) = 'object' then
-    v_missing := private.check_log(p_job, p_attempt, p_log);
-    if v_missing <> '[]' then
-      return jsonb_build_object('status', 'PROCESSING', 'missing', v_missing);
-    end if;
+    v_last := private.announced_seq(p_log);
+    v_missing := private.check_log(p_job, p_attempt, p_log, v_last);
+  end if;
+  -- The end writes it with the rest: a row that is written twice in one transaction is checked against its foreign
+  -- keys again.
+  if v_missing <> '[]' or p_status = 'NEEDS_ATTENTION' then
+    update public.provision_jobs set last_log_seq = v_last where id = p_job and last_log_seq <> v_last;
+  end if;
+  if v_missing <> '[]' then
+    return jsonb_build_object('status', 'PROCESSING', 'missing', v_missing);
   end if;
   if p_status = 'NEEDS_ATTENTION' then
     perform private.hold_job(q, 'engine_killed', coalesce(p_error ->> 'message', 'The engine was killed.'), p_error)
@@ -597,7 +606,7 @@ begin
     return jsonb_build_object('status', p_status);
   end if;
   return jsonb_build_object('status', private.end_job(p_job, p_status::public.job_status, lower(p_status), 'worker',
-    p_runner.worker_id, p_runner.worker_name, p_error ->> 'message', p_error, p_result, p_plan_summary));
+    p_runner.worker_id, p_runner.worker_name, p_error ->> 'message', p_error, p_result, p_plan_summary, v_last));
 end;
 $$;
 

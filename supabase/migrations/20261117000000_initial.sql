@@ -3310,6 +3310,19 @@ create type public.cancel_kind as enum ('AFTER_STEP', 'GRACEFUL', 'KILL');
 comment on type public.cancel_kind is
   'AFTER_STEP: stop after the current step · GRACEFUL: one SIGINT · KILL: at once, whatever it leaves behind.';
 
+-- A constraint is parsed again by every statement that writes, as long as it is: a call is short, and its body stays
+-- compiled.
+-- Whether a job is about one thing. A reading for move-in is about a repository that nobody has connected.
+create function private.is_about_one_thing(
+  p_type public.job_type, p_module uuid, p_worker uuid, p_identity uuid, p_connection uuid
+) returns boolean
+language plpgsql immutable set search_path = '' as $$
+begin
+  return num_nonnulls(p_module, p_worker, p_identity, p_connection) = 1
+    or p_type = 'RESOLVE' and num_nonnulls(p_module, p_worker, p_identity, p_connection) = 0;
+end;
+$$;
+
 -- worker_id and instance_id have no foreign keys: a claim writes its own caller's, which it has just read.
 create table public.provision_jobs (
   id bigint generated always as identity primary key,
@@ -3369,10 +3382,8 @@ create table public.provision_jobs (
   slimmed_at timestamptz,
   updated_at timestamptz not null default now(),
   constraint provision_jobs_module_fkey foreign key (org_id, module_id) references public.modules (org_id, id),
-  -- A reading for move-in is about a repository that nobody has connected.
-  constraint provision_jobs_one_target check (num_nonnulls(module_id, target_worker_id, target_identity_id,
-    target_connection_id) = 1 or type = 'RESOLVE' and num_nonnulls(module_id, target_worker_id, target_identity_id,
-    target_connection_id) = 0)
+  constraint provision_jobs_one_target check (private.is_about_one_thing(type, module_id, target_worker_id,
+    target_identity_id, target_connection_id))
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
   -- Counts by status come from an index alone only where vacuum has been.
   autovacuum_vacuum_insert_scale_factor = 0.02);
@@ -3607,8 +3618,7 @@ comment on column private.live_jobs.aged_from is
   'The lane that it waited in for ten minutes, before it was given the usual priority.';
 comment on column private.live_jobs.not_before_at is 'End of the back-off.';
 
--- A constraint is parsed again by every statement that writes, as long as it is: as six conditions they were a tenth of
--- a claim. A call is short, and its body stays compiled.
+-- A function, as is_about_one_thing is: as six conditions they were a tenth of a claim.
 -- Whether a row has what its stage needs and nothing that belongs to another.
 create function private.is_stage_whole(p_live private.live_jobs) returns boolean
 language plpgsql immutable set search_path = '' as $$
@@ -4315,8 +4325,10 @@ comment on column private.state_versions.body is 'The state file''s text.';
 
 -- The serial of a module's state; 0 while it has none.
 create function private.state_serial(p_module uuid) returns bigint
-language sql stable set search_path = '' as $$
-  select coalesce((select s.serial from private.states as s where s.module_id = p_module), 0)
+language plpgsql stable set search_path = '' as $$
+begin
+  return coalesce((select s.serial from private.states as s where s.module_id = p_module), 0);
+end;
 $$;
 
 -- The module whose state the calling attempt may use.
@@ -5014,7 +5026,6 @@ language plpgsql set search_path = '' as $$
 declare
   v_reads pg_catalog.uuid[] := '{}';
 begin
-  -- Most plans read nothing, and every plan that ends comes by here.
   if jsonb_typeof(p_job.result -> 'reads') = 'array' then
     v_reads := array(
       select m.id from jsonb_array_elements(p_job.result -> 'reads') with ordinality as r (value, place)
@@ -5022,8 +5033,7 @@ begin
       join public.modules as m on m.org_id = o.id and m.deleted_at is null and m.id <> p_job.module_id
         and m.path = replace(r.value ->> 'workspace', '.', '/') where r.place <= 200);
   end if;
-  if v_reads = '{}' and (p_job.status <> 'SUCCEEDED'
-    or not exists (select from private.dependency_proposals as d where d.consumer_id = p_job.module_id)) then
+  if v_reads = '{}' and p_job.status <> 'SUCCEEDED' then
     return;
   end if;
   delete from private.dependency_proposals as d where d.consumer_id = p_job.module_id
@@ -9674,8 +9684,9 @@ grant execute on function private.worker_job to worker, executor;
 -- plan is worth nothing: it is refused, and an apply that still waits for somebody ends automatically.
 -- Whether there is something to apply in a plan: it has changes, and was not made only to look.
 create function private.is_applied_next(p_plan public.provision_jobs) returns boolean
-language sql immutable set search_path = '' as $$
-  select coalesce(p_plan.plan_summary -> 'has_changes' = 'true', false)
+language plpgsql immutable set search_path = '' as $$
+begin
+  return coalesce(p_plan.plan_summary -> 'has_changes' = 'true', false)
     and not coalesce(p_plan.payload #> '{options,refresh_only}' = 'true', false)
     and p_plan.payload #>> '{options,inspects}' is null
     and p_plan.payload #>> '{options,git,pull_request}' is null
@@ -9683,7 +9694,8 @@ language sql immutable set search_path = '' as $$
     and p_plan.payload #> '{options,preview}' is null
     -- A person reads the plan of a state that has just come in, also where the module has auto-apply.
     and not coalesce(p_plan.payload #> '{options,bring_state}' = 'true', false)
-    and p_plan.payload #>> '{module,source_kind}' is distinct from 'upload'
+    and p_plan.payload #>> '{module,source_kind}' is distinct from 'upload';
+end;
 $$;
 
 -- Enqueues the apply of a finished plan that has something to apply: to be confirmed, or at once where the module
@@ -9697,9 +9709,6 @@ declare
   v_is_auto boolean;
   v_is_held boolean;
 begin
-  if not private.is_applied_next(p_plan) then
-    return;
-  end if;
   select * into v_module from public.modules where id = p_plan.module_id and deleted_at is null;
   v_is_destroy := coalesce(p_plan.payload #> '{options,destroy}' = 'true', false);
   -- A module with auto-apply does not destroy automatically.
@@ -9729,13 +9738,22 @@ $$;
 -- Drift is something that is so of a module, not only the result of a job: since when, in how many resources, and when
 -- it was last looked for. A drift check that finds some notes it; a plan or a check of the whole module that finds
 -- nothing to do clears it. An apply does not: only the next check shows whether it removed all drift.
+-- Whether a job looks for drift.
+create function private.is_drift_check(p_job public.provision_jobs) returns boolean
+language plpgsql immutable set search_path = '' as $$
+begin
+  return p_job.type = 'DRIFT'
+    or p_job.type = 'PLAN' and coalesce(p_job.payload #> '{options,refresh_only}' = 'true', false);
+end;
+$$;
+
 -- Notes or clears the drift of a job's module, by what the job found.
 create function private.note_drift(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_options pg_catalog.jsonb := coalesce(p_job.payload -> 'options', '{}');
   v_has_changes boolean := p_job.plan_summary -> 'has_changes' = 'true';
-  v_looks boolean := p_job.type = 'DRIFT' or p_job.type = 'PLAN' and v_options -> 'refresh_only' = 'true';
+  v_looks boolean := private.is_drift_check(p_job);
 begin
   -- A look beside a held state, at a pull request, at some resources alone, with previewed values or at what a destroy
   -- would do proves nothing about the module.
@@ -9772,19 +9790,32 @@ $$;
 create function private.follow_end(p_job bigint) returns void
 language plpgsql set search_path = '' as $$
 declare
-  v_job public.provision_jobs;
+  v_job public.provision_jobs := (select j from public.provision_jobs as j where j.id = p_job);
+  v_has_drift boolean;
+  v_has_proposals boolean;
+  v_is_in_set boolean;
 begin
-  select * into v_job from public.provision_jobs where id = p_job;
-  if v_job.type in ('PLAN', 'DRIFT') and v_job.status = 'SUCCEEDED' then
+  -- One query for what most modules and jobs do not have: each rule below costs as much to find nothing to do.
+  select m.drift_since is not null, exists (
+      select from private.dependency_proposals as d where d.consumer_id = m.id), exists (
+      select from private.set_members as s where s.job_id = p_job)
+  into v_has_drift, v_has_proposals, v_is_in_set
+  from public.modules as m where m.id = v_job.module_id;
+  if v_job.type in ('PLAN', 'DRIFT') and v_job.status = 'SUCCEEDED'
+    and (v_has_drift or private.is_drift_check(v_job)) then
     perform private.note_drift(v_job);
   end if;
-  if v_job.type in ('PLAN', 'APPLY') and v_job.plan_job_id is null
+  if v_job.type in ('PLAN', 'APPLY') and v_job.plan_job_id is null and (v_has_proposals or v_job.result ? 'reads')
     and v_job.payload #> '{options,git,pull_request}' is null then
     perform private.note_reads(v_job);
   end if;
   if v_job.type = 'PLAN' and v_job.status = 'SUCCEEDED' then
-    perform private.note_plan_digest(v_job);
-    perform private.follow_plan(v_job);
+    if v_job.result ? 'change_digest' then
+      perform private.note_plan_digest(v_job);
+    end if;
+    if private.is_applied_next(v_job) then
+      perform private.follow_plan(v_job);
+    end if;
   elsif v_job.type in ('APPLY', 'DESTROY') then
     perform private.drop_outdated_applies(v_job, v_job.module_id);
     perform private.note_applied(v_job);
@@ -9802,8 +9833,10 @@ begin
   elsif v_job.module_id is null then
     perform private.after_lifecycle_job(v_job);
   end if;
-  if v_job.module_id is not null then
+  if v_is_in_set then
     perform private.follow_in_set(v_job);
+  end if;
+  if v_job.payload #> '{options,git,queue}' is not null then
     perform private.follow_group(v_job);
   end if;
 end;
@@ -15059,11 +15092,9 @@ comment on column private.plan_digests.digest is 'As its runner reported it; equ
 create function private.note_plan_digest(p_plan public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 begin
-  if p_plan.result ? 'change_digest' then
-    insert into private.plan_digests (job_id, digest) select p_plan.id, p_plan.result ->> 'change_digest'
-    where p_plan.result ->> 'change_digest' ~ '^[0-9a-f]{64}$' on conflict do nothing;
-    update public.provision_jobs set result = result - 'change_digest' where id = p_plan.id;
-  end if;
+  insert into private.plan_digests (job_id, digest) select p_plan.id, p_plan.result ->> 'change_digest'
+  where p_plan.result ->> 'change_digest' ~ '^[0-9a-f]{64}$' on conflict do nothing;
+  update public.provision_jobs set result = result - 'change_digest' where id = p_plan.id;
 end;
 $$;
 
@@ -15602,9 +15633,6 @@ language plpgsql set search_path = '' as $$
 declare
   v_group private.merge_groups;
 begin
-  if p_job.payload #> '{options,git,queue}' is null then
-    return;
-  end if;
   select * into v_group from private.merge_groups where head_commit = p_job.payload #>> '{options,git,commit}'
     and connection_id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid for update skip locked;
   if v_group.status in ('PLANNING', 'APPLYING') then
@@ -16255,43 +16283,61 @@ exception
 end;
 $$;
 
--- Tells of a job that waits for approval, needs attention or failed.
-create function private.notify_job() returns trigger
-language plpgsql security definer set search_path = '' as $$
+-- Notifies people of a job that waits for approval, needs attention, failed, or changed infrastructure.
+create function private.notify_job(p_event public.job_events) returns void
+language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
   v_what pg_catalog.text;
 begin
-  select * into v_job from public.provision_jobs where id = new.job_id;
-  -- A plan that succeeds is not worth a message.
-  if new.to_status = 'SUCCEEDED' and v_job.type not in ('APPLY', 'DESTROY') then
-    return null;
-  end if;
+  select * into v_job from public.provision_jobs where id = p_event.job_id;
   v_what := initcap(replace(v_job.type::pg_catalog.text, '_', ' ')) || coalesce(' of ' || v_job.module_path, '')
     || format(' (#%s)', v_job.number);
-  perform private.notify(new.org_id, case new.to_status when 'AWAITING_APPROVAL' then 'job.awaiting_approval'
+  perform private.notify(p_event.org_id, case p_event.to_status when 'AWAITING_APPROVAL' then 'job.awaiting_approval'
       when 'NEEDS_ATTENTION' then 'job.needs_attention' when 'SUCCEEDED' then 'job.succeeded' else 'job.failed' end,
-    'job_event:' || new.id, 'job:' || new.job_id, v_job.module_path, '{}',
-    v_what || case new.to_status when 'AWAITING_APPROVAL' then ' waits for approval' when 'NEEDS_ATTENTION'
+    'job_event:' || p_event.id, 'job:' || p_event.job_id, v_job.module_path, '{}',
+    v_what || case p_event.to_status when 'AWAITING_APPROVAL' then ' waits for approval' when 'NEEDS_ATTENTION'
       then ' needs attention' when 'SUCCEEDED' then ' succeeded' else ' failed' end,
     jsonb_build_object('job', jsonb_build_object('id', v_job.id, 'number', v_job.number, 'type', v_job.type,
-      'status', new.to_status, 'attempt', new.attempt,
+      'status', p_event.to_status, 'attempt', p_event.attempt,
       'module_path', v_job.module_path, 'requested_by', v_job.created_by_label, 'message', v_job.message), 'reason',
-        coalesce(v_job.error ->> 'message', new.reason)));
+        coalesce(v_job.error ->> 'message', p_event.reason)));
+end;
+$$;
+
+-- Announces a job that got to a status which somebody waits for: to people, and to the git host where it is about a
+-- commit or a pull request. One trigger for both: each would read the job and have its condition parsed again.
+create function private.announce_job() returns trigger
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_type public.job_type;
+  v_git pg_catalog.jsonb;
+begin
+  select j.type, j.payload #> '{options,git}' into v_type, v_git from public.provision_jobs as j
+  where j.id = new.job_id;
+  -- A plan that succeeds is not worth a message.
+  if new.to_status in ('AWAITING_APPROVAL', 'NEEDS_ATTENTION', 'FAILED')
+    or new.to_status = 'SUCCEEDED' and v_type in ('APPLY', 'DESTROY') then
+    perform private.notify_job(new);
+  end if;
+  if v_git is not null then
+    perform private.request_report(new.org_id, (v_git ->> 'connection_id')::pg_catalog.uuid, v_git ->> 'commit',
+      (v_git ->> 'pull_request')::integer);
+  end if;
   return null;
 end;
 $$;
 
 -- A function, because every statement that writes an event parses the condition again, as long as it is.
--- Whether people are notified of a job that gets here.
-create function private.is_told(p_status public.job_status) returns boolean
+-- Whether somebody waits for a job to get here: anything but that its runner began.
+create function private.is_announced(p_status public.job_status) returns boolean
 language plpgsql immutable set search_path = '' as $$
 begin
-  return p_status in ('AWAITING_APPROVAL', 'NEEDS_ATTENTION', 'FAILED', 'SUCCEEDED');
+  return p_status not in ('CLAIMED', 'PROCESSING');
 end;
 $$;
-create trigger notify after insert on public.job_events for each row
-  when (private.is_told(new.to_status)) execute function private.notify_job();
+create trigger announce after insert on public.job_events for each row
+  when (private.is_announced(new.to_status)) execute function private.announce_job();
 
 -- Tells of drift that was not known before.
 create function private.notify_drift() returns trigger
@@ -16860,23 +16906,6 @@ exception
   when others then raise warning 'report of %: %', p_connection, sqlerrm;
 end;
 $$;
-
--- Reports a job of a commit or a pull request that got to a status which people wait for.
-create function private.report_job() returns trigger
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_git pg_catalog.jsonb := (select j.payload #> '{options,git}'
-    from public.provision_jobs as j where j.id = new.job_id);
-begin
-  if v_git is not null then
-    perform private.request_report(new.org_id, (v_git ->> 'connection_id')::pg_catalog.uuid, v_git ->> 'commit',
-      (v_git ->> 'pull_request')::integer);
-  end if;
-  return null;
-end;
-$$;
-create trigger report after insert on public.job_events for each row
-  when (new.to_status not in ('CLAIMED', 'PROCESSING')) execute function private.report_job();
 
 -- Reports what an event led to: pull requests from their announcement on, pushes that were decided about.
 create function private.report_decision() returns trigger

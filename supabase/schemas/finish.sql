@@ -11,8 +11,9 @@
 -- plan is worth nothing: it is refused, and an apply that still waits for somebody ends automatically.
 -- Whether there is something to apply in a plan: it has changes, and was not made only to look.
 create function private.is_applied_next(p_plan public.provision_jobs) returns boolean
-language sql immutable set search_path = '' as $$
-  select coalesce(p_plan.plan_summary -> 'has_changes' = 'true', false)
+language plpgsql immutable set search_path = '' as $$
+begin
+  return coalesce(p_plan.plan_summary -> 'has_changes' = 'true', false)
     and not coalesce(p_plan.payload #> '{options,refresh_only}' = 'true', false)
     and p_plan.payload #>> '{options,inspects}' is null
     and p_plan.payload #>> '{options,git,pull_request}' is null
@@ -20,7 +21,8 @@ language sql immutable set search_path = '' as $$
     and p_plan.payload #> '{options,preview}' is null
     -- A person reads the plan of a state that has just come in, also where the module has auto-apply.
     and not coalesce(p_plan.payload #> '{options,bring_state}' = 'true', false)
-    and p_plan.payload #>> '{module,source_kind}' is distinct from 'upload'
+    and p_plan.payload #>> '{module,source_kind}' is distinct from 'upload';
+end;
 $$;
 
 -- Enqueues the apply of a finished plan that has something to apply: to be confirmed, or at once where the module
@@ -34,9 +36,6 @@ declare
   v_is_auto boolean;
   v_is_held boolean;
 begin
-  if not private.is_applied_next(p_plan) then
-    return;
-  end if;
   select * into v_module from public.modules where id = p_plan.module_id and deleted_at is null;
   v_is_destroy := coalesce(p_plan.payload #> '{options,destroy}' = 'true', false);
   -- A module with auto-apply does not destroy automatically.
@@ -66,13 +65,22 @@ $$;
 -- Drift is something that is so of a module, not only the result of a job: since when, in how many resources, and when
 -- it was last looked for. A drift check that finds some notes it; a plan or a check of the whole module that finds
 -- nothing to do clears it. An apply does not: only the next check shows whether it removed all drift.
+-- Whether a job looks for drift.
+create function private.is_drift_check(p_job public.provision_jobs) returns boolean
+language plpgsql immutable set search_path = '' as $$
+begin
+  return p_job.type = 'DRIFT'
+    or p_job.type = 'PLAN' and coalesce(p_job.payload #> '{options,refresh_only}' = 'true', false);
+end;
+$$;
+
 -- Notes or clears the drift of a job's module, by what the job found.
 create function private.note_drift(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_options pg_catalog.jsonb := coalesce(p_job.payload -> 'options', '{}');
   v_has_changes boolean := p_job.plan_summary -> 'has_changes' = 'true';
-  v_looks boolean := p_job.type = 'DRIFT' or p_job.type = 'PLAN' and v_options -> 'refresh_only' = 'true';
+  v_looks boolean := private.is_drift_check(p_job);
 begin
   -- A look beside a held state, at a pull request, at some resources alone, with previewed values or at what a destroy
   -- would do proves nothing about the module.
@@ -109,19 +117,32 @@ $$;
 create function private.follow_end(p_job bigint) returns void
 language plpgsql set search_path = '' as $$
 declare
-  v_job public.provision_jobs;
+  v_job public.provision_jobs := (select j from public.provision_jobs as j where j.id = p_job);
+  v_has_drift boolean;
+  v_has_proposals boolean;
+  v_is_in_set boolean;
 begin
-  select * into v_job from public.provision_jobs where id = p_job;
-  if v_job.type in ('PLAN', 'DRIFT') and v_job.status = 'SUCCEEDED' then
+  -- One query for what most modules and jobs do not have: each rule below costs as much to find nothing to do.
+  select m.drift_since is not null, exists (
+      select from private.dependency_proposals as d where d.consumer_id = m.id), exists (
+      select from private.set_members as s where s.job_id = p_job)
+  into v_has_drift, v_has_proposals, v_is_in_set
+  from public.modules as m where m.id = v_job.module_id;
+  if v_job.type in ('PLAN', 'DRIFT') and v_job.status = 'SUCCEEDED'
+    and (v_has_drift or private.is_drift_check(v_job)) then
     perform private.note_drift(v_job);
   end if;
-  if v_job.type in ('PLAN', 'APPLY') and v_job.plan_job_id is null
+  if v_job.type in ('PLAN', 'APPLY') and v_job.plan_job_id is null and (v_has_proposals or v_job.result ? 'reads')
     and v_job.payload #> '{options,git,pull_request}' is null then
     perform private.note_reads(v_job);
   end if;
   if v_job.type = 'PLAN' and v_job.status = 'SUCCEEDED' then
-    perform private.note_plan_digest(v_job);
-    perform private.follow_plan(v_job);
+    if v_job.result ? 'change_digest' then
+      perform private.note_plan_digest(v_job);
+    end if;
+    if private.is_applied_next(v_job) then
+      perform private.follow_plan(v_job);
+    end if;
   elsif v_job.type in ('APPLY', 'DESTROY') then
     perform private.drop_outdated_applies(v_job, v_job.module_id);
     perform private.note_applied(v_job);
@@ -139,8 +160,10 @@ begin
   elsif v_job.module_id is null then
     perform private.after_lifecycle_job(v_job);
   end if;
-  if v_job.module_id is not null then
+  if v_is_in_set then
     perform private.follow_in_set(v_job);
+  end if;
+  if v_job.payload #> '{options,git,queue}' is not null then
     perform private.follow_group(v_job);
   end if;
 end;

@@ -299,9 +299,6 @@ language plpgsql set search_path = '' as $$
 declare
   v_group private.merge_groups;
 begin
-  if p_job.payload #> '{options,git,queue}' is null then
-    return;
-  end if;
   select * into v_group from private.merge_groups where head_commit = p_job.payload #>> '{options,git,commit}'
     and connection_id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid for update skip locked;
   if v_group.status in ('PLANNING', 'APPLYING') then

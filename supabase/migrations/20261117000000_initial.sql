@@ -4039,14 +4039,15 @@ $$;
 
 -- What is stored of an attempt's log: chunks up to a number, bytes and SHA-256; the digest only of 16 MiB, so that a
 -- finish call stays short.
-create function private.stored_log(p_job bigint, p_attempt integer, p_day date, p_last integer)
-returns table (chunks bigint, bytes bigint, sha256 text)
+create function private.stored_log(
+  p_job bigint, p_attempt integer, p_day date, p_last integer, out chunks bigint, out bytes bigint, out sha256 text
+)
 language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan as $$
 begin
-  return query
   select count(*) filter (where k.seq <= p_last), coalesce(sum(k.bytes), 0),
     case when max(k.so_far) > 16777216 then null else encode(sha256(convert_to(coalesce(
       string_agg(k.body, '' order by k.seq) filter (where k.so_far <= 16777216), ''), 'UTF8')), 'hex') end
+  into chunks, bytes, sha256
   from (
     select c.seq, c.bytes, c.body, sum(c.bytes) over (order by c.seq) as so_far from public.job_log_chunks as c
     where c.log_day = p_day and c.job_id = p_job and c.attempt = p_attempt
@@ -9683,18 +9684,18 @@ grant execute on function private.worker_job to worker, executor;
 -- changed since: the payload is the plan's, with the commit that it was made from. When the state has moved on, the
 -- plan is worth nothing: it is refused, and an apply that still waits for somebody ends automatically.
 -- Whether there is something to apply in a plan: it has changes, and was not made only to look.
-create function private.is_applied_next(p_plan public.provision_jobs) returns boolean
+create function private.is_applied_next(p_payload jsonb, p_plan_summary jsonb) returns boolean
 language plpgsql immutable set search_path = '' as $$
 begin
-  return coalesce(p_plan.plan_summary -> 'has_changes' = 'true', false)
-    and not coalesce(p_plan.payload #> '{options,refresh_only}' = 'true', false)
-    and p_plan.payload #>> '{options,inspects}' is null
-    and p_plan.payload #>> '{options,git,pull_request}' is null
+  return coalesce(p_plan_summary -> 'has_changes' = 'true', false)
+    and not coalesce(p_payload #> '{options,refresh_only}' = 'true', false)
+    and p_payload #>> '{options,inspects}' is null
+    and p_payload #>> '{options,git,pull_request}' is null
     -- A preview has values that nobody has applied.
-    and p_plan.payload #> '{options,preview}' is null
+    and p_payload #> '{options,preview}' is null
     -- A person reads the plan of a state that has just come in, also where the module has auto-apply.
-    and not coalesce(p_plan.payload #> '{options,bring_state}' = 'true', false)
-    and p_plan.payload #>> '{module,source_kind}' is distinct from 'upload';
+    and not coalesce(p_payload #> '{options,bring_state}' = 'true', false)
+    and p_payload #>> '{module,source_kind}' is distinct from 'upload';
 end;
 $$;
 
@@ -9739,11 +9740,11 @@ $$;
 -- it was last looked for. A drift check that finds some notes it; a plan or a check of the whole module that finds
 -- nothing to do clears it. An apply does not: only the next check shows whether it removed all drift.
 -- Whether a job looks for drift.
-create function private.is_drift_check(p_job public.provision_jobs) returns boolean
+create function private.is_drift_check(p_type public.job_type, p_payload jsonb) returns boolean
 language plpgsql immutable set search_path = '' as $$
 begin
-  return p_job.type = 'DRIFT'
-    or p_job.type = 'PLAN' and coalesce(p_job.payload #> '{options,refresh_only}' = 'true', false);
+  return p_type = 'DRIFT'
+    or p_type = 'PLAN' and coalesce(p_payload #> '{options,refresh_only}' = 'true', false);
 end;
 $$;
 
@@ -9753,7 +9754,7 @@ language plpgsql set search_path = '' as $$
 declare
   v_options pg_catalog.jsonb := coalesce(p_job.payload -> 'options', '{}');
   v_has_changes boolean := p_job.plan_summary -> 'has_changes' = 'true';
-  v_looks boolean := private.is_drift_check(p_job);
+  v_looks boolean := private.is_drift_check(p_job.type, p_job.payload);
 begin
   -- A look beside a held state, at a pull request, at some resources alone, with previewed values or at what a destroy
   -- would do proves nothing about the module.
@@ -9802,7 +9803,7 @@ begin
   into v_has_drift, v_has_proposals, v_is_in_set
   from public.modules as m where m.id = v_job.module_id;
   if v_job.type in ('PLAN', 'DRIFT') and v_job.status = 'SUCCEEDED'
-    and (v_has_drift or private.is_drift_check(v_job)) then
+    and (v_has_drift or private.is_drift_check(v_job.type, v_job.payload)) then
     perform private.note_drift(v_job);
   end if;
   if v_job.type in ('PLAN', 'APPLY') and v_job.plan_job_id is null and (v_has_proposals or v_job.result ? 'reads')
@@ -9813,7 +9814,7 @@ begin
     if v_job.result ? 'change_digest' then
       perform private.note_plan_digest(v_job);
     end if;
-    if private.is_applied_next(v_job) then
+    if private.is_applied_next(v_job.payload, v_job.plan_summary) then
       perform private.follow_plan(v_job);
     end if;
   elsif v_job.type in ('APPLY', 'DESTROY') then
@@ -10217,7 +10218,7 @@ begin
     return '[]';
   end if;
   v_day := (select q.log_day from private.live_jobs as q where q.job_id = p_job);
-  select s.* into v_stored from private.stored_log(p_job, p_attempt, v_day, p_last) as s;
+  v_stored := private.stored_log(p_job, p_attempt, v_day, p_last);
   if v_stored.chunks < p_last then
     return private.log_gaps(p_job, p_attempt, v_day, p_last);
   end if;
@@ -13093,7 +13094,7 @@ language sql stable set search_path = '' as $$
     coalesce(j.payload #> '{options,preview}' = 'true', false), coalesce(m.left_out, j.error ->> 'message', w.problem),
     coalesce(a.id, j.id), a.number, a.status,
     case when w.problem is not null then null when coalesce(a.status, j.status) = 'AWAITING_APPROVAL' then 'approve'
-      when p_set.type = 'PLAN' and j.status = 'SUCCEEDED' and private.is_applied_next(j)
+      when p_set.type = 'PLAN' and j.status = 'SUCCEEDED' and private.is_applied_next(j.payload, j.plan_summary)
         and coalesce(a.status, 'FAILED') in ('FAILED', 'CANCELLED')
         and j.planned_serial = private.state_serial(m.module_id) then 'apply' end
   from private.set_members as m
@@ -13103,7 +13104,7 @@ language sql stable set search_path = '' as $$
   left join lateral (select a.id, a.number, a.status from public.provision_jobs as a where a.plan_job_id = j.id
     order by a.id desc limit 1) as a on p_set.type = 'PLAN'
   left join lateral (select private.plan_promotion_problem(j) as problem) as w
-    on j.type = 'PLAN' and private.is_applied_next(j)
+    on j.type = 'PLAN' and private.is_applied_next(j.payload, j.plan_summary)
   where m.set_id = p_set.id
 $$;
 

@@ -167,14 +167,15 @@ $$;
 
 -- What is stored of an attempt's log: chunks up to a number, bytes and SHA-256; the digest only of 16 MiB, so that a
 -- finish call stays short.
-create function private.stored_log(p_job bigint, p_attempt integer, p_day date, p_last integer)
-returns table (chunks bigint, bytes bigint, sha256 text)
+create function private.stored_log(
+  p_job bigint, p_attempt integer, p_day date, p_last integer, out chunks bigint, out bytes bigint, out sha256 text
+)
 language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan as $$
 begin
-  return query
   select count(*) filter (where k.seq <= p_last), coalesce(sum(k.bytes), 0),
     case when max(k.so_far) > 16777216 then null else encode(sha256(convert_to(coalesce(
       string_agg(k.body, '' order by k.seq) filter (where k.so_far <= 16777216), ''), 'UTF8')), 'hex') end
+  into chunks, bytes, sha256
   from (
     select c.seq, c.bytes, c.body, sum(c.bytes) over (order by c.seq) as so_far from public.job_log_chunks as c
     where c.log_day = p_day and c.job_id = p_job and c.attempt = p_attempt

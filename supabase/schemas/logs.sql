@@ -165,21 +165,32 @@ begin
 end;
 $$;
 
--- What is stored of an attempt's log: chunks up to a number, bytes and SHA-256; the digest only of 16 MiB, so that a
--- finish call stays short.
+-- What is stored of an attempt's log: chunks up to a number, bytes and SHA-256; the digest only up to 16 MiB, so that a
+-- finish call stays short. A loop, because it reads the log once and keeps no more than that; a query that does the
+-- same takes twice as long to plan.
 create function private.stored_log(
   p_job bigint, p_attempt integer, p_day date, p_last integer, out chunks bigint, out bytes bigint, out sha256 text
 )
 language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan as $$
+declare
+  v_chunk pg_catalog.record;
+  v_bodies pg_catalog.text[] := '{}';
 begin
-  select count(*) filter (where k.seq <= p_last), coalesce(sum(k.bytes), 0),
-    case when max(k.so_far) > 16777216 then null else encode(sha256(convert_to(coalesce(
-      string_agg(k.body, '' order by k.seq) filter (where k.so_far <= 16777216), ''), 'UTF8')), 'hex') end
-  into chunks, bytes, sha256
-  from (
-    select c.seq, c.bytes, c.body, sum(c.bytes) over (order by c.seq) as so_far from public.job_log_chunks as c
-    where c.log_day = p_day and c.job_id = p_job and c.attempt = p_attempt
-  ) as k;
+  chunks := 0;
+  bytes := 0;
+  for v_chunk in
+    select c.seq, c.bytes, c.body from public.job_log_chunks as c
+    where c.log_day = p_day and c.job_id = p_job and c.attempt = p_attempt order by c.seq
+  loop
+    chunks := chunks + (v_chunk.seq <= p_last)::integer;
+    bytes := bytes + v_chunk.bytes;
+    if bytes <= 16777216 then
+      v_bodies := v_bodies || v_chunk.body;
+    end if;
+  end loop;
+  if bytes <= 16777216 then
+    sha256 := encode(sha256(convert_to(array_to_string(v_bodies, ''), 'UTF8')), 'hex');
+  end if;
 end;
 $$;
 

@@ -64,7 +64,7 @@ class Attempt:
         self._space: Workspace | None = None
         self._defect: Exception | None = None
         self._folder = attempt_folder(home, handle.ref)
-        root = context.settings.working_directory.temp_directory / f"job-{job.id}-{job.attempt}-{secrets.token_hex(8)}"
+        root = context.settings.working_directory.temp_directory / f"job-{job.id}-{job.attempt}-{secrets.token_hex(4)}"
         self._saved = SavedAttempt(job.id, job.attempt, job.type.value, str(root), secrets.token_hex(16))
         save_attempt(self._folder, self._saved)
         self._spool = Spool(self._folder, stream.batch_size_limit)

@@ -4,7 +4,6 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict
 from pathlib import Path
 
 from worker.attempt.context import JobContext
@@ -164,7 +163,7 @@ class Attempt:
 
     def _keep(self, outcome: Outcome) -> None:
         """Put the outcome on disk before anything else: it and its log must survive a crash from here on."""
-        self._saved.outcome = asdict(outcome)
+        self._saved.outcome = vars(outcome)
         with suppress(OSError):
             self._spool.sync()
             save_attempt(self._folder, self._saved)

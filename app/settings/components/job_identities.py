@@ -120,5 +120,5 @@ def job_identities() -> rx.Component:
     return settings_page(
         "job-identities",
         settings_panel("Job identities", about, add, item_table(State, "Job identities", HEADS, _row, none)),
-        dialogs=[form_dialog(State, "identity", about, _fields()), gone],
+        dialogs=[form_dialog(State, "job identity", about, _fields()), gone],
     )

@@ -70,7 +70,7 @@ class Asker:
                 async with held.lock:
                     await self._ask(held, session)
             except Refused as error:
-                # One page's link to something that is gone must not end the feed of everybody else.
+                # One page's link to a removed item must not end the feed of everybody else.
                 log.info("live_query_refused", function=held.query.function, reason=error.message)
                 continue
             missed |= {

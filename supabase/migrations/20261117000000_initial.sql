@@ -9716,8 +9716,10 @@ create function private.note_drift(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_options pg_catalog.jsonb := coalesce(p_job.payload -> 'options', '{}');
-  v_has_changes boolean := p_job.plan_summary -> 'has_changes' = 'true';
   v_looks boolean := p_job.type = 'DRIFT' or p_job.type = 'PLAN' and v_options -> 'refresh_only' = 'true';
+  v_drifted integer := private.plan_count(p_job.plan_summary, '{create,update,replace,delete}');
+  -- A look also lists outputs that no apply has written yet: resources alone are drift.
+  v_has_changes boolean := case when v_looks then v_drifted > 0 else p_job.plan_summary -> 'has_changes' = 'true' end;
 begin
   -- A look beside a held state, at a pull request, at some resources alone, with previewed values or at what a destroy
   -- would do proves nothing about the module.
@@ -9727,7 +9729,7 @@ begin
   end if;
   if v_looks and v_has_changes then
     update public.modules set drift_since = coalesce(drift_since, now()), drift_checked_at = now(),
-      drift_resources = private.plan_count(p_job.plan_summary, '{create,update,replace,delete}')
+      drift_resources = v_drifted
     where id = p_job.module_id;
   elsif not v_has_changes and coalesce(jsonb_array_length(nullif(v_options -> 'targets', 'null')), 0) = 0 then
     update public.modules set drift_since = null, drift_resources = null,
@@ -12740,7 +12742,8 @@ begin
     'left_out', count(*) filter (where m.because_of is not null and not m.is_waiting_for_apply),
     'waiting_for_apply', count(*) filter (where m.is_waiting_for_apply),
     'cancelled', count(*) filter (where j.status = 'CANCELLED' or m.left_out = 'cancelled'),
-    'with_changes', count(*) filter (where j.status = 'SUCCEEDED' and j.plan_summary -> 'has_changes' = 'true'),
+    'with_changes', count(*) filter (where j.status = 'SUCCEEDED' and j.plan_summary -> 'has_changes' = 'true'
+      and (j.type <> 'DRIFT' or private.plan_count(j.plan_summary, '{create,update,replace,delete}') > 0)),
     'failures', coalesce(jsonb_agg(jsonb_build_object('job_id', j.id, 'job_number', j.number, 'module_path',
       coalesce(j.module_path, o.path), 'status', j.status,
         'message', left(coalesce(j.error ->> 'message', m.left_out, ''), 500)) order by j.id)

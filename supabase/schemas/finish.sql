@@ -79,8 +79,10 @@ create function private.note_drift(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_options pg_catalog.jsonb := coalesce(p_job.payload -> 'options', '{}');
-  v_has_changes boolean := p_job.plan_summary -> 'has_changes' = 'true';
   v_looks boolean := private.is_drift_check(p_job.type, p_job.payload);
+  v_drifted integer := private.plan_count(p_job.plan_summary, '{create,update,replace,delete}');
+  -- A look also lists outputs that no apply has written yet: resources alone are drift.
+  v_has_changes boolean := case when v_looks then v_drifted > 0 else p_job.plan_summary -> 'has_changes' = 'true' end;
 begin
   -- A look beside a held state, at a pull request, at some resources alone, with previewed values or at what a destroy
   -- would do proves nothing about the module.
@@ -90,7 +92,7 @@ begin
   end if;
   if v_looks and v_has_changes then
     update public.modules set drift_since = coalesce(drift_since, now()), drift_checked_at = now(),
-      drift_resources = private.plan_count(p_job.plan_summary, '{create,update,replace,delete}')
+      drift_resources = v_drifted
     where id = p_job.module_id;
   elsif not v_has_changes and coalesce(jsonb_array_length(nullif(v_options -> 'targets', 'null')), 0) = 0 then
     update public.modules set drift_since = null, drift_resources = null,

@@ -81,7 +81,7 @@ def test_drift_is_told_when_it_is_new(org: Organization) -> None:
     runner = org.runner("r", is_assigned_to_all_modules=True)
     for found in (True, True, False, True):
         org.enqueue("a/b", "DRIFT")
-        runner.finish(runner.claim_one(), p_plan_summary={"update": 2, "has_changes": found})
+        runner.finish(runner.claim_one(), p_plan_summary={"update": 2 * found, "has_changes": found})
     assert events(org, wanted) == ["module.drift", "module.drift"]
 
 

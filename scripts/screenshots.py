@@ -40,7 +40,7 @@ PATHS = {
     **{
         name: f"/dashboard/settings/{name}"
         for name in (
-            "members", "cloud-identities", "service-accounts", "git", "schedules", "notifications", "updates",
+            "members", "cloud-identities", "service-accounts", "git", "triggers", "notifications", "updates",
             "releases", "audit", "organisation",
         )
     },

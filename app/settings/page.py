@@ -7,7 +7,7 @@ from app.settings.components.identities import identities
 from app.settings.components.job_identities import job_identities
 from app.settings.components.members import members
 from app.settings.components.records import audit, organisation, releases
-from app.settings.components.triggers import git, notifications, schedules, updates
+from app.settings.components.triggers import git, notifications, triggers, updates
 from app.settings.components.variables import variables
 from app.settings.state.account import AccountState
 from app.settings.state.accounts import AccountsState
@@ -19,7 +19,7 @@ from app.settings.state.organisation import OrganisationState
 from app.settings.state.releases import ReleasesState
 from app.triggers.state.git import GitState
 from app.triggers.state.notifications import NotificationsState
-from app.triggers.state.schedules import SchedulesState
+from app.triggers.state.triggers import TriggersState
 from app.triggers.state.updates import UpdatesState
 from app.variables.state.variables import VariablesState
 
@@ -34,7 +34,7 @@ ROUTES = (
     Route(f"{HOME}/cloud-identities", "Cloud identities", identities, IdentitiesState.load),
     Route(f"{HOME}/service-accounts", "Service accounts", accounts, AccountsState.load),
     Route(f"{HOME}/git", "Git", git, GitState.load),
-    Route(f"{HOME}/schedules", "Schedules", schedules, SchedulesState.load),
+    Route(f"{HOME}/triggers", "Triggers", triggers, TriggersState.load),
     Route(f"{HOME}/notifications", "Notifications", notifications, NotificationsState.load),
     Route(f"{HOME}/updates", "Updates", updates, UpdatesState.load),
     Route(f"{HOME}/releases", "Releases", releases, ReleasesState.load),

@@ -12,7 +12,7 @@ Schedule = Annotated[str, typer.Argument(metavar="SCHEDULE", help="Its id, or as
 Target = Annotated[str, typer.Argument(metavar="PATH", help='A module or group, such as platform/network; "" is all.')]
 Cron = Annotated[str, typer.Argument(metavar="CRON", help='Such as "30 7 * * 1-5" for weekdays at 07:30.')]
 Zone = Annotated[str, typer.Option("--zone", help="Such as Europe/Lisbon.")]
-PAGE = "Settings → Schedules"
+PAGE = "Settings → Triggers"
 COLUMNS = ("id", "is_on", "type", "path", "words", "zone", "next_local", "last_result")
 
 

@@ -810,6 +810,20 @@ comment on function public.list_sets is
   'Members.';
 grant execute on function public.list_sets to authenticated;
 
+create function public.list_triggers(p_org uuid, p_search text default null::text, p_filters jsonb
+  default '{}'::jsonb, p_limit integer default 50, p_offset integer
+  default 0) returns jsonb
+language plpgsql stable set search_path = '' as $$
+begin
+  return private.list_triggers(p_org, p_search, p_filters, p_limit, p_offset);
+end
+$$;
+comment on function public.list_triggers is
+  'A page of what starts jobs without a person {total, rows with their last event}, by path: pushes and '
+  'pull requests for each module of a connected repository, and schedules; the search is in path and '
+  'repository, filters {kind: push, pull_request, schedule}. Members.';
+grant execute on function public.list_triggers to authenticated;
+
 create function public.list_unused_variables(p_org uuid, p_days integer default 30) returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin

@@ -120,6 +120,7 @@ create table public.git_deliveries (
   unique (connection_id, delivery_id)
 );
 create index git_deliveries_org_id_idx on public.git_deliveries (org_id, id desc);
+create index git_deliveries_connection_id_idx on public.git_deliveries (connection_id, id desc);
 create index git_deliveries_job_id_idx on public.git_deliveries (job_id) where verdict = 'PENDING';
 create index git_deliveries_received_at_idx on public.git_deliveries (received_at);
 alter table public.git_deliveries enable row level security;

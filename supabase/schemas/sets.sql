@@ -454,7 +454,7 @@ language sql stable set search_path = '' as $$
     coalesce(j.payload #> '{options,preview}' = 'true', false), coalesce(m.left_out, j.error ->> 'message', w.problem),
     coalesce(a.id, j.id), a.number, a.status,
     case when w.problem is not null then null when coalesce(a.status, j.status) = 'AWAITING_APPROVAL' then 'approve'
-      when p_set.type = 'PLAN' and j.status = 'SUCCEEDED' and private.is_applied_next(j)
+      when p_set.type = 'PLAN' and j.status = 'SUCCEEDED' and private.is_applied_next(j.payload, j.plan_summary)
         and coalesce(a.status, 'FAILED') in ('FAILED', 'CANCELLED')
         and j.planned_serial = private.state_serial(m.module_id) then 'apply' end
   from private.set_members as m
@@ -464,7 +464,7 @@ language sql stable set search_path = '' as $$
   left join lateral (select a.id, a.number, a.status from public.provision_jobs as a where a.plan_job_id = j.id
     order by a.id desc limit 1) as a on p_set.type = 'PLAN'
   left join lateral (select private.plan_promotion_problem(j) as problem) as w
-    on j.type = 'PLAN' and private.is_applied_next(j)
+    on j.type = 'PLAN' and private.is_applied_next(j.payload, j.plan_summary)
   where m.set_id = p_set.id
 $$;
 

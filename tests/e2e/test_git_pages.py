@@ -20,6 +20,7 @@ from tests.support.webhooks import gitea, push_body
 
 pytestmark = pytest.mark.timeout(900)
 GIT = "/dashboard/settings/git"
+TRIGGERS = "/dashboard/settings/triggers"
 URL = "https://git.example.com/infra/edge.git"
 REPOSITORY = "git.example.com/infra/edge"
 SEALED = "s1." + "x" * 60
@@ -165,6 +166,38 @@ def test_deliveries_arrive_while_the_page_is_open_and_explain_each_module(site: 
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})
         assert sideways(page) == [], width
+
+
+def test_triggers_show_their_last_event_live_and_lead_to_it(site: Site, open_as: Any) -> None:
+    schedule = {"path": "net", "type": "DRIFT", "cron": "0 2 * * *"}
+    site.product.rpc(site.person.token, "create_schedule", {"p_org": site.person.org_id, "p_spec": schedule})
+    page = open_as(site.person)
+    page.goto(TRIGGERS)
+    vpc = page.locator(f"tr[data-row='push:{site.modules['vpc']}']")
+    expect(vpc).to_contain_text("Push to main")
+    expect(vpc).to_contain_text(f"{REPOSITORY}: vpc, shared")
+    expect(vpc).to_contain_text("Applied: after the merge")
+    expect(vpc).to_contain_text("Nothing to plan")
+    site.push(2)
+    site.read(2, dns="d1", vpc="v2")
+    expect(vpc).to_contain_text(f"{commit(2)[:7]} · job #3 · delivery")
+    kinds = [row.get_attribute("data-kind") for row in page.locator("tr[data-row]").all()]
+    assert kinds == ["schedule", "push", "pull_request", "push", "pull_request"]
+    assert findings_anywhere(page, "triggers") == []
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        assert sideways(page) == [], width
+
+    page.get_by_role("textbox", name="Search triggers").fill("dns")
+    expect(page.locator("tr[data-row]")).to_have_count(2)
+    page.get_by_role("radio", name="Pushes").click()
+    dns = page.locator("tr[data-row]")
+    expect(dns).to_have_count(1)
+    expect(dns).to_contain_text(f"Same content as {commit(1)[:7]}.")
+    page.reload()
+    expect(dns).to_have_count(1)
+    dns.get_by_role("link", name="delivery").click()
+    expect(page.get_by_test_id("delivery-why")).to_contain_text("Planned 1 of 2 modules.")
 
 
 def test_a_repository_is_polled_on_request_and_less_often(site: Site, open_as: Any) -> None:

@@ -72,11 +72,7 @@ def test_the_pages_show_what_there_is_and_have_no_serious_finding(
     context: BrowserContext, things: dict[str, Any]
 ) -> None:
     page = context.new_page()
-    for name, place in (
-        ("schedules", "tr[data-row]"),
-        ("notifications", "tr[data-row]"),
-        ("updates", "[role=radio]"),
-    ):
+    for name, place in (("notifications", "tr[data-row]"), ("updates", "[role=radio]")):
         page.goto(f"{SETTINGS}/{name}")
         expect(page.locator(place).first).to_be_attached()
         assert findings_anywhere(page, name) == []
@@ -92,7 +88,7 @@ def test_the_pages_show_what_there_is_and_have_no_serious_finding(
 
 def test_the_sheets_have_no_serious_finding(context: BrowserContext, things: dict[str, Any]) -> None:
     page = context.new_page()
-    page.goto(f"{SETTINGS}/schedules")
+    page.goto(f"{SETTINGS}/triggers")
     page.get_by_role("button", name="Create schedule").click()
     sheet = page.get_by_role("dialog", name="Create schedule")
     expect(sheet.locator(".ry-nextruns li")).to_have_count(5)
@@ -113,7 +109,7 @@ def page(product: Product, person: Person, chromium: Browser) -> Iterator[Page]:
 
 
 def test_a_schedule_is_created_with_the_next_times_at_every_keystroke(page: Page, things: dict[str, Any]) -> None:
-    page.goto(f"{SETTINGS}/schedules")
+    page.goto(f"{SETTINGS}/triggers")
     page.get_by_role("button", name="Create schedule").click()
     sheet = page.get_by_role("dialog", name="Create schedule")
     sheet.get_by_label("Cron").fill("61 * * * *")

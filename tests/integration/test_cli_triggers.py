@@ -1,4 +1,4 @@
-"""`runyard schedules`, `groups` and `notifications` against a real stack."""
+"""`runyard schedules`, `triggers`, `groups` and `notifications` against a real stack."""
 
 from pathlib import Path
 
@@ -27,6 +27,10 @@ def test_schedules_from_preview_to_removal(terminal: Terminal, bench: Bench) -> 
     assert terminal.run("schedules", "create", "drift", "", "0 2 * * *", "--zone", "Europe/Lisbon").returncode == 0
     (row,) = terminal.json("schedules", "list")
     assert (row["words"], row["zone"], row["is_on"]) == ("Every day at 02:00", "Europe/Lisbon", True)
+    (listed,) = terminal.json("triggers", "--kind", "schedule")
+    assert (listed["id"], listed["kind"]) == (row["id"], "schedule")
+    assert "Every day at 02:00, Europe/Lisbon" in terminal.run("triggers").stdout
+    assert terminal.run("triggers", "--kind", "moon").returncode == ExitCode.USAGE
     short = row["id"][:8]
     assert terminal.run("schedules", "off", short, "--reason", "freeze").returncode == 0
     assert terminal.run("schedules", "on", short).returncode == 0

@@ -69,7 +69,7 @@ MORE: tuple[tuple[str, str, str, str, str, str], ...] = (
             ("cloud-identities", "cloud identities"),
             ("service-accounts", "service accounts"),
             ("git", "git repositories, webhooks, deliveries"),
-            ("schedules", "schedules"),
+            ("triggers", "triggers: pushes, pull requests, schedules"),
             ("notifications", "notifications"),
             ("updates", "updates of runners"),
             ("releases", "releases"),

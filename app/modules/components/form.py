@@ -7,7 +7,8 @@ import reflex as rx
 from app.frame.session import SessionState
 from app.modules.state.form import ModuleFormState, RunnerChoice
 from app.modules.view.form import FileRow
-from app.modules.view.repository import APPLY_MODES, INHERIT
+from app.modules.view.repository import INHERIT
+from app.triggers.view.triggers import APPLY_MODES
 from app.ui.form.elements import check_field, problem_line
 from app.ui.form.spec import HOOKS
 from app.ui.icons import icon

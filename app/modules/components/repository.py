@@ -4,7 +4,8 @@ import reflex as rx
 
 from app.frame.session import SessionState
 from app.modules.state.repository import RepositoryState
-from app.modules.view.repository import APPLY_MODES, INHERIT
+from app.modules.view.repository import INHERIT
+from app.triggers.view.triggers import APPLY_MODES
 from app.ui.elements import ago
 from app.ui.form.elements import check_field, dialog_form, field, text_field
 

@@ -3,17 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
+from app.triggers.view.triggers import APPLY_MODES, watched_folders
 from app.ui.words import count
 
 Row = Mapping[str, Any]
-APPLY_MODES = {
-    "after_merge": "After the merge",
-    "before_merge": "Before the merge",
-    "merge_queue": "In the merge queue",
-    "never": "Never",
-}
-
-
 # The choice that removes a mode: the group above decides.
 INHERIT = "inherit"
 
@@ -43,8 +36,6 @@ class RepositoryView(TypedDict):
 def build(row: Row | None) -> RepositoryView:
     """Read the repository of module_page's answer; none is for a module whose repository is not connected."""
     row = row or {}
-    # Until a runner has read it, its own folder and the paths that were added are known.
-    watched = row.get("watched") or [row.get("folder") or "the whole repository", *(row.get("paths") or [])]
     is_own = bool(row.get("path")) and row.get("apply_from") == row.get("path")
     return {
         "id": str(row.get("id") or ""),
@@ -54,7 +45,7 @@ def build(row: Row | None) -> RepositoryView:
         "own_paths": "\n".join(row.get("paths") or []),
         "own_apply": str(row.get("apply")) if is_own else INHERIT,
         "is_on": bool(row.get("is_on", True)),
-        "watched": [str(path) or "the whole repository" for path in watched],
+        "watched": watched_folders(row),
         "seen": str(row.get("seen_commit") or "")[:7],
         "seen_at": str(row.get("seen_at") or ""),
         "applied": str(row.get("applied_commit") or "")[:7],

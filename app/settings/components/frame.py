@@ -28,7 +28,7 @@ ENTRIES = (
     ("cloud-identities", "Cloud identities"),
     ("service-accounts", "Service accounts"),
     ("git", "Git"),
-    ("schedules", "Schedules"),
+    ("triggers", "Triggers"),
     ("notifications", "Notifications"),
     ("updates", "Updates"),
     ("releases", "Releases"),

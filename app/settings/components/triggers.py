@@ -1,4 +1,4 @@
-"""Settings of automatic work: pushes, schedules, notifications, updates."""
+"""Settings of automatic work: repositories, triggers, notifications, updates."""
 
 import reflex as rx
 
@@ -7,7 +7,8 @@ from app.triggers.components.git import connections_panel, git_dialogs
 from app.triggers.components.git_deliveries import deliveries_panel
 from app.triggers.components.git_logins import login_dialogs, logins_panel
 from app.triggers.components.notifications import notification_dialogs, notification_panels
-from app.triggers.components.schedules import schedule_dialogs, schedules_panel
+from app.triggers.components.schedules import schedule_dialogs
+from app.triggers.components.triggers import triggers_panel
 from app.triggers.components.updates import updates_panel
 
 
@@ -18,9 +19,9 @@ def git() -> rx.Component:
     )
 
 
-def schedules() -> rx.Component:
-    """The schedules page."""
-    return settings_page("schedules", schedules_panel(), dialogs=schedule_dialogs())
+def triggers() -> rx.Component:
+    """The page of pushes, pull requests and schedules."""
+    return settings_page("triggers", triggers_panel(), dialogs=schedule_dialogs())
 
 
 def notifications() -> rx.Component:

@@ -62,9 +62,9 @@ def _mark(status: rx.Var[str], known: dict[str, tuple[str, str, str]]) -> rx.Com
     return rx.match(status, *badges, rx.el.span("–", class_name="mut"))
 
 
-def run_mark(status: rx.Var[str]) -> rx.Component:
-    """How a schedule's last run went."""
-    return _mark(status, RUNS)
+def trigger_mark(status: rx.Var[str]) -> rx.Component:
+    """How a schedule's last run went, or what the last event of a repository led to."""
+    return _mark(status, VERDICTS | RUNS)
 
 
 def delivery_mark(status: rx.Var[str]) -> rx.Component:

@@ -1,86 +1,14 @@
-"""Schedules: the table of all, the sheet, and the list that a module or group shows."""
+"""The sheet that creates and edits a schedule, and the question before one is removed."""
 
 import reflex as rx
 
-from app.frame.session import SessionState
-from app.triggers.components.marks import run_mark
 from app.triggers.components.sheets import choice, form_sheet
-from app.triggers.state.schedules import SchedulesState
-from app.triggers.view.schedules import ScheduleView
+from app.triggers.state.triggers import TriggersState
 from app.ui.dialog import question
-from app.ui.feedback import empty
 from app.ui.form.elements import field, problem_line, text_field
-from app.ui.icons import icon
-from app.ui.panel import item_table, menu, menu_item, settings_panel
-from app.ui.table import cell
 
-State = SchedulesState
-HEADS = (
-    ("On", ""), ("What", ""), ("When", ""), ("Time zone", ""), ("Next", ""), ("Last result", ""), ("Actions", "r"),
-)  # fmt: skip
+State = TriggersState
 OPERATIONS = {"DRIFT": "Check for drift", "PLAN": "Plan", "APPLY": "Apply", "DESTROY": "Destroy"}
-ABOUT = "Jobs that start on a schedule. A module is skipped while its job of the previous run is unfinished."
-
-
-def _menu(row: rx.Var[ScheduleView]) -> rx.Component:
-    key = row["id"].to(str)
-    return rx.cond(
-        SessionState.can_operate,
-        menu(
-            "More actions for " + row["name"].to(str),
-            menu_item("pencil", "Edit", State.edit(key)),
-            menu_item("play", "Run now", State.run_now(key)),
-            rx.dropdown_menu.separator(),
-            menu_item("trash-2", "Remove", State.ask_remove(key), color_scheme="red"),
-        ),
-        rx.fragment(),
-    )
-
-
-def _row(row: rx.Var[ScheduleView]) -> rx.Component:
-    switch = rx.switch(
-        checked=row["is_on"].to(bool),
-        on_change=lambda is_on: State.switch(row["id"].to(str), is_on),
-        disabled=~SessionState.can_operate,
-        size="1",
-        aria_label="On: " + row["name"].to(str),
-    )
-    what = rx.el.span(
-        rx.el.span(row["type"], class_name="ry-tag mono"),
-        rx.el.span(row["where"], class_name="ry-mono"),
-        class_name="ry-row c6",
-    )
-    note = rx.cond(
-        row["last_note"] != "", rx.el.span(row["last_note"], class_name="mut"), run_mark(row["last"].to(str))
-    )
-    return rx.el.tr(
-        cell(switch, class_name="hide-s"),
-        cell(what, class_name="n-a"),
-        cell(rx.el.span(row["words"], title=row["cron"].to(str)), class_name="n-c"),
-        cell(row["zone"], class_name="mut hide-s"),
-        cell(rx.el.span(row["next"], title=row["next_at"].to(str)), class_name="num n-d"),
-        cell(note, class_name="n-b"),
-        cell(_menu(row), class_name="r hide-s"),
-        role="row",
-        key=row["id"],
-        custom_attrs={"data-row": row["id"]},
-    )
-
-
-def _create_button() -> rx.Component:
-    button = rx.button(icon("plus"), "Create schedule", on_click=State.add(""), color_scheme="gray", high_contrast=True)
-    return rx.cond(SessionState.can_operate, button, rx.fragment())
-
-
-def schedules_panel() -> rx.Component:
-    """All schedules of the organisation."""
-    text = rx.cond(
-        SessionState.can_operate,
-        "Create one to run drift checks and plans regularly.",
-        "With one, drift checks and plans run regularly. An operator can create it.",
-    )
-    none = empty("calendar-clock", "No schedules yet", text)
-    return settings_panel("Schedules", ABOUT, _create_button(), item_table(State, "Schedules", HEADS, _row, none))
 
 
 def _kinds() -> rx.Component:

@@ -178,7 +178,7 @@ def _schedule(row: rx.Var[ScheduleView]) -> rx.Component:
 
 def path_schedules() -> rx.Component:
     """The schedules of the path and of the groups above it."""
-    link = rx.link("Create", href="/dashboard/settings/schedules", size="1")
+    link = rx.link("Create", href="/dashboard/settings/triggers", size="1")
     create = rx.cond(SessionState.can_operate, link, rx.fragment())
     none = rx.el.div(rx.el.span("No schedules.", class_name="mut"), class_name="ry-pb")
     rows = rx.el.ul(rx.foreach(State.schedules, _schedule), class_name="ry-list")

@@ -1,5 +1,6 @@
 """Connected repositories, their deliveries, and the form that connects one."""
 
+import re
 from typing import Any, ClassVar
 
 import reflex as rx
@@ -53,6 +54,10 @@ class GitState(Items, rx.State):
         """Close what was open before a reload: states outlive it."""
         self.is_open, self.removing, self.replacing, self.shown_id = False, "", "", ""
         self.only, self.before, self.unfolded = EVERY, [], ""
+        named = str(self.router.url.query_parameters.get("delivery", ""))
+        if re.fullmatch(r"[0-9]{1,18}", named):
+            # The page of the list that begins with it.
+            self.unfolded, self.before = named, [str(int(named) + 1)]
         (await self.get_state(GitLoginsState))._close()
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:

@@ -169,12 +169,13 @@ def build_delivery(row: Row) -> DeliveryView:
         "reason": str(row.get("reason") or "A runner reads the repository first."),
         "job": int(row.get("job_number") or 0),
         "jobs": [int(number) for number in row.get("jobs") or []],
-        "change": _change(row),
+        "change": change_href(row),
         "modules": [_module(module) for module in row.get("modules") or []],
     }
 
 
-def _change(row: Row) -> str:
+def change_href(row: Row) -> str:
+    """Where the page of a delivery's pull request or commit is; none for a commit that started nothing."""
     what = row.get("pull_request") or (row.get("after_commit") if row.get("jobs") else "")
     return f"/dashboard/changes/{row.get('connection_id')}/{what}" if what else ""
 

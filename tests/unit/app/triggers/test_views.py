@@ -1,6 +1,6 @@
 """What pages of triggers say about rows, and what their forms refuse."""
 
-from app.triggers.view import notifications, schedules, sets, updates
+from app.triggers.view import notifications, schedules, sets, triggers, updates
 
 SET = {
     "id": "s", "type": "PLAN", "status": "RUNNING", "total": 120, "done": 37, "failed": 2, "succeeded": 35, "running": 6, "waiting": 77,
@@ -37,6 +37,40 @@ def test_a_schedules_last_run_says_that_it_found_drift() -> None:
     view = schedules.build_view({"id": "x", "type": "DRIFT", "path": "", "is_on": False, "last_run": run})
     assert (view["last"], view["where"], view["next"]) == ("DRIFT", "all modules", "off")
     assert schedules.build_view({"type": "PLAN", "last_run": run})["last"] == "SUCCEEDED"
+
+
+def test_a_trigger_shows_what_its_last_event_led_to() -> None:
+    last = {"id": 9, "connection_id": "c", "verdict": "PLANNED", "reason": "Its folders changed.", "job_number": 12}
+    row = {"id": "push:m", "kind": "push", "path": "net/vpc", "repository": "h/r", "apply": "never", "folder": "vpc"}
+    view = triggers.build_view({**row, "last": {**last, "after_commit": "a" * 40}})
+    assert (view["words"], view["detail"], view["applies"]) == (
+        "Push to the default branch",
+        "h/r: vpc",
+        "Applied: never",
+    )
+    assert (view["event"], view["event_href"]) == ("aaaaaaa", f"/dashboard/changes/c/{'a' * 40}")
+    assert (view["job"], view["job_href"], view["last_note"]) == ("#12", "/dashboard/jobs/12", "")
+    assert view["why_href"] == "/dashboard/settings/git?delivery=9"
+    pull = {**last, "verdict": "NOTHING", "job_number": None, "pull_request": 7}
+    view = triggers.build_view({**row, "kind": "pull_request", "branch": "main", "last": pull, "error": "no route"})
+    assert (view["words"], view["event_href"], view["job"]) == ("Pull request into main", "/dashboard/changes/c/7", "")
+    assert (view["last_note"], view["problem"]) == ("Its folders changed.", "The repository cannot be read: no route")
+    assert triggers.build_view(row)["last_note"] == "None yet"
+
+
+def test_a_schedule_among_the_triggers_shows_when_it_is_next_due_and_what_it_started() -> None:
+    row = {"kind": "schedule", "id": "s", "type": "PLAN", "path": "", "zone": "UTC", "next_local": "Thu 19 Nov, 02:00"}
+    view = triggers.build_view(row)
+    assert (view["detail"], view["last_note"]) == ("UTC, next Thu 19 Nov, 02:00", "Not run yet")
+    run = {"status": "FAILED", "total": 3, "created_at": "2026-11-18T02:00:00+00:00"}
+    view = triggers.build_view({**row, "last_run": run, "is_on": False, "reason": "Freeze"})
+    assert (view["detail"], view["problem"], view["event"], view["last"]) == (
+        "UTC, off",
+        "Freeze",
+        "3 modules",
+        "FAILED",
+    )
+    assert triggers.build_view({**row, "last_run": run, "job_number": 5})["job"] == "#5"
 
 
 def test_a_schedules_form_wants_what_when_and_where() -> None:

@@ -1,25 +1,41 @@
-"""The schedules of an organisation, and the sheet that creates and edits one."""
+"""The triggers of an organisation, and the sheet that creates and edits a schedule."""
 
-from typing import Any, ClassVar
+from typing import Any
+from urllib.parse import urlencode
 
 import reflex as rx
 
+from app.frame.route import say_in_address
 from app.frame.session import say_error
 from app.live.item_form import Items
+from app.live.page import LivePage
 from app.project.errors import AppError
+from app.project.live_queries import Held, LiveQuery, live_query
 from app.project.models import BrowserSession
-from app.project.store import Changed, OrgStore
+from app.project.store import EVERYTHING, Changed, OrgStore
+from app.triggers.view import triggers
 from app.triggers.view.schedules import KINDS, ScheduleView, build_view, check_form
+from app.triggers.view.triggers import TriggerView
 
 EMPTY: ScheduleView = build_view({"cron": KINDS["daily"]})
+ADDRESS = "/dashboard/settings/triggers"
+PAGE_SIZE = 50
+QUERY_TOPICS = (
+    "schedules", "job_sets", "provision_jobs", "modules", "groups", "module_git", "git_connections", "git_deliveries",
+    "pull_requests",
+)  # fmt: skip
+# Every job may be the last one of a trigger, and nobody reads a whole table more often.
+RENEW_SECONDS = 1.0
 
 
-class SchedulesState(Items, rx.State):
-    """The table and the form."""
+class TriggersState(Items, rx.State):
+    """The table of triggers, and the form of a schedule."""
 
-    TOPICS: ClassVar[frozenset[str]] = frozenset({"schedules", "job_sets"})
-
-    rows: list[ScheduleView] = []
+    rows: list[TriggerView] = []
+    total: int = 0
+    search: str = ""
+    only: str = "any"
+    page_number: int = 0
     chosen: ScheduleView = EMPTY
     kind: str = "daily"
     operation: str = "DRIFT"
@@ -29,13 +45,63 @@ class SchedulesState(Items, rx.State):
     times: list[str] = []
     wrong: str = ""
 
+    def _query(self) -> LiveQuery:
+        filters = {} if self.only == "any" else {"kind": [self.only]}
+        page = {"limit": PAGE_SIZE, "offset": self.page_number * PAGE_SIZE}
+        return live_query(
+            "list_triggers", QUERY_TOPICS, pause_seconds=RENEW_SECONDS, search=self.search, filters=filters, **page
+        )
+
     async def _prepare(self, session: BrowserSession) -> None:
         """Close what was open before a reload: states outlive it."""
-        self.is_open, self.removing = False, ""
+        self.is_open, self.removing, self.page_number = False, "", 0
+        asked = self.router.url.query_parameters
+        self.search, self.only = str(asked.get("search", ""))[:100], "any"
+        if asked.get("kind") in triggers.KINDS:
+            self.only = str(asked["kind"])
+        await self._ask(self._query())
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:
-        rows = await self._rpc("list_schedules", {"p_org": store.org_id})
-        self._assign("rows", [build_view(row) for row in rows])
+        held = store.live_queries.held(self._query())
+        if held is not None:
+            self._assign("rows", held.make("rows", _rows))
+            self._assign("total", int(held.answer["total"]))
+
+    async def _again(self, changed: Changed = EVERYTHING) -> None:
+        """Show what a change of a schedule led to, at once."""
+        await self._renew()
+
+    async def _turn(self) -> rx.event.EventSpec:
+        await self._ask(self._query())
+        await LivePage._again(self)
+        chosen = {"search": self.search} if self.search else {}
+        chosen |= {"kind": self.only} if self.only != "any" else {}
+        return say_in_address(ADDRESS, f"?{urlencode(chosen)}" if chosen else "")
+
+    @rx.event
+    async def search_for(self, text: str) -> rx.event.EventSpec:
+        """Show triggers whose module, group or repository has these letters."""
+        self.search, self.page_number = text[:100].strip(), 0
+        return await self._turn()
+
+    @rx.event
+    async def choose_only(self, value: str | list[str]) -> rx.event.EventSpec:
+        """Show triggers of one kind."""
+        self.only, self.page_number = value if isinstance(value, str) and value in triggers.KINDS else "any", 0
+        return await self._turn()
+
+    @rx.event
+    async def clear(self) -> rx.event.EventSpec:
+        """Show everything again; the browser has emptied the field."""
+        self.search, self.only, self.page_number = "", "any", 0
+        return await self._turn()
+
+    @rx.event
+    async def turn_page(self, step: int) -> rx.event.EventSpec:
+        """Turn to other triggers."""
+        last = max(0, (self.total - 1) // PAGE_SIZE)
+        self.page_number = min(last, max(0, self.page_number + (1 if step > 0 else -1)))
+        return await self._turn()
 
     async def _open_form(self, chosen: ScheduleView, *, is_new: bool) -> None:
         self._fill(chosen, is_new=is_new)
@@ -62,7 +128,7 @@ class SchedulesState(Items, rx.State):
     async def edit(self, key: str) -> None:
         """Open the form of a schedule."""
         found = self._find(key)
-        if found is not None:
+        if found is not None and found["kind"] == "schedule":
             await self._open_form(found, is_new=False)
 
     @rx.event
@@ -124,3 +190,7 @@ class SchedulesState(Items, rx.State):
         """Remove a schedule."""
         key, self.removing = self.removing, ""
         return await self._act("remove_schedule", {"p_schedule": key}, "Schedule removed") if key else None
+
+
+def _rows(held: Held) -> list[TriggerView]:
+    return [triggers.build_view(row) for row in held.rows()]

@@ -1,0 +1,122 @@
+"""Triggers: pushes, pull requests and schedules as rows of one table."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from app.triggers.view.git import change_href
+from app.triggers.view.schedules import ScheduleView
+from app.triggers.view.schedules import build_view as build_schedule
+from app.ui.words import count
+
+Row = Mapping[str, Any]
+KINDS = {"any": "All", "push": "Pushes", "pull_request": "Pull requests", "schedule": "Schedules"}
+APPLY_MODES = {
+    "after_merge": "After the merge",
+    "before_merge": "Before the merge",
+    "merge_queue": "In the merge queue",
+    "never": "Never",
+}
+WHOLE = "the whole repository"
+
+
+class TriggerView(ScheduleView):
+    """A schedule, or a module's pushes or pull requests, with the last event and what that led to."""
+
+    kind: str
+    href: str
+    applies: str
+    detail: str
+    problem: str
+    at: str
+    event: str
+    event_href: str
+    job: str
+    job_href: str
+    why_href: str
+
+
+def build_view(row: Row) -> TriggerView:
+    """Read a row of list_triggers."""
+    return _schedule(row) if row.get("kind") == "schedule" else _git(row)
+
+
+def watched_folders(row: Row) -> list[str]:
+    """The folders that count; until a runner has read the repository, its own one and those that were added."""
+    found = row.get("watched") or [row.get("folder"), *(row.get("paths") or [])]
+    return [str(path or WHOLE) for path in found]
+
+
+def _schedule(row: Row) -> TriggerView:
+    view, run = build_schedule(row), row.get("last_run") or {}
+    return {
+        **view,
+        **_job(row),  # type: ignore[typeddict-item]
+        "kind": "schedule",
+        "href": _module(view["path"]),
+        "applies": "",
+        "detail": f"{view['zone']}, " + (f"next {view['next']}" if view["is_on"] else "off"),
+        "problem": "" if view["is_on"] else view["reason"],
+        "last_note": view["last_note"] or ("" if run else "Not run yet"),
+        "at": str(run.get("created_at") or ""),
+        "event": "" if row.get("job_number") or not run else count(int(run.get("total") or 0), "module"),
+        "event_href": "",
+        "why_href": "",
+    }
+
+
+def _git(row: Row) -> TriggerView:
+    kind, last = str(row.get("kind")), row.get("last") or {}
+    view, branch = build_schedule({}), row.get("branch") or "the default branch"
+    error = f"The repository cannot be read: {row['error']}" if row.get("error") else ""
+    return {
+        **view,
+        **_job(last),  # type: ignore[typeddict-item]
+        "id": str(row.get("id") or ""),
+        "kind": kind,
+        "type": "PLAN",
+        "name": f"{kind} {row.get('path')}",
+        "path": str(row.get("path") or ""),
+        "where": str(row.get("path") or ""),
+        "href": _module(str(row.get("path") or "")),
+        "is_on": bool(row.get("is_on", True)),
+        "words": f"Push to {branch}" if kind == "push" else f"Pull request into {branch}",
+        "detail": f"{row.get('repository')}: {', '.join(watched_folders(row))}",
+        "problem": error,
+        "applies": f"Applied: {APPLY_MODES.get(str(row.get('apply')), '').lower()}",
+        "next": "",
+        "last": _verdict(last),
+        "last_note": _why(last),
+        "at": str(last.get("received_at") or ""),
+        "event": _event(last),
+        "event_href": change_href({**last, "jobs": [last["job_number"]] if last.get("job_number") else []}),
+        "why_href": f"/dashboard/settings/git?delivery={last['id']}" if last else "",
+    }
+
+
+def _module(path: str) -> str:
+    return f"/dashboard/modules?path={quote(path)}" if path else "/dashboard/modules"
+
+
+def _job(row: Row) -> dict[str, str]:
+    number = row.get("job_number")
+    return {"job": f"#{number}" if number else "", "job_href": f"/dashboard/jobs/{number}" if number else ""}
+
+
+def _verdict(last: Row) -> str:
+    found = str(last.get("verdict") or "")
+    return "NOTHING" if found == "OTHER_BRANCH" else found
+
+
+def _why(last: Row) -> str:
+    if not last:
+        return "None yet"
+    if last.get("verdict") == "PENDING":
+        return "A runner reads the repository first."
+    return "" if last.get("job_number") else str(last.get("reason") or "")
+
+
+def _event(last: Row) -> str:
+    if last.get("pull_request"):
+        return f"#{last['pull_request']}"
+    return str(last.get("after_commit") or "")[:7] or ("Poll" if last.get("event") == "poll" else "")

@@ -1,0 +1,15 @@
+"""A trigger as a line of `runyard triggers`."""
+
+from cli.commands.triggers import COLUMNS, line
+
+
+def test_a_line_names_when_a_trigger_starts_jobs_and_what_its_last_event_led_to() -> None:
+    last = {"verdict": "NOTHING", "reason": "Same content.", "received_at": "t", "job_number": None}
+    push = {"kind": "push", "path": "net/vpc", "is_on": True, "branch": None, "apply": "never", "last": last}
+    assert tuple(line(push)) == COLUMNS
+    assert (line(push)["when"], line(push)["reason"]) == ("to the default branch", "Same content.")
+    pull = line({**push, "kind": "pull_request", "branch": "main", "last": None})
+    assert (pull["kind"], pull["when"], pull["last_result"]) == ("pull-request", "into main", None)
+    run = {"status": "SUCCEEDED", "created_at": "t"}
+    schedule = {"kind": "schedule", "path": "", "is_on": False, "words": "Daily", "zone": "UTC", "last_run": run}
+    assert (line(schedule)["when"], line(schedule)["last_result"]) == ("Daily, UTC", "SUCCEEDED")

@@ -320,7 +320,7 @@ comment on function private.use_recovery_code is
 grant execute on function private.use_recovery_code to authenticated;
 
 -- ## changes of a sign-in
--- Auth writes these rows for whoever calls it, so they are noted where they change, in each of the member's logs.
+-- Auth writes these rows itself, so the changes are noted where they happen, in each of the member's logs.
 create function private.note_sign_in_change() returns trigger
 language plpgsql security definer set search_path = '' as $$
 declare

@@ -18,6 +18,7 @@ from typing import Any
 from playwright.sync_api import Locator, Page, ViewportSize
 
 from benchmarks.outcome import RESULTS, Outcome
+from cli.folders import cache_folder
 from stack.settings import PROJECT
 from tests.e2e.product import PASSWORD, Product
 from tests.integration.worker_bench import find_tofu
@@ -95,7 +96,6 @@ class Walk:
         self._open_module("one")
         self._click(self._page.get_by_role("button", name="Apply", exact=True))
         self._click(self._page.get_by_test_id("run"))
-        self._click(self._page.get_by_test_id("review"))
         self._click(self._page.get_by_test_id("confirm"))
         _see(self._ended("SUCCEEDED"))
 
@@ -222,16 +222,15 @@ def _see(what: Locator) -> None:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """A terminal that has `runyard-worker` and OpenTofu."""
-    tofu = find_tofu()
-    if tofu is None:
+    """A terminal that has `runyard-worker`; OpenTofu is where `make up` keeps it, and not on its path."""
+    if find_tofu() is None:
         raise FileNotFoundError("OpenTofu is not there; `make engines` provides it")
     tool = folder / "bin" / "runyard-worker"
     tool.parent.mkdir()
     tool.write_text(f'#!/bin/sh\nexec {sys.executable} -m worker.cli "$@"\n')
     tool.chmod(0o755)
-    path = f"{tool.parent}:{Path(tofu).parent}:{os.environ['PATH']}"
-    return {"PATH": path, "PYTHONPATH": str(PROJECT), "HOME": str(folder)}
+    path, cache = f"{tool.parent}:{os.environ['PATH']}", str(cache_folder().parent)
+    return {"PATH": path, "PYTHONPATH": str(PROJECT), "HOME": str(folder), "XDG_CACHE_HOME": cache}
 
 
 def walk(page: Page, folder: Path, outcome: Outcome) -> None:

@@ -36,6 +36,8 @@ AGAIN = "again"
 class Link(StrEnum):
     """How the page receives changes; shown by the mark in the top bar."""
 
+    # Until the first channel is joined: nothing is wrong yet.
+    JOINING = ""
     LIVE = "live"
     POLLING = "polling"
     OFFLINE = "offline"
@@ -78,7 +80,7 @@ class OrgStore:
     overview: dict[str, Any] = field(default_factory=dict)
     figures: dict[str, Any] = field(default_factory=dict)
     facets: dict[str, Any] = field(default_factory=dict)
-    link: Link = Link.POLLING
+    link: Link = Link.JOINING
     link_detail: str = ""
     link_since: str = ""
     is_unswept: bool = False

@@ -75,9 +75,9 @@ def _operator(here: Here) -> Iterator[Check]:
     except CommandError as error:
         yield Check("secret key", False, str(error).replace("\n ", ""))
         return
-    yield Check(
-        "secret key", True, f"works; {found['organizations']} organisations, {found['runners_online']} runners online"
-    )
+    organisations, runners = (int(found[name]) for name in ("organizations", "runners_online"))
+    many = f"{organisations} organisation{'s' * (organisations != 1)}, {runners} runner{'s' * (runners != 1)} online"
+    yield Check("secret key", True, f"works; {many}")
     used, most = found["connections"], found["most_connections"]
     size = f"PostgreSQL {found['postgres']}, {found['bytes'] / 1024**2:,.0f} MiB, {used} of {most} connections"
     yield Check(

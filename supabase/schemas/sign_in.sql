@@ -318,3 +318,27 @@ comment on function private.use_recovery_code is
   'Uses up a recovery code of the caller, whose login may lack its second step, and removes their devices; false for '
   'a wrong or used one, and after ten attempts in a quarter of an hour. Everybody who is signed in.';
 grant execute on function private.use_recovery_code to authenticated;
+
+-- ## changes of a sign-in
+-- Auth writes these rows itself, so the changes are noted where they happen, in each of the member's logs.
+create function private.note_sign_in_change() returns trigger
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_user pg_catalog.uuid := to_jsonb(case when tg_op = 'DELETE' then old else new end) ->> tg_argv[1];
+begin
+  insert into public.audit_events (org_id, actor_kind, actor_id, actor_label, action, target_kind, target_id,
+    target_label)
+  select m.org_id, 'user', m.user_id, m.email, tg_argv[0], 'member', m.user_id::pg_catalog.text, m.email
+  from public.memberships as m where m.user_id = v_user;
+  return null;
+end;
+$$;
+create trigger note_password after update of encrypted_password on auth.users for each row
+  when (old.encrypted_password <> '' and old.encrypted_password is distinct from new.encrypted_password)
+  execute function private.note_sign_in_change('member.password_changed', 'id');
+create trigger note_device after update of status on auth.mfa_factors for each row
+  when (old.status <> 'verified' and new.status = 'verified')
+  execute function private.note_sign_in_change('member.device_added', 'user_id');
+create trigger note_removed_device after delete on auth.mfa_factors for each row
+  when (old.status = 'verified')
+  execute function private.note_sign_in_change('member.device_removed', 'user_id');

@@ -137,3 +137,17 @@ def test_recovery_codes_cannot_be_guessed_or_used_by_others(world: World, org: O
 def test_recovery_codes_are_ten_different_hashes(org: Organization, sent: list[str], words: str) -> None:
     with refused("RY422", words):
         org.owner.call("set_recovery_codes", p_hashes=array(sent))
+
+
+def test_a_new_password_and_devices_are_in_the_log_of_each_organisation(world: World, org: Organization) -> None:
+    auth = world.owner.connection
+    for password in ("", "first", "second", "second"):
+        auth.execute("update auth.users set encrypted_password = %s where id = %s", [password, org.owner.id])
+    add_factor(world, org.owner.id, "unverified")
+    auth.execute("update auth.mfa_factors set status = 'verified' where user_id = %s", [org.owner.id])
+    auth.execute("delete from auth.mfa_factors where user_id = %s", [org.owner.id])
+    noted = "select action, actor_label, target_id from public.audit_events where org_id = %s and action like %s order by id"
+    found = [tuple(row) for row in auth.execute(noted, [org.id, "member.%"]).fetchall()]
+    acts = ("member.password_changed", "member.device_added", "member.device_removed")
+    assert found[-3:] == [(act, org.owner.email, str(org.owner.id)) for act in acts]
+    assert [row[0] for row in found].count("member.password_changed") == 1

@@ -4,6 +4,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterator
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
@@ -243,6 +244,19 @@ def join(page: Page, name: str) -> None:
     fill_in(page, f"{name}-{uuid.uuid4().hex[:8]}@example.com", PASSWORD, "Create account")
     page.wait_for_url(re.compile("/welcome"))
     expect(page.get_by_role("heading", name="Create organisation")).to_be_visible()
+
+
+def test_closed_sign_up_offers_no_form_and_names_the_way_in(product: Product, browse: Callable[[], Page]) -> None:
+    """Auth of this stack is open: the page gets the answer that it gives where it is not."""
+    assert httpx.get(f"{product.url}/auth/policy", timeout=60).json() == {"is_open": True}
+    page = browse()
+    page.route("**/auth/policy", lambda route: route.fulfill(json={"is_open": False}))
+    page.goto("/sign-up")
+    expect(page.get_by_test_id("sign-up-closed")).to_contain_text("invitation")
+    expect(page.get_by_role("button", name="Create account")).to_be_hidden()
+    page.goto("/login")
+    expect(page.get_by_text("Accounts are by invitation: ask an admin for a link.")).to_be_visible()
+    expect(page.get_by_role("link", name="Create account")).to_be_hidden()
 
 
 def test_a_new_account_makes_its_first_organisation(product: Product, browse: Callable[[], Page]) -> None:

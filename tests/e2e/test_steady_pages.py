@@ -308,8 +308,13 @@ def test_a_new_password_ends_the_other_sessions(product: Product, person: Person
     assert answer.is_success, answer.text
     refused = httpx.get(f"{product.url}/api/audit.csv", headers={"Cookie": cookie}, timeout=60)
     assert refused.status_code == 401
-    page.reload()
+    page.goto("/dashboard/jobs")
     page.wait_for_url(re.compile("/login"))
+    expect(page.get_by_text("Your session has ended. Sign in to return to the page you were on.")).to_be_visible()
+    page.get_by_label("Email").fill(person.email)
+    page.get_by_label("Password").fill("another-horse-battery")
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(re.compile("/dashboard/jobs"))
 
 
 def test_a_state_that_was_not_stored_is_listed_downloaded_and_stored(

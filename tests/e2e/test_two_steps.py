@@ -79,6 +79,10 @@ def test_it_is_turned_on_asked_for_and_removed(product: Product, browse: Callabl
     expect(elsewhere.get_by_test_id("two-steps-error")).to_contain_text("That code is wrong.")
     give_code(elsewhere, app.code())
     expect(elsewhere.get_by_test_id("two-steps-device")).to_have_count(0)
+    elsewhere.goto("/dashboard/settings/audit")
+    for act in ("Added", "Removed"):
+        noted = elsewhere.get_by_role("row", name=re.compile(f"{act} a device for two-step sign-in"))
+        expect(noted).to_contain_text(person.email)
     third = browse()
     sign_in(third, person)
 

@@ -53,6 +53,20 @@ def test_every_command_explains_itself(tmp_path: Path) -> None:
         assert (done.returncode, "--json" in done.stdout) == (0, True), entry.command
 
 
+@pytest.mark.parametrize("words", [["engines"], ["engines", "ensure"], ["jobs", "list"]])
+def test_all_help_is_plain_text(words: list[str], tmp_path: Path) -> None:
+    shown = Terminal(tmp_path).run(*words, "--help").stdout
+    assert "--help" in shown
+    assert not re.search("[╭│]|--help <bool>", shown)
+
+
+def test_a_login_beside_a_running_stack_names_its_address(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "ready").touch()
+    done = Terminal(tmp_path / "config", {"RUNYARD_HOME": str(tmp_path)}).run("login")
+    assert (done.returncode, 'eval "$(runyard env)"' in done.stderr) == (ExitCode.USAGE, True)
+
+
 def test_the_table_of_commands_is_in_step_with_the_program() -> None:
     written = (PROJECT / "docs" / "reference" / "commands.md").read_text()
     assert written == page(), "run `runyard docs commands`"

@@ -70,6 +70,7 @@ async def test_a_feed_goes_on_after_whatever_went_wrong(no_pauses: None) -> None
         return None
 
     store, nothing = OrgStore("org"), cast("Any", None)
+    assert store.link is Link.JOINING, "a first load is no failure"
     store.set_link(Link.LIVE)
     feed = OrgFeed(store, nothing, nothing, member, nothing)
     with capture_logs() as logs:

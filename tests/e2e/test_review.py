@@ -142,6 +142,9 @@ def test_destroy_says_how_much_goes_and_waits_for_its_plan(
     page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))
     (found,) = product.sql("select payload -> 'options', type from public.provision_jobs where module_id = %s", module)
     assert found == ({"destroy": True, "confirm": True, "targets": ["a.b[1]"]}, "PLAN")
+    expect(page.get_by_role("heading", name="Destroy plan")).to_be_visible()
+    page.get_by_role("button", name="Cancel").click()
+    expect(status(page)).to_have_attribute("data-status", "CANCELLED")
 
 
 def test_a_module_shows_what_its_state_holds_and_who_locks_it(

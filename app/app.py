@@ -14,6 +14,7 @@ from app.figures import routes as figure_routes
 from app.frame import not_found
 from app.frame.palette.state import PaletteState
 from app.frame.releases.dialog import release_notes
+from app.frame.releases.state import ReleaseNotesState
 from app.frame.route import Route
 from app.frame.session import SessionState
 from app.guard.events import DenyByDefault
@@ -114,7 +115,8 @@ def _loads(route: Route) -> Any:
     """What opens a page; behind the sign-in, dialogs of another page or of before a reload are closed first."""
     own = route.on_load if isinstance(route.on_load, list) else [route.on_load]
     is_framed = route.path.startswith("/dashboard")
-    return [PaletteState.leave, RunnerActionState.leave, *own] if is_framed else route.on_load
+    left = [PaletteState.leave, ReleaseNotesState.leave, RunnerActionState.leave]
+    return [*left, *own] if is_framed else route.on_load
 
 
 def _framed(route: Route) -> rx.Component:

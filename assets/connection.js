@@ -10,6 +10,7 @@
   let socket = null;
   let heardAt = 0;
   let leaving = 0;
+  let actedAt = 0;
 
   function cut() {
     clearTimeout(leaving);
@@ -19,12 +20,16 @@
     const at = new Date(root.dataset.cut).toTimeString().slice(0, 8);
     for (const place of document.querySelectorAll("[data-cut-since]")) place.textContent = ` since ${at}`;
     window.dispatchEvent(new Event("ry-cut"));
+    // Nothing was heard after that click: perhaps it never arrived.
+    if (actedAt > heardAt) say("The last click may not have been sent. Check it when this page is live.");
   }
   function mend() {
     clearTimeout(leaving);
     leaving = 0;
     if (!root.dataset.cut) return;
     delete root.dataset.cut;
+    actedAt = 0;
+    document.querySelector("[data-testid=not-sent]")?.remove();
     window.dispatchEvent(new Event("ry-mended"));
   }
   function watch(opened) {
@@ -56,23 +61,28 @@
   const ACTING = "button, input[type=submit], [role=menuitem], [role=switch], [role=checkbox], [role=radio]";
   const HERE = "a[href], [data-local], [data-copy], [aria-haspopup=menu], ry-log, dialog, form[data-auth]";
   let said = 0;
-  function refuse(event) {
-    event.preventDefault();
-    event.stopImmediatePropagation();
+  function say(words, ms) {
+    clearTimeout(said);
     const note = document.querySelector("[data-testid=not-sent]") || document.createElement("div");
     note.className = "ry-unsent";
     note.dataset.testid = "not-sent";
     note.setAttribute("role", "alert");
-    note.textContent = "Not sent: no connection. Try again when this page is live.";
+    note.textContent = words;
     document.body.append(note);
-    clearTimeout(said);
-    said = setTimeout(() => note.remove(), 5_000);
+    if (ms) said = setTimeout(() => note.remove(), ms);
+  }
+  function act(event, control) {
+    if (!control || control.closest(HERE)) return;
+    if (!root.dataset.cut) {
+      actedAt = Date.now();
+      return;
+    }
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    say("Not sent: no connection. Try again when this page is live.", 5_000);
   }
   document.addEventListener("click", (event) => {
-    const control = root.dataset.cut && event.target instanceof Element && event.target.closest(ACTING);
-    if (control && !control.closest(HERE)) refuse(event);
+    act(event, event.target instanceof Element && event.target.closest(ACTING));
   }, true);
-  document.addEventListener("submit", (event) => {
-    if (root.dataset.cut && !event.target.closest(HERE)) refuse(event);
-  }, true);
+  document.addEventListener("submit", (event) => act(event, event.target), true);
 })();

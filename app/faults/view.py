@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
+from app.ui.words import count
+
 Row = Mapping[str, Any]
 
 # key of the launcher, icon, button
@@ -82,7 +84,7 @@ def build(answer: Row) -> Faults:
         "done": f"{round(100 * (whole - left) / whole)}%" if whole else "0%",
         "counts": [_count(ledger, *column) for column in COLUMNS] if ledger else [],
         "since": float(answer.get("since") or 0),
-        "said": f"{int(ledger.get('jobs') or 0):,} jobs checked, {faults} fault{'' if faults == 1 else 's'}",
+        "said": f"{int(ledger.get('jobs') or 0):,} jobs checked, {count(faults, 'drill')}",
         "is_old": bool(answer.get("is_ledger_old")),
     }
 

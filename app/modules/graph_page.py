@@ -71,7 +71,14 @@ def _row(node: rx.Var[NodeView]) -> rx.Component:
 def _rows() -> rx.Component:
     labels = (("Module", ""), ("Step", ""), ("Depends on", ""), ("Used by", "r hide-s"), ("Inputs", ""))
     alone = State.graph["alone"].to(int)
-    foot = rx.el.div(rx.el.span(alone, " more modules depend on none", class_name="num"), class_name="ry-foot")
+    foot = rx.el.div(
+        rx.el.span(
+            alone,
+            rx.cond(alone == 1, " more module has no dependencies", " more modules have no dependencies"),
+            class_name="num",
+        ),
+        class_name="ry-foot",
+    )
     return rx.el.section(
         rx.el.div(rx.el.h2("Modules in order"), class_name="ry-ph"),
         table("Modules in order", heads(*labels), rx.foreach(State.graph["nodes"].to(list[NodeView]), _row)),
@@ -86,7 +93,8 @@ def _body() -> rx.Component:
         empty(
             "waypoints",
             "No dependencies",
-            "Add one on a module's page, or with runyard dependencies add. Sets then run in that order.",
+            "Add them on the page of a module. All modules of a group then apply in that order.",
+            rx.link("Open modules", href="/dashboard/modules", class_name="ry-link"),
             test_id="no-dependencies",
         ),
         class_name="ry-panel",

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from app.project.authorized_client import AuthorizedClient
-from app.project.errors import AppError
+from app.project.errors import AppError, Refused
 from app.project.live_queries import Held, LiveQuery
 from app.project.models import BrowserSession
 from app.project.store import Link, OrgStore, version_of
@@ -66,8 +66,13 @@ class Asker:
         missed: set[tuple[str, str]] = set()
         for held in self._store.live_queries.all():
             before = {str(row["id"]): row for row in held.rows()} if held.query.table else {}
-            async with held.lock:
-                await self._ask(held, session)
+            try:
+                async with held.lock:
+                    await self._ask(held, session)
+            except Refused as error:
+                # One page's link to a removed item must not end the feed of everybody else.
+                log.info("live_query_refused", function=held.query.function, reason=error.message)
+                continue
             missed |= {
                 (held.query.table, str(row["id"]))
                 for row in held.rows()
@@ -105,8 +110,10 @@ class Asker:
         query, held.is_old, held.asked_at = held.query, False, time.monotonic()
         try:
             answer = await self._authorized.rpc(session, query.function, {"p_org": self._store.org_id, **query.named()})
-        except AppError:
+        except AppError as error:
             held.is_old = True
+            if isinstance(error, Refused) and not held.is_answered:
+                self._store.live_queries.forget(query)
             raise
         finally:
             held.ended_at = time.monotonic()

@@ -37,7 +37,9 @@ def to_app_error(error: APIError) -> AppError:
         return SignedOut()
     if code == "RY404":
         return NotThere(message, hint, code)
-    if code.startswith("RY") or code in {"42501", "22P02", "23505", "23514"}:
+    if code == "22P02":
+        return NotThere("This link is not complete.", "A part of it is missing or changed.", code)
+    if code.startswith("RY") or code in {"42501", "23505", "23514"}:
         return Refused(message, hint or "Nothing was changed.", code)
     if code.startswith(_BUSY_CODES):
         return Unreachable(*_BUSY)

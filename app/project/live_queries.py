@@ -150,6 +150,10 @@ class LiveQueries:
             held = self._held.pop(key)
             held.is_old = False
 
+    def forget(self, query: LiveQuery) -> None:
+        """Forget a query that was refused before it had an answer."""
+        self._held.pop(query.key, None)
+
     def note_change(self, topic: str, row: Row | None = None) -> None:
         """Something changed: put the row into the answers that list it, and have all that depend on it asked again."""
         for held in self._held.values():

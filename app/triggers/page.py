@@ -99,8 +99,10 @@ def _body() -> rx.Component:
 def review() -> rx.Component:
     """The review page."""
     path = rx.cond(State.review["path"] != "", State.review["path"], "All modules").to(str)
+    line = State.review["title"].to(str) + ": " + State.review["line"].to(str)
+    is_known = State.review["title"] != ""
     return page(
-        head(path, State.review["title"].to(str) + ": " + State.review["line"].to(str), _acts()),
+        head(rx.cond(is_known, path, "Review").to(str), rx.cond(is_known, line, "").to(str), _acts()),
         _body(),
         title="Review",
         active="modules",

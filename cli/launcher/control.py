@@ -81,7 +81,8 @@ def describe(report: dict[str, Any]) -> str:
 def exports() -> str:
     """What clients need, as shell exports."""
     settings, secrets = _load()
-    return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in _environment(settings, secrets).items())
+    shown = {**_environment(settings, secrets), "RUNYARD_DASHBOARD_URL": settings.dashboard_url}
+    return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in shown.items())
 
 
 def mails() -> list[str]:

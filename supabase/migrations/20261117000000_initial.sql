@@ -3310,6 +3310,19 @@ create type public.cancel_kind as enum ('AFTER_STEP', 'GRACEFUL', 'KILL');
 comment on type public.cancel_kind is
   'AFTER_STEP: stop after the current step · GRACEFUL: one SIGINT · KILL: at once, whatever it leaves behind.';
 
+-- A constraint is parsed again by every statement that writes, as long as it is: a call is short, and its body stays
+-- compiled.
+-- Whether a job is about one thing. A reading for move-in is about a repository that nobody has connected.
+create function private.is_about_one_thing(
+  p_type public.job_type, p_module uuid, p_worker uuid, p_identity uuid, p_connection uuid
+) returns boolean
+language plpgsql immutable set search_path = '' as $$
+begin
+  return num_nonnulls(p_module, p_worker, p_identity, p_connection) = 1
+    or p_type = 'RESOLVE' and num_nonnulls(p_module, p_worker, p_identity, p_connection) = 0;
+end;
+$$;
+
 -- worker_id and instance_id have no foreign keys: a claim writes its own caller's, which it has just read.
 create table public.provision_jobs (
   id bigint generated always as identity primary key,
@@ -3369,10 +3382,8 @@ create table public.provision_jobs (
   slimmed_at timestamptz,
   updated_at timestamptz not null default now(),
   constraint provision_jobs_module_fkey foreign key (org_id, module_id) references public.modules (org_id, id),
-  -- A reading for move-in is about a repository that nobody has connected.
-  constraint provision_jobs_one_target check (num_nonnulls(module_id, target_worker_id, target_identity_id,
-    target_connection_id) = 1 or type = 'RESOLVE' and num_nonnulls(module_id, target_worker_id, target_identity_id,
-    target_connection_id) = 0)
+  constraint provision_jobs_one_target check (private.is_about_one_thing(type, module_id, target_worker_id,
+    target_identity_id, target_connection_id))
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
   -- Counts by status come from an index alone only where vacuum has been.
   autovacuum_vacuum_insert_scale_factor = 0.02);
@@ -3607,8 +3618,7 @@ comment on column private.live_jobs.aged_from is
   'The lane that it waited in for ten minutes, before it was given the usual priority.';
 comment on column private.live_jobs.not_before_at is 'End of the back-off.';
 
--- A constraint is parsed again by every statement that writes, as long as it is: as six conditions they were a tenth of
--- a claim. A call is short, and its body stays compiled.
+-- A function, as is_about_one_thing is: as six conditions they were a tenth of a claim.
 -- Whether a row has what its stage needs and nothing that belongs to another.
 create function private.is_stage_whole(p_live private.live_jobs) returns boolean
 language plpgsql immutable set search_path = '' as $$
@@ -4008,45 +4018,40 @@ comment on function private.worker_append_logs is
   'harmless. With p_is_late an attempt that lost its job fills the gaps that its late report was answered with.';
 grant execute on function private.worker_append_logs to worker, executor;
 
--- The reads of a log are executed as text, so that each is planned for its day: a runner's calls have generic plans,
--- which lock every partition.
+-- The reads of a log are planned for their day: a runner's calls have generic plans, which lock every partition.
 -- Ranges of chunks that have not arrived: [[from, to], …].
 create function private.log_gaps(p_job bigint, p_attempt integer, p_day date, p_last integer) returns jsonb
-language plpgsql stable set search_path = '' as $$
-declare
-  v_gaps pg_catalog.jsonb;
+language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan as $$
 begin
   -- From the stored chunks, not from the announced number, which anyone can send.
-  execute $query$
+  return (
     select coalesce(jsonb_agg(jsonb_build_array(g.before + 1, g.seq - 1) order by g.seq), '[]')
     from (
       select c.seq, coalesce(lag(c.seq) over (order by c.seq), 0) as before from (
         select k.seq from public.job_log_chunks as k
-        where k.log_day = $3 and k.job_id = $1 and k.attempt = $2 and k.seq <= $4
-        union all select $4 + 1
+        where k.log_day = p_day and k.job_id = p_job and k.attempt = p_attempt and k.seq <= p_last
+        union all select p_last + 1
       ) as c
     ) as g
-    where g.seq > g.before + 1
-  $query$ into v_gaps using p_job, p_attempt, p_day, p_last;
-  return v_gaps;
+    where g.seq > g.before + 1);
 end;
 $$;
 
--- What is stored of an attempt's log: chunks up to a number, bytes and, when none of those chunks is missing, SHA-256;
--- the digest only up to 16 MiB, so that a finish call stays short.
-create function private.stored_log(p_job bigint, p_attempt integer, p_day date, p_last integer)
-returns table (chunks bigint, bytes bigint, sha256 text)
-language plpgsql stable set search_path = '' as $$
+-- What is stored of an attempt's log: chunks up to a number, bytes and SHA-256; the digest only of 16 MiB, so that a
+-- finish call stays short.
+create function private.stored_log(
+  p_job bigint, p_attempt integer, p_day date, p_last integer, out chunks bigint, out bytes bigint, out sha256 text
+)
+language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan as $$
 begin
-  return query execute $query$
-    select s.chunks, s.bytes, case when s.chunks = $4 and s.bytes <= 16777216 then (
-      select encode(sha256(convert_to(coalesce(string_agg(c.body, '' order by c.seq), ''), 'UTF8')), 'hex')
-      from public.job_log_chunks as c where c.log_day = $3 and c.job_id = $1 and c.attempt = $2) end
-    from (
-      select count(*) filter (where k.seq <= $4) as chunks, coalesce(sum(k.bytes), 0) as bytes
-      from public.job_log_chunks as k where k.log_day = $3 and k.job_id = $1 and k.attempt = $2
-    ) as s
-  $query$ using p_job, p_attempt, p_day, p_last;
+  select count(*) filter (where k.seq <= p_last), coalesce(sum(k.bytes), 0),
+    case when max(k.so_far) > 16777216 then null else encode(sha256(convert_to(coalesce(
+      string_agg(k.body, '' order by k.seq) filter (where k.so_far <= 16777216), ''), 'UTF8')), 'hex') end
+  into chunks, bytes, sha256
+  from (
+    select c.seq, c.bytes, c.body, sum(c.bytes) over (order by c.seq) as so_far from public.job_log_chunks as c
+    where c.log_day = p_day and c.job_id = p_job and c.attempt = p_attempt
+  ) as k;
 end;
 $$;
 
@@ -4321,8 +4326,10 @@ comment on column private.state_versions.body is 'The state file''s text.';
 
 -- The serial of a module's state; 0 while it has none.
 create function private.state_serial(p_module uuid) returns bigint
-language sql stable set search_path = '' as $$
-  select coalesce((select s.serial from private.states as s where s.module_id = p_module), 0)
+language plpgsql stable set search_path = '' as $$
+begin
+  return coalesce((select s.serial from private.states as s where s.module_id = p_module), 0);
+end;
 $$;
 
 -- The module whose state the calling attempt may use.
@@ -5020,7 +5027,6 @@ language plpgsql set search_path = '' as $$
 declare
   v_reads pg_catalog.uuid[] := '{}';
 begin
-  -- Most plans read nothing, and every plan that ends comes by here.
   if jsonb_typeof(p_job.result -> 'reads') = 'array' then
     v_reads := array(
       select m.id from jsonb_array_elements(p_job.result -> 'reads') with ordinality as r (value, place)
@@ -5028,8 +5034,7 @@ begin
       join public.modules as m on m.org_id = o.id and m.deleted_at is null and m.id <> p_job.module_id
         and m.path = replace(r.value ->> 'workspace', '.', '/') where r.place <= 200);
   end if;
-  if v_reads = '{}' and (p_job.status <> 'SUCCEEDED'
-    or not exists (select from private.dependency_proposals as d where d.consumer_id = p_job.module_id)) then
+  if v_reads = '{}' and p_job.status <> 'SUCCEEDED' then
     return;
   end if;
   delete from private.dependency_proposals as d where d.consumer_id = p_job.module_id
@@ -9374,13 +9379,14 @@ begin
       return case when starts_with(p_offer.engine_note, p_lane.engine || ' is being prepared') then 'engine_preparing'
         else 'engine_missing' end;
     end if;
-    -- One version, or a list of the installed ones.
-    if p_lane.engine_version is not null and not exists (
-      select from jsonb_array_elements_text('[]'::pg_catalog.jsonb
-        || (p_offer.engines -> p_lane.engine::pg_catalog.text))
-        as v where private.meets_requirement(v, p_lane.engine_version)
-    ) then
-      return 'engine_version';
+    if p_lane.engine_version is not null then
+      -- In two steps: a query even when nothing is required would be most of a claim's cost for each runner.
+      -- One version, or a list of the installed ones.
+      if not exists (select from jsonb_array_elements_text('[]'::pg_catalog.jsonb
+        || (p_offer.engines -> p_lane.engine::pg_catalog.text)) as v
+        where private.meets_requirement(v, p_lane.engine_version)) then
+        return 'engine_version';
+      end if;
     end if;
   end if;
   return case when p_offer.is_degraded then 'degraded' end;
@@ -9436,13 +9442,32 @@ begin
 end;
 $$;
 
+-- Those of these lanes for which no preferred runner is available now.
+create function private.lanes_left(p_worker uuid, p_lanes integer[]) returns integer[]
+language plpgsql stable set search_path = '' as $$
+begin
+  return array(
+    select w.lane_id from private.lane_workers as w
+    where w.worker_id = p_worker and w.lane_id = any (p_lanes)
+      -- "offset 0": one lane after the other, by the index, never the runners of all lanes.
+      and not exists (
+        select from private.preferred_runners as p where p.lane_id = w.lane_id and p.distance < w.distance offset 0));
+end;
+$$;
+
 -- Lanes that have a ready job which this instance may take now: it lacks nothing for it, nobody nearer is available,
 -- and there is no maintenance.
 create function private.open_lanes(p_worker uuid, p_self private.instance_now) returns integer[]
 language plpgsql stable set search_path = '' as $$
+declare
+  v_lanes integer[];
+  v_shared integer[];
 begin
-  return array(
-    select l.id
+  select coalesce(array_agg(l.id) filter (where not l.has_nearer), '{}'), array_agg(l.id) filter (where l.has_nearer)
+  into v_lanes, v_shared
+  from (
+    select l.id, exists (
+      select from private.lane_workers as n where n.lane_id = l.id and n.distance < lw.distance) as has_nearer
     from (
       select w.lane_id, w.distance from private.lane_workers as w
       -- One entry of the index for each lane; "exists" may be planned as a look at every ready job of everybody.
@@ -9456,10 +9481,12 @@ begin
     cross join lateral (select * from private.lanes as l where l.id = lw.lane_id offset 0) as l
     where private.shortfall(row(l.*)::private.lanes, p_self.offer) is null
       and not exists (select from private.organizations_in_maintenance as m where m.org_id = l.org_id)
-      -- "offset 0": one lane after the other, by the index, never the runners of all lanes.
-      and not exists (
-        select from private.preferred_runners as p where p.lane_id = l.id and p.distance < lw.distance offset 0)
-  );
+  ) as l;
+  -- Every preferred runner is nearer, and in most lanes nobody is: how the others are is read only where it matters.
+  if v_shared is not null then
+    v_lanes := v_lanes || private.lanes_left(p_worker, v_shared);
+  end if;
+  return v_lanes;
 end;
 $$;
 
@@ -9657,17 +9684,19 @@ grant execute on function private.worker_job to worker, executor;
 -- changed since: the payload is the plan's, with the commit that it was made from. When the state has moved on, the
 -- plan is worth nothing: it is refused, and an apply that still waits for somebody ends automatically.
 -- Whether there is something to apply in a plan: it has changes, and was not made only to look.
-create function private.is_applied_next(p_plan public.provision_jobs) returns boolean
-language sql immutable set search_path = '' as $$
-  select coalesce(p_plan.plan_summary -> 'has_changes' = 'true', false)
-    and not coalesce(p_plan.payload #> '{options,refresh_only}' = 'true', false)
-    and p_plan.payload #>> '{options,inspects}' is null
-    and p_plan.payload #>> '{options,git,pull_request}' is null
+create function private.is_applied_next(p_payload jsonb, p_plan_summary jsonb) returns boolean
+language plpgsql immutable set search_path = '' as $$
+begin
+  return coalesce(p_plan_summary -> 'has_changes' = 'true', false)
+    and not coalesce(p_payload #> '{options,refresh_only}' = 'true', false)
+    and p_payload #>> '{options,inspects}' is null
+    and p_payload #>> '{options,git,pull_request}' is null
     -- A preview has values that nobody has applied.
-    and p_plan.payload #> '{options,preview}' is null
+    and p_payload #> '{options,preview}' is null
     -- A person reads the plan of a state that has just come in, also where the module has auto-apply.
-    and not coalesce(p_plan.payload #> '{options,bring_state}' = 'true', false)
-    and p_plan.payload #>> '{module,source_kind}' is distinct from 'upload'
+    and not coalesce(p_payload #> '{options,bring_state}' = 'true', false)
+    and p_payload #>> '{module,source_kind}' is distinct from 'upload';
+end;
 $$;
 
 -- Enqueues the apply of a finished plan that has something to apply: to be confirmed, or at once where the module
@@ -9689,8 +9718,7 @@ begin
   -- What a person has locked waits for a person.
   v_is_held := not v_is_auto or exists (select from public.module_locks as l where l.module_id = v_module.id)
     or private.plan_promotion_problem(p_plan) is not null;
-  if v_module.id is null or not private.is_applied_next(p_plan)
-    or not (v_is_auto or coalesce(p_plan.payload #> '{options,confirm}' = 'true', false)) then
+  if v_module.id is null or not (v_is_auto or coalesce(p_plan.payload #> '{options,confirm}' = 'true', false)) then
     return;
   end if;
   v_job.type := case when v_is_destroy then 'DESTROY' else 'APPLY' end;
@@ -9711,13 +9739,24 @@ $$;
 -- Drift is something that is so of a module, not only the result of a job: since when, in how many resources, and when
 -- it was last looked for. A drift check that finds some notes it; a plan or a check of the whole module that finds
 -- nothing to do clears it. An apply does not: only the next check shows whether it removed all drift.
+-- Whether a job looks for drift.
+create function private.is_drift_check(p_type public.job_type, p_payload jsonb) returns boolean
+language plpgsql immutable set search_path = '' as $$
+begin
+  return p_type = 'DRIFT'
+    or p_type = 'PLAN' and coalesce(p_payload #> '{options,refresh_only}' = 'true', false);
+end;
+$$;
+
 -- Notes or clears the drift of a job's module, by what the job found.
 create function private.note_drift(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_options pg_catalog.jsonb := coalesce(p_job.payload -> 'options', '{}');
-  v_has_changes boolean := p_job.plan_summary -> 'has_changes' = 'true';
-  v_looks boolean := p_job.type = 'DRIFT' or p_job.type = 'PLAN' and v_options -> 'refresh_only' = 'true';
+  v_looks boolean := private.is_drift_check(p_job.type, p_job.payload);
+  v_drifted integer := private.plan_count(p_job.plan_summary, '{create,update,replace,delete}');
+  -- A look also lists outputs that no apply has written yet: resources alone are drift.
+  v_has_changes boolean := case when v_looks then v_drifted > 0 else p_job.plan_summary -> 'has_changes' = 'true' end;
 begin
   -- A look beside a held state, at a pull request, at some resources alone, with previewed values or at what a destroy
   -- would do proves nothing about the module.
@@ -9727,7 +9766,7 @@ begin
   end if;
   if v_looks and v_has_changes then
     update public.modules set drift_since = coalesce(drift_since, now()), drift_checked_at = now(),
-      drift_resources = private.plan_count(p_job.plan_summary, '{create,update,replace,delete}')
+      drift_resources = v_drifted
     where id = p_job.module_id;
   elsif not v_has_changes and coalesce(jsonb_array_length(nullif(v_options -> 'targets', 'null')), 0) = 0 then
     update public.modules set drift_since = null, drift_resources = null,
@@ -9754,19 +9793,32 @@ $$;
 create function private.follow_end(p_job bigint) returns void
 language plpgsql set search_path = '' as $$
 declare
-  v_job public.provision_jobs;
+  v_job public.provision_jobs := (select j from public.provision_jobs as j where j.id = p_job);
+  v_has_drift boolean;
+  v_has_proposals boolean;
+  v_is_in_set boolean;
 begin
-  select * into v_job from public.provision_jobs where id = p_job;
-  if v_job.type in ('PLAN', 'DRIFT') and v_job.status = 'SUCCEEDED' then
+  -- One query for what most modules and jobs do not have: each rule below costs as much to find nothing to do.
+  select m.drift_since is not null, exists (
+      select from private.dependency_proposals as d where d.consumer_id = m.id), exists (
+      select from private.set_members as s where s.job_id = p_job)
+  into v_has_drift, v_has_proposals, v_is_in_set
+  from public.modules as m where m.id = v_job.module_id;
+  if v_job.type in ('PLAN', 'DRIFT') and v_job.status = 'SUCCEEDED'
+    and (v_has_drift or private.is_drift_check(v_job.type, v_job.payload)) then
     perform private.note_drift(v_job);
   end if;
-  if v_job.type in ('PLAN', 'APPLY') and v_job.plan_job_id is null
+  if v_job.type in ('PLAN', 'APPLY') and v_job.plan_job_id is null and (v_has_proposals or v_job.result ? 'reads')
     and v_job.payload #> '{options,git,pull_request}' is null then
     perform private.note_reads(v_job);
   end if;
   if v_job.type = 'PLAN' and v_job.status = 'SUCCEEDED' then
-    perform private.note_plan_digest(v_job);
-    perform private.follow_plan(v_job);
+    if v_job.result ? 'change_digest' then
+      perform private.note_plan_digest(v_job);
+    end if;
+    if private.is_applied_next(v_job.payload, v_job.plan_summary) then
+      perform private.follow_plan(v_job);
+    end if;
   elsif v_job.type in ('APPLY', 'DESTROY') then
     perform private.drop_outdated_applies(v_job, v_job.module_id);
     perform private.note_applied(v_job);
@@ -9784,8 +9836,10 @@ begin
   elsif v_job.module_id is null then
     perform private.after_lifecycle_job(v_job);
   end if;
-  if v_job.module_id is not null then
+  if v_is_in_set then
     perform private.follow_in_set(v_job);
+  end if;
+  if v_job.payload #> '{options,git,queue}' is not null then
     perform private.follow_group(v_job);
   end if;
 end;
@@ -9797,7 +9851,8 @@ $$;
 -- follows from it. The caller holds the state's lock, or the row of a job that still waits for approval.
 create function private.end_job(
   p_job bigint, p_status public.job_status, p_event text, p_kind public.actor_kind, p_actor uuid, p_label text,
-  p_reason text, p_error jsonb default null, p_result jsonb default null, p_plan_summary jsonb default null
+  p_reason text, p_error jsonb default null, p_result jsonb default null, p_plan_summary jsonb default null,
+  p_last_log_seq integer default null
 ) returns public.job_status
 language plpgsql set search_path = '' as $$
 declare
@@ -9817,6 +9872,7 @@ begin
       status = p_status, finished_at = now(), error = coalesce(p_error, j.error),
       result = coalesce(p_result, j.result), plan_summary = coalesce(p_plan_summary, j.plan_summary),
       is_quarantined = j.is_quarantined or p_event = 'quarantined',
+      last_log_seq = coalesce(p_last_log_seq, j.last_log_seq),
       planned_serial = case when j.type = 'PLAN' and p_status = 'SUCCEEDED' then private.state_serial(j.module_id) end,
       plan_sha256 = case when j.type <> 'PLAN' then j.plan_sha256
         when p_status = 'SUCCEEDED' then substring(p_result ->> 'plan_sha256' from '^[0-9a-f]{64}$') end
@@ -10154,26 +10210,24 @@ $$;
 
 -- Compares the announced log with the stored one: the ranges that are missing; a difference in content becomes an
 -- event.
-create function private.check_log(p_job bigint, p_attempt integer, p_log jsonb) returns jsonb
+create function private.check_log(p_job bigint, p_attempt integer, p_log jsonb, p_last integer) returns jsonb
 language plpgsql set search_path = '' as $$
 declare
-  v_last integer := private.announced_seq(p_log);
   v_day pg_catalog.date;
   v_stored pg_catalog.record;
 begin
-  update public.provision_jobs set last_log_seq = v_last where id = p_job and last_log_seq <> v_last;
   if coalesce((p_log ->> 'is_incomplete')::boolean, false) then
     return '[]';
   end if;
   v_day := (select q.log_day from private.live_jobs as q where q.job_id = p_job);
-  select s.* into v_stored from private.stored_log(p_job, p_attempt, v_day, v_last) as s;
-  if v_stored.chunks < v_last then
-    return private.log_gaps(p_job, p_attempt, v_day, v_last);
+  v_stored := private.stored_log(p_job, p_attempt, v_day, p_last);
+  if v_stored.chunks < p_last then
+    return private.log_gaps(p_job, p_attempt, v_day, p_last);
   end if;
   if v_stored.bytes <> (p_log ->> 'bytes')::bigint or v_stored.sha256 <> p_log ->> 'sha256' then
     perform private.record_job_event(j, 'log_mismatch', null, null, 'system', null, 'system',
       'The stored log differs from what the runner announced.', jsonb_build_object('announced', jsonb_build_object(
-        'last_seq', v_last, 'bytes', p_log -> 'bytes', 'sha256', left(p_log ->> 'sha256', 64)),
+        'last_seq', p_last, 'bytes', p_log -> 'bytes', 'sha256', left(p_log ->> 'sha256', 64)),
         'stored', to_jsonb(v_stored) - 'chunks'))
     from public.provision_jobs as j where j.id = p_job;
   end if;
@@ -10225,7 +10279,8 @@ create function private.finish_attempt(
 ) returns jsonb
 language plpgsql set search_path = '' as $$
 declare
-  v_missing pg_catalog.jsonb;
+  v_last integer;
+  v_missing pg_catalog.jsonb := '[]';
 begin
   -- A process that was started again reports one that died: that is a lost runner, not a failed job.
   if p_error ->> 'code' = 'runner_crashed' then
@@ -10233,10 +10288,16 @@ begin
     return (select jsonb_build_object('status', j.status) from public.provision_jobs as j where j.id = p_job);
   end if;
   if jsonb_typeof(p_log) = 'object' then
-    v_missing := private.check_log(p_job, p_attempt, p_log);
-    if v_missing <> '[]' then
-      return jsonb_build_object('status', 'PROCESSING', 'missing', v_missing);
-    end if;
+    v_last := private.announced_seq(p_log);
+    v_missing := private.check_log(p_job, p_attempt, p_log, v_last);
+  end if;
+  -- The end writes it with the rest: a row that is written twice in one transaction is checked against its foreign
+  -- keys again.
+  if v_missing <> '[]' or p_status = 'NEEDS_ATTENTION' then
+    update public.provision_jobs set last_log_seq = v_last where id = p_job and last_log_seq <> v_last;
+  end if;
+  if v_missing <> '[]' then
+    return jsonb_build_object('status', 'PROCESSING', 'missing', v_missing);
   end if;
   if p_status = 'NEEDS_ATTENTION' then
     perform private.hold_job(q, 'engine_killed', coalesce(p_error ->> 'message', 'The engine was killed.'), p_error)
@@ -10244,7 +10305,7 @@ begin
     return jsonb_build_object('status', p_status);
   end if;
   return jsonb_build_object('status', private.end_job(p_job, p_status::public.job_status, lower(p_status), 'worker',
-    p_runner.worker_id, p_runner.worker_name, p_error ->> 'message', p_error, p_result, p_plan_summary));
+    p_runner.worker_id, p_runner.worker_name, p_error ->> 'message', p_error, p_result, p_plan_summary, v_last));
 end;
 $$;
 
@@ -12740,7 +12801,8 @@ begin
     'left_out', count(*) filter (where m.because_of is not null and not m.is_waiting_for_apply),
     'waiting_for_apply', count(*) filter (where m.is_waiting_for_apply),
     'cancelled', count(*) filter (where j.status = 'CANCELLED' or m.left_out = 'cancelled'),
-    'with_changes', count(*) filter (where j.status = 'SUCCEEDED' and j.plan_summary -> 'has_changes' = 'true'),
+    'with_changes', count(*) filter (where j.status = 'SUCCEEDED' and j.plan_summary -> 'has_changes' = 'true'
+      and (j.type <> 'DRIFT' or private.plan_count(j.plan_summary, '{create,update,replace,delete}') > 0)),
     'failures', coalesce(jsonb_agg(jsonb_build_object('job_id', j.id, 'job_number', j.number, 'module_path',
       coalesce(j.module_path, o.path), 'status', j.status,
         'message', left(coalesce(j.error ->> 'message', m.left_out, ''), 500)) order by j.id)
@@ -13035,7 +13097,7 @@ language sql stable set search_path = '' as $$
     coalesce(j.payload #> '{options,preview}' = 'true', false), coalesce(m.left_out, j.error ->> 'message', w.problem),
     coalesce(a.id, j.id), a.number, a.status,
     case when w.problem is not null then null when coalesce(a.status, j.status) = 'AWAITING_APPROVAL' then 'approve'
-      when p_set.type = 'PLAN' and j.status = 'SUCCEEDED' and private.is_applied_next(j)
+      when p_set.type = 'PLAN' and j.status = 'SUCCEEDED' and private.is_applied_next(j.payload, j.plan_summary)
         and coalesce(a.status, 'FAILED') in ('FAILED', 'CANCELLED')
         and j.planned_serial = private.state_serial(m.module_id) then 'apply' end
   from private.set_members as m
@@ -13045,7 +13107,7 @@ language sql stable set search_path = '' as $$
   left join lateral (select a.id, a.number, a.status from public.provision_jobs as a where a.plan_job_id = j.id
     order by a.id desc limit 1) as a on p_set.type = 'PLAN'
   left join lateral (select private.plan_promotion_problem(j) as problem) as w
-    on j.type = 'PLAN' and private.is_applied_next(j)
+    on j.type = 'PLAN' and private.is_applied_next(j.payload, j.plan_summary)
   where m.set_id = p_set.id
 $$;
 
@@ -15035,11 +15097,9 @@ comment on column private.plan_digests.digest is 'As its runner reported it; equ
 create function private.note_plan_digest(p_plan public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 begin
-  if p_plan.result ? 'change_digest' then
-    insert into private.plan_digests (job_id, digest) select p_plan.id, p_plan.result ->> 'change_digest'
-    where p_plan.result ->> 'change_digest' ~ '^[0-9a-f]{64}$' on conflict do nothing;
-    update public.provision_jobs set result = result - 'change_digest' where id = p_plan.id;
-  end if;
+  insert into private.plan_digests (job_id, digest) select p_plan.id, p_plan.result ->> 'change_digest'
+  where p_plan.result ->> 'change_digest' ~ '^[0-9a-f]{64}$' on conflict do nothing;
+  update public.provision_jobs set result = result - 'change_digest' where id = p_plan.id;
 end;
 $$;
 
@@ -15319,12 +15379,13 @@ comment on column private.merge_groups.problem is 'Why it failed.';
 comment on column private.merge_groups.set_id is 'The set of its plans.';
 comment on column private.merge_groups.apply_set_id is 'The set of its applies.';
 
--- Moves an entry on, and reports that at its commit.
+-- Moves an entry on, with its sets, and reports that at its commit. The caller has locked it.
 create function private.move_group(p_group private.merge_groups, p_status text, p_problem text default null)
 returns void
 language plpgsql set search_path = '' as $$
 begin
-  update private.merge_groups set status = p_status, problem = left(p_problem, 1000)
+  update private.merge_groups set status = p_status, problem = left(p_problem, 1000), set_id = p_group.set_id,
+    apply_set_id = p_group.apply_set_id
   where connection_id = p_group.connection_id and head_commit = p_group.head_commit;
   perform private.request_report(p_group.org_id, p_group.connection_id, p_group.head_commit, null);
 end;
@@ -15425,7 +15486,6 @@ create function private.plan_group(
 ) returns uuid
 language plpgsql set search_path = '' as $$
 declare
-  v_set pg_catalog.uuid;
   v_modules pg_catalog.uuid[] := array(
     select m.id from private.modules_of_connection(p_connection) as m
     join jsonb_array_elements(p_found -> 'modules') as f on f.value ->> 'id' = m.id::pg_catalog.text
@@ -15436,14 +15496,12 @@ begin
     perform private.move_group(p_group, 'PASSED');
     return null;
   end if;
-  v_set := private.plan_commit(p_connection, v_modules, jsonb_build_object('commit', p_group.head_commit, 'branch',
-    p_group.base, 'queue', p_group.pull_request, 'base_commit', p_group.base_commit), jsonb_build_object('auto_apply',
-    false, 'reason', format('#%s in the merge queue', p_group.pull_request)),
+  p_group.set_id := private.plan_commit(p_connection, v_modules, jsonb_build_object('commit', p_group.head_commit,
+    'branch', p_group.base, 'queue', p_group.pull_request, 'base_commit', p_group.base_commit),
+    jsonb_build_object('auto_apply', false, 'reason', format('#%s in the merge queue', p_group.pull_request)),
     format('git (merge queue, #%s@%s)', p_group.pull_request, left(p_group.head_commit, 7)));
-  update private.merge_groups set set_id = v_set where connection_id = p_group.connection_id
-    and head_commit = p_group.head_commit;
   perform private.move_group(p_group, 'PLANNING');
-  return v_set;
+  return p_group.set_id;
 end;
 $$;
 
@@ -15529,11 +15587,9 @@ begin
     where m.set_id = p_group.set_id));
   update private.set_members as m set plan_job_id = p.job_id from private.set_members as p
   where m.set_id = v_set.id and p.set_id = p_group.set_id and p.module_id = m.module_id;
-  update private.merge_groups set apply_set_id = v_set.id where connection_id = p_group.connection_id
-    and head_commit = p_group.head_commit;
+  p_group.apply_set_id := v_set.id;
   perform private.move_group(p_group, 'APPLYING');
   perform private.place_members(v_set, 2000, false, v_set.id);
-  p_group.apply_set_id := v_set.id;
   perform private.approve_group(p_group);
 end;
 $$;
@@ -15578,9 +15634,6 @@ language plpgsql set search_path = '' as $$
 declare
   v_group private.merge_groups;
 begin
-  if p_job.payload #> '{options,git,queue}' is null then
-    return;
-  end if;
   select * into v_group from private.merge_groups where head_commit = p_job.payload #>> '{options,git,commit}'
     and connection_id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid for update skip locked;
   if v_group.status in ('PLANNING', 'APPLYING') then
@@ -16231,43 +16284,61 @@ exception
 end;
 $$;
 
--- Tells of a job that waits for approval, needs attention or failed.
-create function private.notify_job() returns trigger
-language plpgsql security definer set search_path = '' as $$
+-- Notifies people of a job that waits for approval, needs attention, failed, or changed infrastructure.
+create function private.notify_job(p_event public.job_events) returns void
+language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
   v_what pg_catalog.text;
 begin
-  select * into v_job from public.provision_jobs where id = new.job_id;
-  -- A plan that succeeds is not worth a message.
-  if new.to_status = 'SUCCEEDED' and v_job.type not in ('APPLY', 'DESTROY') then
-    return null;
-  end if;
+  select * into v_job from public.provision_jobs where id = p_event.job_id;
   v_what := initcap(replace(v_job.type::pg_catalog.text, '_', ' ')) || coalesce(' of ' || v_job.module_path, '')
     || format(' (#%s)', v_job.number);
-  perform private.notify(new.org_id, case new.to_status when 'AWAITING_APPROVAL' then 'job.awaiting_approval'
+  perform private.notify(p_event.org_id, case p_event.to_status when 'AWAITING_APPROVAL' then 'job.awaiting_approval'
       when 'NEEDS_ATTENTION' then 'job.needs_attention' when 'SUCCEEDED' then 'job.succeeded' else 'job.failed' end,
-    'job_event:' || new.id, 'job:' || new.job_id, v_job.module_path, '{}',
-    v_what || case new.to_status when 'AWAITING_APPROVAL' then ' waits for approval' when 'NEEDS_ATTENTION'
+    'job_event:' || p_event.id, 'job:' || p_event.job_id, v_job.module_path, '{}',
+    v_what || case p_event.to_status when 'AWAITING_APPROVAL' then ' waits for approval' when 'NEEDS_ATTENTION'
       then ' needs attention' when 'SUCCEEDED' then ' succeeded' else ' failed' end,
     jsonb_build_object('job', jsonb_build_object('id', v_job.id, 'number', v_job.number, 'type', v_job.type,
-      'status', new.to_status, 'attempt', new.attempt,
+      'status', p_event.to_status, 'attempt', p_event.attempt,
       'module_path', v_job.module_path, 'requested_by', v_job.created_by_label, 'message', v_job.message), 'reason',
-        coalesce(v_job.error ->> 'message', new.reason)));
+        coalesce(v_job.error ->> 'message', p_event.reason)));
+end;
+$$;
+
+-- Announces a job that got to a status which somebody waits for: to people, and to the git host where it is about a
+-- commit or a pull request. One trigger for both: each would read the job and have its condition parsed again.
+create function private.announce_job() returns trigger
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_type public.job_type;
+  v_git pg_catalog.jsonb;
+begin
+  select j.type, j.payload #> '{options,git}' into v_type, v_git from public.provision_jobs as j
+  where j.id = new.job_id;
+  -- A plan that succeeds is not worth a message.
+  if new.to_status in ('AWAITING_APPROVAL', 'NEEDS_ATTENTION', 'FAILED')
+    or new.to_status = 'SUCCEEDED' and v_type in ('APPLY', 'DESTROY') then
+    perform private.notify_job(new);
+  end if;
+  if v_git is not null then
+    perform private.request_report(new.org_id, (v_git ->> 'connection_id')::pg_catalog.uuid, v_git ->> 'commit',
+      (v_git ->> 'pull_request')::integer);
+  end if;
   return null;
 end;
 $$;
 
 -- A function, because every statement that writes an event parses the condition again, as long as it is.
--- Whether people are notified of a job that gets here.
-create function private.is_told(p_status public.job_status) returns boolean
+-- Whether somebody waits for a job to get here: anything but that its runner began.
+create function private.is_announced(p_status public.job_status) returns boolean
 language plpgsql immutable set search_path = '' as $$
 begin
-  return p_status in ('AWAITING_APPROVAL', 'NEEDS_ATTENTION', 'FAILED', 'SUCCEEDED');
+  return p_status not in ('CLAIMED', 'PROCESSING');
 end;
 $$;
-create trigger notify after insert on public.job_events for each row
-  when (private.is_told(new.to_status)) execute function private.notify_job();
+create trigger announce after insert on public.job_events for each row
+  when (private.is_announced(new.to_status)) execute function private.announce_job();
 
 -- Tells of drift that was not known before.
 create function private.notify_drift() returns trigger
@@ -16836,23 +16907,6 @@ exception
   when others then raise warning 'report of %: %', p_connection, sqlerrm;
 end;
 $$;
-
--- Reports a job of a commit or a pull request that got to a status which people wait for.
-create function private.report_job() returns trigger
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_git pg_catalog.jsonb := (select j.payload #> '{options,git}'
-    from public.provision_jobs as j where j.id = new.job_id);
-begin
-  if v_git is not null then
-    perform private.request_report(new.org_id, (v_git ->> 'connection_id')::pg_catalog.uuid, v_git ->> 'commit',
-      (v_git ->> 'pull_request')::integer);
-  end if;
-  return null;
-end;
-$$;
-create trigger report after insert on public.job_events for each row
-  when (new.to_status not in ('CLAIMED', 'PROCESSING')) execute function private.report_job();
 
 -- Reports what an event led to: pull requests from their announcement on, pushes that were decided about.
 create function private.report_decision() returns trigger

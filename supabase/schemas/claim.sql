@@ -50,13 +50,14 @@ begin
       return case when starts_with(p_offer.engine_note, p_lane.engine || ' is being prepared') then 'engine_preparing'
         else 'engine_missing' end;
     end if;
-    -- One version, or a list of the installed ones.
-    if p_lane.engine_version is not null and not exists (
-      select from jsonb_array_elements_text('[]'::pg_catalog.jsonb
-        || (p_offer.engines -> p_lane.engine::pg_catalog.text))
-        as v where private.meets_requirement(v, p_lane.engine_version)
-    ) then
-      return 'engine_version';
+    if p_lane.engine_version is not null then
+      -- In two steps: a query even when nothing is required would be most of a claim's cost for each runner.
+      -- One version, or a list of the installed ones.
+      if not exists (select from jsonb_array_elements_text('[]'::pg_catalog.jsonb
+        || (p_offer.engines -> p_lane.engine::pg_catalog.text)) as v
+        where private.meets_requirement(v, p_lane.engine_version)) then
+        return 'engine_version';
+      end if;
     end if;
   end if;
   return case when p_offer.is_degraded then 'degraded' end;
@@ -112,13 +113,32 @@ begin
 end;
 $$;
 
+-- Those of these lanes for which no preferred runner is available now.
+create function private.lanes_left(p_worker uuid, p_lanes integer[]) returns integer[]
+language plpgsql stable set search_path = '' as $$
+begin
+  return array(
+    select w.lane_id from private.lane_workers as w
+    where w.worker_id = p_worker and w.lane_id = any (p_lanes)
+      -- "offset 0": one lane after the other, by the index, never the runners of all lanes.
+      and not exists (
+        select from private.preferred_runners as p where p.lane_id = w.lane_id and p.distance < w.distance offset 0));
+end;
+$$;
+
 -- Lanes that have a ready job which this instance may take now: it lacks nothing for it, nobody nearer is available,
 -- and there is no maintenance.
 create function private.open_lanes(p_worker uuid, p_self private.instance_now) returns integer[]
 language plpgsql stable set search_path = '' as $$
+declare
+  v_lanes integer[];
+  v_shared integer[];
 begin
-  return array(
-    select l.id
+  select coalesce(array_agg(l.id) filter (where not l.has_nearer), '{}'), array_agg(l.id) filter (where l.has_nearer)
+  into v_lanes, v_shared
+  from (
+    select l.id, exists (
+      select from private.lane_workers as n where n.lane_id = l.id and n.distance < lw.distance) as has_nearer
     from (
       select w.lane_id, w.distance from private.lane_workers as w
       -- One entry of the index for each lane; "exists" may be planned as a look at every ready job of everybody.
@@ -132,10 +152,12 @@ begin
     cross join lateral (select * from private.lanes as l where l.id = lw.lane_id offset 0) as l
     where private.shortfall(row(l.*)::private.lanes, p_self.offer) is null
       and not exists (select from private.organizations_in_maintenance as m where m.org_id = l.org_id)
-      -- "offset 0": one lane after the other, by the index, never the runners of all lanes.
-      and not exists (
-        select from private.preferred_runners as p where p.lane_id = l.id and p.distance < lw.distance offset 0)
-  );
+  ) as l;
+  -- Every preferred runner is nearer, and in most lanes nobody is: how the others are is read only where it matters.
+  if v_shared is not null then
+    v_lanes := v_lanes || private.lanes_left(p_worker, v_shared);
+  end if;
+  return v_lanes;
 end;
 $$;
 

@@ -62,7 +62,6 @@ language plpgsql set search_path = '' as $$
 declare
   v_reads pg_catalog.uuid[] := '{}';
 begin
-  -- Most plans read nothing, and every plan that ends comes by here.
   if jsonb_typeof(p_job.result -> 'reads') = 'array' then
     v_reads := array(
       select m.id from jsonb_array_elements(p_job.result -> 'reads') with ordinality as r (value, place)
@@ -70,8 +69,7 @@ begin
       join public.modules as m on m.org_id = o.id and m.deleted_at is null and m.id <> p_job.module_id
         and m.path = replace(r.value ->> 'workspace', '.', '/') where r.place <= 200);
   end if;
-  if v_reads = '{}' and (p_job.status <> 'SUCCEEDED'
-    or not exists (select from private.dependency_proposals as d where d.consumer_id = p_job.module_id)) then
+  if v_reads = '{}' and p_job.status <> 'SUCCEEDED' then
     return;
   end if;
   delete from private.dependency_proposals as d where d.consumer_id = p_job.module_id

@@ -10,17 +10,19 @@
 -- changed since: the payload is the plan's, with the commit that it was made from. When the state has moved on, the
 -- plan is worth nothing: it is refused, and an apply that still waits for somebody ends automatically.
 -- Whether there is something to apply in a plan: it has changes, and was not made only to look.
-create function private.is_applied_next(p_plan public.provision_jobs) returns boolean
-language sql immutable set search_path = '' as $$
-  select coalesce(p_plan.plan_summary -> 'has_changes' = 'true', false)
-    and not coalesce(p_plan.payload #> '{options,refresh_only}' = 'true', false)
-    and p_plan.payload #>> '{options,inspects}' is null
-    and p_plan.payload #>> '{options,git,pull_request}' is null
+create function private.is_applied_next(p_payload jsonb, p_plan_summary jsonb) returns boolean
+language plpgsql immutable set search_path = '' as $$
+begin
+  return coalesce(p_plan_summary -> 'has_changes' = 'true', false)
+    and not coalesce(p_payload #> '{options,refresh_only}' = 'true', false)
+    and p_payload #>> '{options,inspects}' is null
+    and p_payload #>> '{options,git,pull_request}' is null
     -- A preview has values that nobody has applied.
-    and p_plan.payload #> '{options,preview}' is null
+    and p_payload #> '{options,preview}' is null
     -- A person reads the plan of a state that has just come in, also where the module has auto-apply.
-    and not coalesce(p_plan.payload #> '{options,bring_state}' = 'true', false)
-    and p_plan.payload #>> '{module,source_kind}' is distinct from 'upload'
+    and not coalesce(p_payload #> '{options,bring_state}' = 'true', false)
+    and p_payload #>> '{module,source_kind}' is distinct from 'upload';
+end;
 $$;
 
 -- Enqueues the apply of a finished plan that has something to apply: to be confirmed, or at once where the module
@@ -42,8 +44,7 @@ begin
   -- What a person has locked waits for a person.
   v_is_held := not v_is_auto or exists (select from public.module_locks as l where l.module_id = v_module.id)
     or private.plan_promotion_problem(p_plan) is not null;
-  if v_module.id is null or not private.is_applied_next(p_plan)
-    or not (v_is_auto or coalesce(p_plan.payload #> '{options,confirm}' = 'true', false)) then
+  if v_module.id is null or not (v_is_auto or coalesce(p_plan.payload #> '{options,confirm}' = 'true', false)) then
     return;
   end if;
   v_job.type := case when v_is_destroy then 'DESTROY' else 'APPLY' end;
@@ -64,13 +65,24 @@ $$;
 -- Drift is something that is so of a module, not only the result of a job: since when, in how many resources, and when
 -- it was last looked for. A drift check that finds some notes it; a plan or a check of the whole module that finds
 -- nothing to do clears it. An apply does not: only the next check shows whether it removed all drift.
+-- Whether a job looks for drift.
+create function private.is_drift_check(p_type public.job_type, p_payload jsonb) returns boolean
+language plpgsql immutable set search_path = '' as $$
+begin
+  return p_type = 'DRIFT'
+    or p_type = 'PLAN' and coalesce(p_payload #> '{options,refresh_only}' = 'true', false);
+end;
+$$;
+
 -- Notes or clears the drift of a job's module, by what the job found.
 create function private.note_drift(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_options pg_catalog.jsonb := coalesce(p_job.payload -> 'options', '{}');
-  v_has_changes boolean := p_job.plan_summary -> 'has_changes' = 'true';
-  v_looks boolean := p_job.type = 'DRIFT' or p_job.type = 'PLAN' and v_options -> 'refresh_only' = 'true';
+  v_looks boolean := private.is_drift_check(p_job.type, p_job.payload);
+  v_drifted integer := private.plan_count(p_job.plan_summary, '{create,update,replace,delete}');
+  -- A look also lists outputs that no apply has written yet: resources alone are drift.
+  v_has_changes boolean := case when v_looks then v_drifted > 0 else p_job.plan_summary -> 'has_changes' = 'true' end;
 begin
   -- A look beside a held state, at a pull request, at some resources alone, with previewed values or at what a destroy
   -- would do proves nothing about the module.
@@ -80,7 +92,7 @@ begin
   end if;
   if v_looks and v_has_changes then
     update public.modules set drift_since = coalesce(drift_since, now()), drift_checked_at = now(),
-      drift_resources = private.plan_count(p_job.plan_summary, '{create,update,replace,delete}')
+      drift_resources = v_drifted
     where id = p_job.module_id;
   elsif not v_has_changes and coalesce(jsonb_array_length(nullif(v_options -> 'targets', 'null')), 0) = 0 then
     update public.modules set drift_since = null, drift_resources = null,
@@ -107,19 +119,32 @@ $$;
 create function private.follow_end(p_job bigint) returns void
 language plpgsql set search_path = '' as $$
 declare
-  v_job public.provision_jobs;
+  v_job public.provision_jobs := (select j from public.provision_jobs as j where j.id = p_job);
+  v_has_drift boolean;
+  v_has_proposals boolean;
+  v_is_in_set boolean;
 begin
-  select * into v_job from public.provision_jobs where id = p_job;
-  if v_job.type in ('PLAN', 'DRIFT') and v_job.status = 'SUCCEEDED' then
+  -- One query for what most modules and jobs do not have: each rule below costs as much to find nothing to do.
+  select m.drift_since is not null, exists (
+      select from private.dependency_proposals as d where d.consumer_id = m.id), exists (
+      select from private.set_members as s where s.job_id = p_job)
+  into v_has_drift, v_has_proposals, v_is_in_set
+  from public.modules as m where m.id = v_job.module_id;
+  if v_job.type in ('PLAN', 'DRIFT') and v_job.status = 'SUCCEEDED'
+    and (v_has_drift or private.is_drift_check(v_job.type, v_job.payload)) then
     perform private.note_drift(v_job);
   end if;
-  if v_job.type in ('PLAN', 'APPLY') and v_job.plan_job_id is null
+  if v_job.type in ('PLAN', 'APPLY') and v_job.plan_job_id is null and (v_has_proposals or v_job.result ? 'reads')
     and v_job.payload #> '{options,git,pull_request}' is null then
     perform private.note_reads(v_job);
   end if;
   if v_job.type = 'PLAN' and v_job.status = 'SUCCEEDED' then
-    perform private.note_plan_digest(v_job);
-    perform private.follow_plan(v_job);
+    if v_job.result ? 'change_digest' then
+      perform private.note_plan_digest(v_job);
+    end if;
+    if private.is_applied_next(v_job.payload, v_job.plan_summary) then
+      perform private.follow_plan(v_job);
+    end if;
   elsif v_job.type in ('APPLY', 'DESTROY') then
     perform private.drop_outdated_applies(v_job, v_job.module_id);
     perform private.note_applied(v_job);
@@ -137,8 +162,10 @@ begin
   elsif v_job.module_id is null then
     perform private.after_lifecycle_job(v_job);
   end if;
-  if v_job.module_id is not null then
+  if v_is_in_set then
     perform private.follow_in_set(v_job);
+  end if;
+  if v_job.payload #> '{options,git,queue}' is not null then
     perform private.follow_group(v_job);
   end if;
 end;
@@ -150,7 +177,8 @@ $$;
 -- follows from it. The caller holds the state's lock, or the row of a job that still waits for approval.
 create function private.end_job(
   p_job bigint, p_status public.job_status, p_event text, p_kind public.actor_kind, p_actor uuid, p_label text,
-  p_reason text, p_error jsonb default null, p_result jsonb default null, p_plan_summary jsonb default null
+  p_reason text, p_error jsonb default null, p_result jsonb default null, p_plan_summary jsonb default null,
+  p_last_log_seq integer default null
 ) returns public.job_status
 language plpgsql set search_path = '' as $$
 declare
@@ -170,6 +198,7 @@ begin
       status = p_status, finished_at = now(), error = coalesce(p_error, j.error),
       result = coalesce(p_result, j.result), plan_summary = coalesce(p_plan_summary, j.plan_summary),
       is_quarantined = j.is_quarantined or p_event = 'quarantined',
+      last_log_seq = coalesce(p_last_log_seq, j.last_log_seq),
       planned_serial = case when j.type = 'PLAN' and p_status = 'SUCCEEDED' then private.state_serial(j.module_id) end,
       plan_sha256 = case when j.type <> 'PLAN' then j.plan_sha256
         when p_status = 'SUCCEEDED' then substring(p_result ->> 'plan_sha256' from '^[0-9a-f]{64}$') end
@@ -507,26 +536,24 @@ $$;
 
 -- Compares the announced log with the stored one: the ranges that are missing; a difference in content becomes an
 -- event.
-create function private.check_log(p_job bigint, p_attempt integer, p_log jsonb) returns jsonb
+create function private.check_log(p_job bigint, p_attempt integer, p_log jsonb, p_last integer) returns jsonb
 language plpgsql set search_path = '' as $$
 declare
-  v_last integer := private.announced_seq(p_log);
   v_day pg_catalog.date;
   v_stored pg_catalog.record;
 begin
-  update public.provision_jobs set last_log_seq = v_last where id = p_job and last_log_seq <> v_last;
   if coalesce((p_log ->> 'is_incomplete')::boolean, false) then
     return '[]';
   end if;
   v_day := (select q.log_day from private.live_jobs as q where q.job_id = p_job);
-  select s.* into v_stored from private.stored_log(p_job, p_attempt, v_day, v_last) as s;
-  if v_stored.chunks < v_last then
-    return private.log_gaps(p_job, p_attempt, v_day, v_last);
+  v_stored := private.stored_log(p_job, p_attempt, v_day, p_last);
+  if v_stored.chunks < p_last then
+    return private.log_gaps(p_job, p_attempt, v_day, p_last);
   end if;
   if v_stored.bytes <> (p_log ->> 'bytes')::bigint or v_stored.sha256 <> p_log ->> 'sha256' then
     perform private.record_job_event(j, 'log_mismatch', null, null, 'system', null, 'system',
       'The stored log differs from what the runner announced.', jsonb_build_object('announced', jsonb_build_object(
-        'last_seq', v_last, 'bytes', p_log -> 'bytes', 'sha256', left(p_log ->> 'sha256', 64)),
+        'last_seq', p_last, 'bytes', p_log -> 'bytes', 'sha256', left(p_log ->> 'sha256', 64)),
         'stored', to_jsonb(v_stored) - 'chunks'))
     from public.provision_jobs as j where j.id = p_job;
   end if;
@@ -578,7 +605,8 @@ create function private.finish_attempt(
 ) returns jsonb
 language plpgsql set search_path = '' as $$
 declare
-  v_missing pg_catalog.jsonb;
+  v_last integer;
+  v_missing pg_catalog.jsonb := '[]';
 begin
   -- A process that was started again reports one that died: that is a lost runner, not a failed job.
   if p_error ->> 'code' = 'runner_crashed' then
@@ -586,10 +614,16 @@ begin
     return (select jsonb_build_object('status', j.status) from public.provision_jobs as j where j.id = p_job);
   end if;
   if jsonb_typeof(p_log) = 'object' then
-    v_missing := private.check_log(p_job, p_attempt, p_log);
-    if v_missing <> '[]' then
-      return jsonb_build_object('status', 'PROCESSING', 'missing', v_missing);
-    end if;
+    v_last := private.announced_seq(p_log);
+    v_missing := private.check_log(p_job, p_attempt, p_log, v_last);
+  end if;
+  -- The end writes it with the rest: a row that is written twice in one transaction is checked against its foreign
+  -- keys again.
+  if v_missing <> '[]' or p_status = 'NEEDS_ATTENTION' then
+    update public.provision_jobs set last_log_seq = v_last where id = p_job and last_log_seq <> v_last;
+  end if;
+  if v_missing <> '[]' then
+    return jsonb_build_object('status', 'PROCESSING', 'missing', v_missing);
   end if;
   if p_status = 'NEEDS_ATTENTION' then
     perform private.hold_job(q, 'engine_killed', coalesce(p_error ->> 'message', 'The engine was killed.'), p_error)
@@ -597,7 +631,7 @@ begin
     return jsonb_build_object('status', p_status);
   end if;
   return jsonb_build_object('status', private.end_job(p_job, p_status::public.job_status, lower(p_status), 'worker',
-    p_runner.worker_id, p_runner.worker_name, p_error ->> 'message', p_error, p_result, p_plan_summary));
+    p_runner.worker_id, p_runner.worker_name, p_error ->> 'message', p_error, p_result, p_plan_summary, v_last));
 end;
 $$;
 

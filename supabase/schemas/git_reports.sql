@@ -38,23 +38,6 @@ exception
 end;
 $$;
 
--- Reports a job of a commit or a pull request that got to a status which people wait for.
-create function private.report_job() returns trigger
-language plpgsql security definer set search_path = '' as $$
-declare
-  v_git pg_catalog.jsonb := (select j.payload #> '{options,git}'
-    from public.provision_jobs as j where j.id = new.job_id);
-begin
-  if v_git is not null then
-    perform private.request_report(new.org_id, (v_git ->> 'connection_id')::pg_catalog.uuid, v_git ->> 'commit',
-      (v_git ->> 'pull_request')::integer);
-  end if;
-  return null;
-end;
-$$;
-create trigger report after insert on public.job_events for each row
-  when (new.to_status not in ('CLAIMED', 'PROCESSING')) execute function private.report_job();
-
 -- Reports what an event led to: pull requests from their announcement on, pushes that were decided about.
 create function private.report_decision() returns trigger
 language plpgsql security definer set search_path = '' as $$

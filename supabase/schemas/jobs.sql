@@ -16,6 +16,19 @@ create type public.cancel_kind as enum ('AFTER_STEP', 'GRACEFUL', 'KILL');
 comment on type public.cancel_kind is
   'AFTER_STEP: stop after the current step · GRACEFUL: one SIGINT · KILL: at once, whatever it leaves behind.';
 
+-- A constraint is parsed again by every statement that writes, as long as it is: a call is short, and its body stays
+-- compiled.
+-- Whether a job is about one thing. A reading for move-in is about a repository that nobody has connected.
+create function private.is_about_one_thing(
+  p_type public.job_type, p_module uuid, p_worker uuid, p_identity uuid, p_connection uuid
+) returns boolean
+language plpgsql immutable set search_path = '' as $$
+begin
+  return num_nonnulls(p_module, p_worker, p_identity, p_connection) = 1
+    or p_type = 'RESOLVE' and num_nonnulls(p_module, p_worker, p_identity, p_connection) = 0;
+end;
+$$;
+
 -- worker_id and instance_id have no foreign keys: a claim writes its own caller's, which it has just read.
 create table public.provision_jobs (
   id bigint generated always as identity primary key,
@@ -75,10 +88,8 @@ create table public.provision_jobs (
   slimmed_at timestamptz,
   updated_at timestamptz not null default now(),
   constraint provision_jobs_module_fkey foreign key (org_id, module_id) references public.modules (org_id, id),
-  -- A reading for move-in is about a repository that nobody has connected.
-  constraint provision_jobs_one_target check (num_nonnulls(module_id, target_worker_id, target_identity_id,
-    target_connection_id) = 1 or type = 'RESOLVE' and num_nonnulls(module_id, target_worker_id, target_identity_id,
-    target_connection_id) = 0)
+  constraint provision_jobs_one_target check (private.is_about_one_thing(type, module_id, target_worker_id,
+    target_identity_id, target_connection_id))
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
   -- Counts by status come from an index alone only where vacuum has been.
   autovacuum_vacuum_insert_scale_factor = 0.02);
@@ -313,8 +324,7 @@ comment on column private.live_jobs.aged_from is
   'The lane that it waited in for ten minutes, before it was given the usual priority.';
 comment on column private.live_jobs.not_before_at is 'End of the back-off.';
 
--- A constraint is parsed again by every statement that writes, as long as it is: as six conditions they were a tenth of
--- a claim. A call is short, and its body stays compiled.
+-- A function, as is_about_one_thing is: as six conditions they were a tenth of a claim.
 -- Whether a row has what its stage needs and nothing that belongs to another.
 create function private.is_stage_whole(p_live private.live_jobs) returns boolean
 language plpgsql immutable set search_path = '' as $$

@@ -146,45 +146,40 @@ comment on function private.worker_append_logs is
   'harmless. With p_is_late an attempt that lost its job fills the gaps that its late report was answered with.';
 grant execute on function private.worker_append_logs to worker, executor;
 
--- The reads of a log are executed as text, so that each is planned for its day: a runner's calls have generic plans,
--- which lock every partition.
+-- The reads of a log are planned for their day: a runner's calls have generic plans, which lock every partition.
 -- Ranges of chunks that have not arrived: [[from, to], …].
 create function private.log_gaps(p_job bigint, p_attempt integer, p_day date, p_last integer) returns jsonb
-language plpgsql stable set search_path = '' as $$
-declare
-  v_gaps pg_catalog.jsonb;
+language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan as $$
 begin
   -- From the stored chunks, not from the announced number, which anyone can send.
-  execute $query$
+  return (
     select coalesce(jsonb_agg(jsonb_build_array(g.before + 1, g.seq - 1) order by g.seq), '[]')
     from (
       select c.seq, coalesce(lag(c.seq) over (order by c.seq), 0) as before from (
         select k.seq from public.job_log_chunks as k
-        where k.log_day = $3 and k.job_id = $1 and k.attempt = $2 and k.seq <= $4
-        union all select $4 + 1
+        where k.log_day = p_day and k.job_id = p_job and k.attempt = p_attempt and k.seq <= p_last
+        union all select p_last + 1
       ) as c
     ) as g
-    where g.seq > g.before + 1
-  $query$ into v_gaps using p_job, p_attempt, p_day, p_last;
-  return v_gaps;
+    where g.seq > g.before + 1);
 end;
 $$;
 
--- What is stored of an attempt's log: chunks up to a number, bytes and, when none of those chunks is missing, SHA-256;
--- the digest only up to 16 MiB, so that a finish call stays short.
-create function private.stored_log(p_job bigint, p_attempt integer, p_day date, p_last integer)
-returns table (chunks bigint, bytes bigint, sha256 text)
-language plpgsql stable set search_path = '' as $$
+-- What is stored of an attempt's log: chunks up to a number, bytes and SHA-256; the digest only of 16 MiB, so that a
+-- finish call stays short.
+create function private.stored_log(
+  p_job bigint, p_attempt integer, p_day date, p_last integer, out chunks bigint, out bytes bigint, out sha256 text
+)
+language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan as $$
 begin
-  return query execute $query$
-    select s.chunks, s.bytes, case when s.chunks = $4 and s.bytes <= 16777216 then (
-      select encode(sha256(convert_to(coalesce(string_agg(c.body, '' order by c.seq), ''), 'UTF8')), 'hex')
-      from public.job_log_chunks as c where c.log_day = $3 and c.job_id = $1 and c.attempt = $2) end
-    from (
-      select count(*) filter (where k.seq <= $4) as chunks, coalesce(sum(k.bytes), 0) as bytes
-      from public.job_log_chunks as k where k.log_day = $3 and k.job_id = $1 and k.attempt = $2
-    ) as s
-  $query$ using p_job, p_attempt, p_day, p_last;
+  select count(*) filter (where k.seq <= p_last), coalesce(sum(k.bytes), 0),
+    case when max(k.so_far) > 16777216 then null else encode(sha256(convert_to(coalesce(
+      string_agg(k.body, '' order by k.seq) filter (where k.so_far <= 16777216), ''), 'UTF8')), 'hex') end
+  into chunks, bytes, sha256
+  from (
+    select c.seq, c.bytes, c.body, sum(c.bytes) over (order by c.seq) as so_far from public.job_log_chunks as c
+    where c.log_day = p_day and c.job_id = p_job and c.attempt = p_attempt
+  ) as k;
 end;
 $$;
 

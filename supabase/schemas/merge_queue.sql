@@ -40,12 +40,13 @@ comment on column private.merge_groups.problem is 'Why it failed.';
 comment on column private.merge_groups.set_id is 'The set of its plans.';
 comment on column private.merge_groups.apply_set_id is 'The set of its applies.';
 
--- Moves an entry on, and reports that at its commit.
+-- Moves an entry on, with its sets, and reports that at its commit. The caller has locked it.
 create function private.move_group(p_group private.merge_groups, p_status text, p_problem text default null)
 returns void
 language plpgsql set search_path = '' as $$
 begin
-  update private.merge_groups set status = p_status, problem = left(p_problem, 1000)
+  update private.merge_groups set status = p_status, problem = left(p_problem, 1000), set_id = p_group.set_id,
+    apply_set_id = p_group.apply_set_id
   where connection_id = p_group.connection_id and head_commit = p_group.head_commit;
   perform private.request_report(p_group.org_id, p_group.connection_id, p_group.head_commit, null);
 end;
@@ -146,7 +147,6 @@ create function private.plan_group(
 ) returns uuid
 language plpgsql set search_path = '' as $$
 declare
-  v_set pg_catalog.uuid;
   v_modules pg_catalog.uuid[] := array(
     select m.id from private.modules_of_connection(p_connection) as m
     join jsonb_array_elements(p_found -> 'modules') as f on f.value ->> 'id' = m.id::pg_catalog.text
@@ -157,14 +157,12 @@ begin
     perform private.move_group(p_group, 'PASSED');
     return null;
   end if;
-  v_set := private.plan_commit(p_connection, v_modules, jsonb_build_object('commit', p_group.head_commit, 'branch',
-    p_group.base, 'queue', p_group.pull_request, 'base_commit', p_group.base_commit), jsonb_build_object('auto_apply',
-    false, 'reason', format('#%s in the merge queue', p_group.pull_request)),
+  p_group.set_id := private.plan_commit(p_connection, v_modules, jsonb_build_object('commit', p_group.head_commit,
+    'branch', p_group.base, 'queue', p_group.pull_request, 'base_commit', p_group.base_commit),
+    jsonb_build_object('auto_apply', false, 'reason', format('#%s in the merge queue', p_group.pull_request)),
     format('git (merge queue, #%s@%s)', p_group.pull_request, left(p_group.head_commit, 7)));
-  update private.merge_groups set set_id = v_set where connection_id = p_group.connection_id
-    and head_commit = p_group.head_commit;
   perform private.move_group(p_group, 'PLANNING');
-  return v_set;
+  return p_group.set_id;
 end;
 $$;
 
@@ -250,11 +248,9 @@ begin
     where m.set_id = p_group.set_id));
   update private.set_members as m set plan_job_id = p.job_id from private.set_members as p
   where m.set_id = v_set.id and p.set_id = p_group.set_id and p.module_id = m.module_id;
-  update private.merge_groups set apply_set_id = v_set.id where connection_id = p_group.connection_id
-    and head_commit = p_group.head_commit;
+  p_group.apply_set_id := v_set.id;
   perform private.move_group(p_group, 'APPLYING');
   perform private.place_members(v_set, 2000, false, v_set.id);
-  p_group.apply_set_id := v_set.id;
   perform private.approve_group(p_group);
 end;
 $$;
@@ -299,9 +295,6 @@ language plpgsql set search_path = '' as $$
 declare
   v_group private.merge_groups;
 begin
-  if p_job.payload #> '{options,git,queue}' is null then
-    return;
-  end if;
   select * into v_group from private.merge_groups where head_commit = p_job.payload #>> '{options,git,commit}'
     and connection_id = (p_job.payload #>> '{options,git,connection_id}')::pg_catalog.uuid for update skip locked;
   if v_group.status in ('PLANNING', 'APPLYING') then

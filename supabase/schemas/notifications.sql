@@ -125,43 +125,61 @@ exception
 end;
 $$;
 
--- Tells of a job that waits for approval, needs attention or failed.
-create function private.notify_job() returns trigger
-language plpgsql security definer set search_path = '' as $$
+-- Notifies people of a job that waits for approval, needs attention, failed, or changed infrastructure.
+create function private.notify_job(p_event public.job_events) returns void
+language plpgsql set search_path = '' as $$
 declare
   v_job public.provision_jobs;
   v_what pg_catalog.text;
 begin
-  select * into v_job from public.provision_jobs where id = new.job_id;
-  -- A plan that succeeds is not worth a message.
-  if new.to_status = 'SUCCEEDED' and v_job.type not in ('APPLY', 'DESTROY') then
-    return null;
-  end if;
+  select * into v_job from public.provision_jobs where id = p_event.job_id;
   v_what := initcap(replace(v_job.type::pg_catalog.text, '_', ' ')) || coalesce(' of ' || v_job.module_path, '')
     || format(' (#%s)', v_job.number);
-  perform private.notify(new.org_id, case new.to_status when 'AWAITING_APPROVAL' then 'job.awaiting_approval'
+  perform private.notify(p_event.org_id, case p_event.to_status when 'AWAITING_APPROVAL' then 'job.awaiting_approval'
       when 'NEEDS_ATTENTION' then 'job.needs_attention' when 'SUCCEEDED' then 'job.succeeded' else 'job.failed' end,
-    'job_event:' || new.id, 'job:' || new.job_id, v_job.module_path, '{}',
-    v_what || case new.to_status when 'AWAITING_APPROVAL' then ' waits for approval' when 'NEEDS_ATTENTION'
+    'job_event:' || p_event.id, 'job:' || p_event.job_id, v_job.module_path, '{}',
+    v_what || case p_event.to_status when 'AWAITING_APPROVAL' then ' waits for approval' when 'NEEDS_ATTENTION'
       then ' needs attention' when 'SUCCEEDED' then ' succeeded' else ' failed' end,
     jsonb_build_object('job', jsonb_build_object('id', v_job.id, 'number', v_job.number, 'type', v_job.type,
-      'status', new.to_status, 'attempt', new.attempt,
+      'status', p_event.to_status, 'attempt', p_event.attempt,
       'module_path', v_job.module_path, 'requested_by', v_job.created_by_label, 'message', v_job.message), 'reason',
-        coalesce(v_job.error ->> 'message', new.reason)));
+        coalesce(v_job.error ->> 'message', p_event.reason)));
+end;
+$$;
+
+-- Announces a job that got to a status which somebody waits for: to people, and to the git host where it is about a
+-- commit or a pull request. One trigger for both: each would read the job and have its condition parsed again.
+create function private.announce_job() returns trigger
+language plpgsql security definer set search_path = '' as $$
+declare
+  v_type public.job_type;
+  v_git pg_catalog.jsonb;
+begin
+  select j.type, j.payload #> '{options,git}' into v_type, v_git from public.provision_jobs as j
+  where j.id = new.job_id;
+  -- A plan that succeeds is not worth a message.
+  if new.to_status in ('AWAITING_APPROVAL', 'NEEDS_ATTENTION', 'FAILED')
+    or new.to_status = 'SUCCEEDED' and v_type in ('APPLY', 'DESTROY') then
+    perform private.notify_job(new);
+  end if;
+  if v_git is not null then
+    perform private.request_report(new.org_id, (v_git ->> 'connection_id')::pg_catalog.uuid, v_git ->> 'commit',
+      (v_git ->> 'pull_request')::integer);
+  end if;
   return null;
 end;
 $$;
 
 -- A function, because every statement that writes an event parses the condition again, as long as it is.
--- Whether people are notified of a job that gets here.
-create function private.is_told(p_status public.job_status) returns boolean
+-- Whether somebody waits for a job to get here: anything but that its runner began.
+create function private.is_announced(p_status public.job_status) returns boolean
 language plpgsql immutable set search_path = '' as $$
 begin
-  return p_status in ('AWAITING_APPROVAL', 'NEEDS_ATTENTION', 'FAILED', 'SUCCEEDED');
+  return p_status not in ('CLAIMED', 'PROCESSING');
 end;
 $$;
-create trigger notify after insert on public.job_events for each row
-  when (private.is_told(new.to_status)) execute function private.notify_job();
+create trigger announce after insert on public.job_events for each row
+  when (private.is_announced(new.to_status)) execute function private.announce_job();
 
 -- Tells of drift that was not known before.
 create function private.notify_drift() returns trigger

@@ -16,11 +16,9 @@ comment on column private.plan_digests.digest is 'As its runner reported it; equ
 create function private.note_plan_digest(p_plan public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 begin
-  if p_plan.result ? 'change_digest' then
-    insert into private.plan_digests (job_id, digest) select p_plan.id, p_plan.result ->> 'change_digest'
-    where p_plan.result ->> 'change_digest' ~ '^[0-9a-f]{64}$' on conflict do nothing;
-    update public.provision_jobs set result = result - 'change_digest' where id = p_plan.id;
-  end if;
+  insert into private.plan_digests (job_id, digest) select p_plan.id, p_plan.result ->> 'change_digest'
+  where p_plan.result ->> 'change_digest' ~ '^[0-9a-f]{64}$' on conflict do nothing;
+  update public.provision_jobs set result = result - 'change_digest' where id = p_plan.id;
 end;
 $$;
 

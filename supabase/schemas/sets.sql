@@ -158,7 +158,8 @@ begin
     'left_out', count(*) filter (where m.because_of is not null and not m.is_waiting_for_apply),
     'waiting_for_apply', count(*) filter (where m.is_waiting_for_apply),
     'cancelled', count(*) filter (where j.status = 'CANCELLED' or m.left_out = 'cancelled'),
-    'with_changes', count(*) filter (where j.status = 'SUCCEEDED' and j.plan_summary -> 'has_changes' = 'true'),
+    'with_changes', count(*) filter (where j.status = 'SUCCEEDED' and j.plan_summary -> 'has_changes' = 'true'
+      and (j.type <> 'DRIFT' or private.plan_count(j.plan_summary, '{create,update,replace,delete}') > 0)),
     'failures', coalesce(jsonb_agg(jsonb_build_object('job_id', j.id, 'job_number', j.number, 'module_path',
       coalesce(j.module_path, o.path), 'status', j.status,
         'message', left(coalesce(j.error ->> 'message', m.left_out, ''), 500)) order by j.id)
@@ -453,7 +454,7 @@ language sql stable set search_path = '' as $$
     coalesce(j.payload #> '{options,preview}' = 'true', false), coalesce(m.left_out, j.error ->> 'message', w.problem),
     coalesce(a.id, j.id), a.number, a.status,
     case when w.problem is not null then null when coalesce(a.status, j.status) = 'AWAITING_APPROVAL' then 'approve'
-      when p_set.type = 'PLAN' and j.status = 'SUCCEEDED' and private.is_applied_next(j)
+      when p_set.type = 'PLAN' and j.status = 'SUCCEEDED' and private.is_applied_next(j.payload, j.plan_summary)
         and coalesce(a.status, 'FAILED') in ('FAILED', 'CANCELLED')
         and j.planned_serial = private.state_serial(m.module_id) then 'apply' end
   from private.set_members as m
@@ -463,7 +464,7 @@ language sql stable set search_path = '' as $$
   left join lateral (select a.id, a.number, a.status from public.provision_jobs as a where a.plan_job_id = j.id
     order by a.id desc limit 1) as a on p_set.type = 'PLAN'
   left join lateral (select private.plan_promotion_problem(j) as problem) as w
-    on j.type = 'PLAN' and private.is_applied_next(j)
+    on j.type = 'PLAN' and private.is_applied_next(j.payload, j.plan_summary)
   where m.set_id = p_set.id
 $$;
 

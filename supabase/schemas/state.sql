@@ -104,8 +104,10 @@ comment on column private.state_versions.body is 'The state file''s text.';
 
 -- The serial of a module's state; 0 while it has none.
 create function private.state_serial(p_module uuid) returns bigint
-language sql stable set search_path = '' as $$
-  select coalesce((select s.serial from private.states as s where s.module_id = p_module), 0)
+language plpgsql stable set search_path = '' as $$
+begin
+  return coalesce((select s.serial from private.states as s where s.module_id = p_module), 0);
+end;
 $$;
 
 -- The module whose state the calling attempt may use.

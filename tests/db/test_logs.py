@@ -143,6 +143,8 @@ def test_one_of_many_partitions_is_read(fresh_world: World) -> None:
             runner.append(job, (1, "x\n"))
             assert runner.finish(job, p_log=log)["status"] == "SUCCEEDED"
             assert locked_days(world, runner) == today, f"round {round_}"
+            # A job that is written twice in a transaction is checked against its foreign keys again, which locks these.
+            world.owner.connection.execute("select from public.organizations where id = %s for update nowait", [org.id])
     with org.owner.connection.transaction():
         row = org.owner.one("select to_jsonb(j) from public.provision_jobs as j where id = %s", job["id"])
         read = "select body from public.job_log_chunks where job_id = %s and log_day >= %s and log_day <= %s"
@@ -181,6 +183,22 @@ def test_a_log_that_differs_is_noted(world: World, org: Organization, runner: Ru
     assert runner.finish(job, p_log={**log, "note": "x" * 10_000})["status"] == "SUCCEEDED"
     noted = "select detail -> 'announced' from public.job_events where job_id = %s and event = 'log_mismatch'"
     assert world.owner.one(noted, job_id) == log
+
+
+@pytest.mark.parametrize(("chunks", "events"), [(256, ["log_mismatch"]), (257, [])])
+def test_the_digest_of_a_log_is_checked_up_to_16_mib(
+    world: World, org: Organization, runner: Runner, chunks: int, events: list[str]
+) -> None:
+    job_id = org.enqueue("a/b")
+    job = runner.claim_one()
+    world.owner.connection.execute(
+        "insert into public.job_log_chunks (log_day, job_id, attempt, seq, org_id, body, line_count, bytes)"
+        " select private.utc_day(), %s, 1, n, %s, repeat('x', 65536), 1, 65536 from generate_series(1, %s) as n",
+        [job_id, org.id, chunks],
+    )
+    log = {"last_seq": chunks, "bytes": chunks * 65536, "sha256": "0" * 64}
+    assert runner.finish(job, p_log=log)["status"] == "SUCCEEDED"
+    assert [event for event in world.events(job_id) if event == "log_mismatch"] == events
 
 
 def test_the_name_of_a_step_has_an_end(world: World, org: Organization, runner: Runner) -> None:

@@ -13,6 +13,7 @@ from cli.launcher.demo.prepare import DEMO_EMAIL
 from tests.e2e.product import Person, Product
 from tests.e2e.test_accessibility import findings_in_both, sideways
 from tests.faults.test_break_something import ask, owner, path_of, send, sign_in
+from tests.support.browser import settled
 from tests.support.stack import RunningStack
 
 __all__ = ["owner"]
@@ -20,6 +21,12 @@ pytestmark = pytest.mark.timeout(900)
 # A fault, a restart, a person's decision and a second apply.
 DRILL = 400_000
 PAGE = "/dashboard/break-something"
+# The steps whose mark is not in the middle of their first line.
+BELOW = """() => [...document.querySelectorAll('[data-testid=fault-steps] li')].filter((step) => {
+    const [mark, text] = [step.querySelector('svg'), step.querySelector('span')];
+    const [box, line] = [mark.getBoundingClientRect(), parseFloat(getComputedStyle(text).lineHeight)];
+    return Math.abs((box.top + box.bottom) / 2 - text.getBoundingClientRect().top - line / 2) > 2;
+}).map((step) => step.textContent)"""
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +60,7 @@ def test_a_runner_killed_in_its_apply_is_told_step_by_step_and_the_ledger_stays_
     expect(page.locator('[data-testid^="count-"][data-count="0"]')).to_have_count(11)
     expect(page.get_by_test_id("count-double_applied")).to_contain_text("applies")
     expect(page.get_by_test_id("break-apply")).to_be_enabled()
+    assert settled(page).evaluate(BELOW) == []
     page.context.close()
 
 

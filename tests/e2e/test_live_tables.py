@@ -94,6 +94,9 @@ def test_open_release_notes_follow_what_is_published_and_withdrawn(
     product.sql("update worker_releases set withdrawn_at = now() where version = '903.2.0'")
     expect(dialog.get_by_role("button", name="903.2.0")).to_be_hidden()
     expect(dialog).not_to_contain_text("What comes next")
+    page.reload()
+    expect(page.locator("[data-link=live]:visible")).to_be_visible()
+    expect(dialog).to_have_count(0)
 
 
 @pytest.mark.parametrize("width", [1280, 1024, 900, 760])

@@ -299,7 +299,7 @@ def test_a_runners_page_shows_it_and_changes_take_effect_there(product: Product,
     page.get_by_role("combobox", name="Path").click()
     page.get_by_role("option", name="platform").click()
     page.get_by_role("dialog").get_by_role("button", name="Assign").click()
-    expect(page.locator("[data-assignment=platform]")).to_contain_text("Stack, 0 modules")
+    expect(page.locator("[data-assignment=platform]")).to_contain_text("Group, 0 modules")
     page.get_by_role("switch", name="Several instances").click()
     expect(page.get_by_role("switch", name="Several instances")).to_be_checked()
     saved = "select allow_multiple_instances from workers where org_id = %s"

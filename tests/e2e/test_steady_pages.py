@@ -35,7 +35,7 @@ def test_no_file_of_the_page_is_named_after_one_build(product: Product) -> None:
 
 
 def lefts(page: Page) -> list[int]:
-    script = "[...document.querySelectorAll('table[aria-label=Runners] th')].map((th) => Math.round(th.getBoundingClientRect().x))"
+    script = "[...document.querySelectorAll('main table th')].map((th) => Math.round(th.getBoundingClientRect().x))"
     found: list[int] = settled(page).evaluate(script)
     return found
 
@@ -51,6 +51,29 @@ def test_columns_stay_where_they_are_when_a_row_changes(product: Product, person
     product.sql(f"{change} where org_id = %s and name = 'prod-us'", reason, reason, person.org_id)
     expect(row(page, "prod-us")).to_contain_text("much longer")
     assert lefts(page) == before
+
+
+def test_columns_of_members_and_of_a_history_stay_where_they_are(
+    product: Product, person: Person, sign_in: Open
+) -> None:
+    page = sign_in(person)
+    page.goto("/dashboard/settings/members")
+    expect(page.get_by_role("table", name="Members")).to_contain_text(person.email)
+    before = lefts(page)
+    guest = f"{'somebody.with.a.long.name' * 2}@a-rather-long-company-name.example.com"
+    asked = {"p_org": person.org_id, "p_email": guest, "p_role": "viewer", "p_token_hash": "0" * 64}
+    product.rpc(person.token, "invite_member", asked)
+    expect(page.get_by_role("button", name=f"More actions for {guest}")).to_be_in_viewport()
+    assert lefts(page) == before
+    module = make_module(product, person, "platform/vpc")
+    enqueue(product, person, module, "PLAN")
+    page.goto(f"/dashboard/modules?module={module}")
+    history = page.get_by_role("table", name="History").get_by_role("row").last
+    expect(history).to_contain_text("Queued", ignore_case=True)
+    before = lefts(page)[:3]
+    product.sql("update provision_jobs set queued_at = now() - interval '30 hours' where org_id = %s", person.org_id)
+    expect(history).to_contain_text(re.compile(r"1 d|30 h"))
+    assert lefts(page)[:3] == before
 
 
 def test_what_is_typed_stays_in_the_palette_while_another_page_comes(person: Person, sign_in: Open) -> None:

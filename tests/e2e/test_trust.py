@@ -113,9 +113,12 @@ def test_a_network_that_dies_silently_is_noticed(person: Person, sign_in: Open) 
     page.reload()
     expect(mark(page, "live")).to_be_visible()
     line.silence()
+    page.get_by_role("button", name="Add runner").first.click()
     expect(mark(page, "off")).to_be_visible()
+    expect(page.get_by_test_id("not-sent")).to_contain_text("The last click may not have been sent")
     line.mend()
     expect(mark(page, "live")).to_be_visible(timeout=LATER)
+    expect(page.get_by_test_id("not-sent")).to_have_count(0)
     page.close()
 
 

@@ -15,6 +15,7 @@ from kubernetes_asyncio.client.exceptions import ApiException
 from tests.faults.real_executors import Place, RealApply, address_of, goes_on_through_an_outage, outlives_its_runner
 from tests.faults.worker_proxy import Proxy
 from tests.integration.worker_bench import Bench, bench
+from tests.support.must import unavailable
 from tests.support.real_kubernetes import pod_bridge
 
 __all__ = ["bench"]
@@ -36,12 +37,12 @@ def ask(call: Callable[[ApiClient], Awaitable[Any]]) -> Any:
 def namespace() -> Iterator[str]:
     """A namespace of the test's own."""
     if not os.environ.get("KUBECONFIG"):
-        pytest.skip("KUBECONFIG names no cluster")
+        unavailable("kubernetes", "KUBECONFIG names no cluster")
     name = f"runyard-faults-{uuid.uuid4().hex[:6]}"
     try:
         ask(lambda api: CoreV1Api(api).create_namespace({"metadata": {"name": name}}))
     except Exception as error:  # noqa: BLE001  (whatever it is, there is no cluster to test with)
-        pytest.skip(f"the cluster does not answer: {error}")
+        unavailable("kubernetes", f"the cluster does not answer: {error}")
     yield name
     ask(lambda api: CoreV1Api(api).delete_namespace(name))
 

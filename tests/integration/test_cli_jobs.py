@@ -285,8 +285,10 @@ def test_a_role_without_the_right_is_refused(
     other = Bench(running_stack, bench.folder, bench.tofu)
     other.sign_up()
     guest = terminal.also(RUNYARD_ACCESS_TOKEN=other.token)
-    invited = terminal.json("members", "invite", guest.json("whoami")["email"], "--role", "viewer")
+    at_home = terminal.also(RUNYARD_DASHBOARD_URL="https://yard.example.com")
+    invited = at_home.json("members", "invite", guest.json("whoami")["email"], "--role", "viewer")
     assert invited["secret"].isalnum(), "a dash at its beginning would make it an option"
+    assert invited["link"] == f"https://yard.example.com/invite#{invited['id']}.{invited['secret']}"
     assert guest.run("members", "accept", invited["id"], invited["secret"]).returncode == 0
     slug = terminal.json("orgs", "list")[0]["slug"]
     refused = guest.run("run", "plan", "apps/site", "--organization", slug)

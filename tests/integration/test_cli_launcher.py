@@ -42,6 +42,7 @@ def test_another_terminal_sees_it_and_stops_it_a_taken_port_is_named_and_a_secon
         assert json.loads(status.stdout)["health"] == {"gateway": True, "functions": True, "postgres": True}
         exports = stack.run("env").stdout
         assert f"export SUPABASE_URL={stack.url}" in exports
+        assert "export RUNYARD_DASHBOARD_URL=http" in exports
         assert stack.run("up", *QUIET).returncode == Taken.exit_code
         assert stack.run("down").returncode == 0
         assert stack.process.wait(180) == 0

@@ -129,7 +129,7 @@ def command() -> list[str]:
     """The API server's program."""
     found = shlex.split(os.environ.get(SERVER_VARIABLE, "kube-apiserver"))
     if missing := [each for each in (found[0], "etcd", "openssl") if shutil.which(each) is None]:
-        unavailable("kubernetes", f"{', '.join(missing)} not found; {SERVER_VARIABLE} names another API server")
+        unavailable("kube-apiserver", f"{', '.join(missing)} not found; {SERVER_VARIABLE} names another API server")
     return found
 
 

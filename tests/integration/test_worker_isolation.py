@@ -114,7 +114,7 @@ def make_scene(bench: Bench, run_folder: Path) -> Iterator[Callable[..., Scene]]
 
     def make(way: str, *, is_ordinary: bool = False, is_by_variable: bool = False, **variables: str) -> Scene:
         worker = bench.register(capacity=2)
-        base = Path(tempfile.mkdtemp(prefix="runyard-scene-", dir=run_folder))
+        base = Path(tempfile.mkdtemp(prefix="scene-", dir=run_folder))
         start = as_ordinary_user() if is_ordinary else {}
         secrets, home = open_folders(base, worker[1], owner=ORDINARY_USER if start else os.geteuid())
         process = bench.start_worker(
@@ -279,7 +279,7 @@ def test_a_link_in_the_place_of_the_plan_brings_nothing_to_light(
     bench: Bench, make_scene: Callable[..., Scene]
 ) -> None:
     secrets, _ = make_scene("[]").places
-    hook = f'ln -sf {secrets}/WORKER_TOKEN "$TMPDIR/../plan.tfplan"'
+    hook = f"ln -sf {secrets}/WORKER_TOKEN ../plan.tfplan"
     job = bench.wait_job(bench.enqueue("PLAN", bench.module(hooks={"after_plan": hook})))
     assert (job["status"], job["error"]["code"]) == ("FAILED", "plan_changed")
 

@@ -11,7 +11,7 @@ IN_CI = "browser,engine"
 
 
 def unavailable(kind: str, reason: str) -> NoReturn:
-    """Skip the test, or fail it where this kind (browser, engine, docker, kubernetes, gitea, isolation) must be there."""
+    """Skip the test, or fail it where this kind (browser, engine, docker, kubernetes, kube-apiserver, gitea, isolation) must be there."""
     must = os.environ.get(VARIABLE, IN_CI if os.environ.get("CI") else "")
     if kind in must.split(","):
         pytest.fail(f"{VARIABLE} has {kind}: {reason}")

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ def save_attempt(folder: Path, saved: SavedAttempt) -> None:
     """Write it in one step; a crash leaves the old one or the new one."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
-        json.dump(asdict(saved), file)
+        file.write(json.dumps(vars(saved)))
         file.flush()
         os.fsync(file.fileno())
     Path(file.name).rename(folder / ATTEMPT_FILE)

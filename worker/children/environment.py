@@ -13,7 +13,7 @@ ALLOWED_NAMES = frozenset((
     "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy", "KUBECONFIG", "SSH_AUTH_SOCK",
     "TF_PLUGIN_CACHE_DIR", "PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE",
 ))  # fmt: skip
-# Credentials that operators bind to the host for the providers (item 62): they are meant for the engine.
+# Credentials that operators bind to the host for the providers: they are meant for the engine.
 ALLOWED_PREFIXES = (
     "LC_", "AWS_", "AZURE_", "ARM_", "GOOGLE_", "GCLOUD_", "CLOUDSDK_", "KUBE_", "VAULT_", "CONSUL_", "NOMAD_",
     "CLOUDFLARE_", "DIGITALOCEAN_", "HCLOUD_", "GITHUB_", "GITLAB_", "DATADOG_", "DD_", "OCI_", "ALICLOUD_", "OS_",

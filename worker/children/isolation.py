@@ -97,6 +97,11 @@ class Isolation:
             return "Landlock leaves sockets of this user in reach"
         return self.why or "switched off"
 
+    def temporary(self, root: Path) -> Path:
+        """Where a job's programs write their passing files: the short name, where a sandbox shows it in the place of the system's."""
+        has_own_view = self.way in {IsolationWay.BUBBLEWRAP, IsolationWay.NAMESPACES}
+        return Path("/tmp") if has_own_view else root / "tmp"  # noqa: S108
+
     def shows(self, path: Path) -> bool:
         """Whether a job's source may be a place of the machine."""
         return self.view.settings.engine.isolation.mode is IsolationMode.OFF or self.view.shows(path)

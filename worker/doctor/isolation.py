@@ -20,7 +20,10 @@ from worker.doctor.scene import Scene, made_scene
 from worker.settings import Settings
 from worker.settings.isolation import IsolationMode
 
-NAME, REACH = "Isolation", "Reach of a job"
+NAME, REACH, DEPTH = "Isolation", "Reach of a job", "Length of paths"
+# A provider opens a socket in its job's folder for passing files; the kernel allows its name so many characters.
+LONGEST_SOCKET = 107
+_SOCKET_OF_A_JOB = "job-12345678-10-01234567/tmp/plugin4294967295"
 _SECONDS = 60
 _NO_PYTHON = "Install python3 in /usr/bin, so that the doctor can try what a job can reach."
 
@@ -36,7 +39,18 @@ def isolation(settings: Settings, environ: Mapping[str, str]) -> list[Check]:
         worked, is_done = attempts(found, environ)
     except (OSError, subprocess.SubprocessError) as error:
         return [fail(NAME, f"a child could not be started as a job would: {error}", REMEDY)]
-    return [strength(found), reach(found, worked) if is_done else warn(REACH, "could not be tried", _NO_PYTHON)]
+    tried = reach(found, worked) if is_done else warn(REACH, "could not be tried", _NO_PYTHON)
+    return [strength(found), tried, *depth(found)]
+
+
+def depth(found: Isolation) -> list[Check]:
+    """Warn where the name of a provider's socket would be longer than the kernel allows."""
+    base = found.view.settings.working_directory.temp_directory
+    room = LONGEST_SOCKET - len(f"/{_SOCKET_OF_A_JOB}")
+    if found.temporary(base).parent != base or len(str(base)) <= room:
+        return []
+    remedy = f"Set WorkingDirectory.TempDirectory to a path of at most {room} characters, or install bubblewrap."
+    return [warn(DEPTH, f"providers cannot open their sockets below {base}: the path is too long", remedy)]
 
 
 def strength(found: Isolation) -> Check:

@@ -31,11 +31,13 @@ class Marks(NamedTuple):
 
     def of(self, key: str | int) -> "Marks":
         """The marks of one member."""
+        if not self.hidden and not self.unknown:
+            return NO_MARKS
         return Marks(_inner(self.hidden, key), _inner(self.unknown, key))
 
     def names(self) -> list[str]:
         """Members that are not there yet and will be."""
-        return list(self.unknown) if isinstance(self.unknown, Mapping) else []
+        return list(self.unknown) if isinstance(self.unknown, dict) else []
 
     def length(self) -> int:
         """How many members a list will at least have."""
@@ -55,7 +57,7 @@ def changes_of(plan: Mapping[str, Any], mask: Mask, *, is_refresh_only: bool = F
 def bounded(resources: list[dict[str, Any]]) -> dict[str, Any]:
     """Keep a plan's changes below what is stored: the last resources lose their attributes first."""
     size = 0
-    for resource in resources:
+    for resource in resources if len(json.dumps(resources)) > LARGEST_BYTES else ():
         size += len(json.dumps(resource))
         if size > LARGEST_BYTES:
             resource.update(attributes=[], is_truncated=True)
@@ -79,8 +81,8 @@ def flatten(value: Any, mask: Mask, marks: Marks = NO_MARKS, path: str = "") -> 
         yield path, Leaf(None, is_sensitive=marks.hidden is True, is_unknown=True)
     elif marks.hidden is True:
         yield path, Leaf(None, is_sensitive=True, secret=json.dumps(value, sort_keys=True))
-    elif isinstance(value, Mapping) or marks.names():
-        yield from _flatten_map(value if isinstance(value, Mapping) else {}, mask, marks, path)
+    elif isinstance(value, dict) or marks.names():
+        yield from _flatten_map(value if isinstance(value, dict) else {}, mask, marks, path)
     elif isinstance(value, list) or marks.length():
         yield from _flatten_list(value if isinstance(value, list) else [], mask, marks, path)
     elif value is not None:
@@ -98,7 +100,7 @@ def _flatten_list(items: list[Any], mask: Mask, marks: Marks, path: str) -> Iter
 
 
 def _inner(mark: Any, key: str | int) -> Any:
-    if isinstance(mark, Mapping):
+    if isinstance(mark, dict):
         return mark.get(key, False)
     if isinstance(mark, list):
         return mark[key] if isinstance(key, int) and key < len(mark) else False

@@ -4,7 +4,6 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict
 from pathlib import Path
 
 from worker.attempt.context import JobContext
@@ -64,7 +63,7 @@ class Attempt:
         self._space: Workspace | None = None
         self._defect: Exception | None = None
         self._folder = attempt_folder(home, handle.ref)
-        root = context.settings.working_directory.temp_directory / f"job-{job.id}-{job.attempt}-{secrets.token_hex(8)}"
+        root = context.settings.working_directory.temp_directory / f"job-{job.id}-{job.attempt}-{secrets.token_hex(4)}"
         self._saved = SavedAttempt(job.id, job.attempt, job.type.value, str(root), secrets.token_hex(16))
         save_attempt(self._folder, self._saved)
         self._spool = Spool(self._folder, stream.batch_size_limit)
@@ -164,7 +163,7 @@ class Attempt:
 
     def _keep(self, outcome: Outcome) -> None:
         """Put the outcome on disk before anything else: it and its log must survive a crash from here on."""
-        self._saved.outcome = asdict(outcome)
+        self._saved.outcome = vars(outcome)
         with suppress(OSError):
             self._spool.sync()
             save_attempt(self._folder, self._saved)

@@ -61,7 +61,7 @@ async def build_environment(space: Workspace) -> dict[str, str]:
     url = context.settings.server.url
     built_in = {
         "PATH": space.env.get("PATH", context.finder.path),
-        "TMPDIR": str(space.root / "tmp"),
+        "TMPDIR": str(context.isolation.temporary(space.root) if context.isolation else space.root / "tmp"),
         COOKIE_VARIABLE: space.cookie,
         "RUNYARD_GROUP_PATH": space.job.group_path or module.group_path,
         "RUNYARD_MODULE_PATH": space.job.module_path or module.path,

@@ -86,7 +86,7 @@ def build(answer: Row) -> Figures:
     runners, groups = ([part for part in parts if part["kind"] == kind] for kind in ("runner", "group"))
     return {
         "wait": wait(points, answer["whole"], answer["now"]),
-        "utilisation": utilisation(points, answer["now"]),
+        "utilisation": utilisation(points, answer["now"], BARS[int(answer["hours"])]),
         "throughput": throughput(points, answer),
         "passed": passed(points, answer["whole"]),
         "moments": charts.moments(points),
@@ -116,12 +116,12 @@ def wait(points: Sequence[Row], whole: Row, now: Row) -> Chart:
     }
 
 
-def utilisation(points: Sequence[Row], now: Row) -> Chart:
+def utilisation(points: Sequence[Row], now: Row, step: str) -> Chart:
     """Utilisation: slots in use now, and over the span."""
     used, capacity = int(now.get("used") or 0), int(now.get("capacity") or 0)
     series = charts.values(points, "share")
     known = [value for value in series if value is not None]
-    peak = f", peak {100 * max(known):.0f} %" if known else ""
+    peak = f", busiest {step.removeprefix('a ')} {100 * max(known):.0f} %" if known else ""
     return {
         **NO_CHART,
         "figure": f"{100 * used / capacity:.0f}" if capacity else "–",
@@ -141,7 +141,7 @@ def throughput(points: Sequence[Row], answer: Row) -> Chart:
         **NO_CHART,
         "figure": f"{jobs:,}",
         "unit": "job" if jobs == 1 else "jobs",
-        "aside": f"{jobs / hours:,.0f} per hour, a bar is {BARS[hours]}",
+        "aside": f"{jobs / hours:,.{0 if jobs >= 10 * hours else 1}f} per hour, a bar is {BARS[hours]}",
         "bars": charts.bars(points, high),
         "ticks": charts.ticks(0.0, high, lambda value: f"{value:,.0f}", 3),
     }

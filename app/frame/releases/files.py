@@ -28,7 +28,7 @@ NO_FILE: RunnerFile = {
     "name": "",
     "url": "",
     "sha256": "",
-    "commands": f"# In a clone of Runyard: no release offers files.\n{BUILD}",
+    "commands": f"# No downloads yet. In a clone of Runyard:\n{BUILD}",
 }
 
 

@@ -76,6 +76,13 @@ class ReleaseNotesState(AppState, rx.State):
     is_open: bool = False
     releases: list[ReleaseItem] = []
     chosen: ReleaseItem = NO_RELEASE
+    _opened_by: str = ""
+
+    @rx.event
+    def leave(self) -> None:
+        """Close it when the page that opened it was left: states outlive a reload."""
+        if self._opened_by != self.router.session.session_id:
+            self.is_open = False
 
     @rx.event
     async def show(self, version: str) -> rx.event.EventSpec | None:
@@ -89,7 +96,7 @@ class ReleaseNotesState(AppState, rx.State):
         if not releases:
             return rx.toast.info("No release has been published yet.")
         self._tell(releases, version)
-        self.is_open = True
+        self.is_open, self._opened_by = True, self.router.session.session_id
         return None
 
     def _tell(self, releases: list[ReleaseItem], version: str) -> None:

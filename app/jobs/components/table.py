@@ -13,7 +13,8 @@ def job_link(job: Any) -> rx.Component:
     number = job["number"].to_string()
     link = rx.link("#" + number, href="/dashboard/jobs/" + number, class_name="num", custom_attrs={"data-open": ""})
     plan = rx.cond(job["is_run"], rx.fragment(tag("PLAN", is_mono=True), icon("arrow-right", "xs")), rx.fragment())
-    return rx.el.div(link, plan, tag(job["type"], is_mono=True), class_name="ry-row")
+    kind = rx.el.span(plan, tag(job["type"], is_mono=True), class_name="ry-row c3")
+    return rx.el.div(link, kind, class_name="ry-row")
 
 
 def plan_counts(job: Any) -> rx.Component:
@@ -32,17 +33,14 @@ def plan_counts(job: Any) -> rx.Component:
 def job_status(job: Any) -> rx.Component:
     """The badge and, beside it, why."""
     counts = rx.el.span(plan_counts(job), class_name="ry-why hide-s")
-    said = rx.cond(
-        job["has_plan"],
-        rx.cond(
-            job["reason"] == "", counts, rx.fragment(counts, rx.el.span(job["reason"], class_name="ry-why hide-s"))
-        ),
-        rx.cond(
-            (job["status"] == "QUEUED") & (job["reason"] == ""),
-            rx.link(
-                "Why waiting?", href="/dashboard/jobs/" + job["number"].to_string(), class_name="ry-why mut hide-s"
-            ),
-            rx.el.span(job["reason"], class_name="ry-why hide-s ry-el", title=job["reason"]),
-        ),
+    why = rx.el.span(job["reason"], class_name="ry-why hide-s ry-el", title=job["reason"])
+    waiting = rx.link(
+        "Why waiting?", href="/dashboard/jobs/" + job["number"].to_string(), class_name="ry-why mut hide-s"
     )
-    return rx.el.div(job_badge(job["status"].to(str)), said, class_name="ry-row")
+    said = rx.cond((job["status"] == "QUEUED") & (job["reason"] == ""), waiting, why)
+    return rx.el.div(
+        job_badge(job["status"].to(str)),
+        rx.cond(job["has_plan"], counts, rx.fragment()),
+        rx.cond(job["has_plan"] & (job["reason"] == ""), rx.fragment(), said),
+        class_name="ry-row",
+    )

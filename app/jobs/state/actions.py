@@ -6,6 +6,7 @@ import reflex as rx
 
 from app.frame.session import AppState, say_error
 from app.jobs.state.job import JobState
+from app.jobs.view.events import CANCEL_REASON
 from app.project.errors import AppError
 
 CANCEL_SAID = {
@@ -14,7 +15,6 @@ CANCEL_SAID = {
     "KILL": ("Killing…", "Check what it left behind before the next apply."),
 }
 STARTS_SOON = "It starts as soon as a runner is free."
-CANCEL_REASON = {"AFTER_STEP": "After this step", "GRACEFUL": "Stop now", "KILL": "Kill"}
 ASKED_FIRST = ("KILL", "retry", "mark_failed", "release_lock", "discard")
 
 

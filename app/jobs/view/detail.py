@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict, cast
 
 from app.jobs.view import timeline, words
-from app.jobs.view.events import DECISIONS, JOB_EVENTS
+from app.jobs.view.events import CANCEL_REASON, DECISIONS, JOB_EVENTS
 from app.jobs.view.git import GitFacts, git_facts
 from app.jobs.view.rows import span, target
 from app.ui.words import TYPE_WORDS, as_sentence
@@ -319,9 +319,12 @@ def _event(event: Row) -> EventView:
     icon, said = JOB_EVENTS.get(name, ("dot", name.replace("_", " ").capitalize()))
     if name == "cancel_requested" and _detail(event).get("kind") == "KILL":
         icon, said = "octagon-x", "Kill requested"
+    reason = str(event.get("reason") or "").rstrip(".")
+    if name == "cancelled" and reason in CANCEL_REASON.values():
+        reason = f"Cancelled by {event.get('actor_label')}"
     if name == "claimed" or name in _SAYS_WHO:
         said += f" by {event.get('actor_label')}"
-    said = _with_reason(name, said, str(event.get("reason") or "").rstrip("."))
+    said = _with_reason(name, said, reason)
     at = str(event.get("at") or "")
     return {"key": str(event.get("id")), "name": name, "at": at, "icon": icon, "words": said}
 

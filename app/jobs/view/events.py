@@ -36,3 +36,5 @@ DECISIONS = {
     "mark_failed": "Marked as failed",
     "release_lock": "State lock released",
 }
+# How a job is stopped; nothing was stopped where it still waited.
+CANCEL_REASON = {"AFTER_STEP": "After this step", "GRACEFUL": "Stop now", "KILL": "Kill"}

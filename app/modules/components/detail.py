@@ -221,7 +221,7 @@ def _job(job: rx.Var[HistoryRow]) -> rx.Component:
             class_name="n-a",
         ),
         cell(job_badge(job["status"].to(str)), class_name="n-b"),
-        cell(changes, class_name="n-c"),
+        cell(changes, class_name="n-c ry-rest"),
         cell(
             rx.el.span(rx.cond(job["revision"] != "", job["revision"], "–"), class_name="ry-mono"),
             class_name="mut hide-s hide-m",

@@ -86,7 +86,10 @@ def _assign() -> rx.Component:
     )
     button = rx.button("Assign", type="submit", variant="surface", color_scheme="gray")
     add = rx.link(
-        icon("plus"), "Add runner here", href="/dashboard/runners?add=" + Group["path"].to(str), class_name="ry-a"
+        icon("plus"),
+        "Add runner here",
+        href="/dashboard/runners?add=" + Group["path"].to(str),
+        class_name="ry-a ry-row c6 ry-whole-line",
     )
     return rx.form(name, names, button, add, on_submit=GroupState.assign, reset_on_submit=True, class_name="ry-foot")
 

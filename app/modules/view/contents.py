@@ -258,6 +258,8 @@ def _time(value: object) -> datetime | None:
 
 def spoken(seconds: float) -> str:
     """Format a duration as people do."""
+    if seconds < 9.95 and seconds % 1:
+        return f"{seconds:.1f} s"
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

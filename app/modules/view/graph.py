@@ -5,8 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 from urllib.parse import quote
 
+from app.ui.words import count
+
 Row = Mapping[str, Any]
 WIDTH, HEIGHT, GAP_X, GAP_Y, TOP = 218, 44, 96, 16, 26
+LEGEND = "An edge leads from outputs to the module that uses them."
 
 
 class NodeView(TypedDict):
@@ -59,7 +62,7 @@ def build(answer: Row) -> GraphView:
         "lines": " ".join(_line(places[edge["producer_id"]], places[edge["consumer_id"]]) for edge in edges),
         "width": f"{max(0, steps * (WIDTH + GAP_X) - GAP_X)}px",
         "height": f"{TOP + rows * (HEIGHT + GAP_Y)}px",
-        "said": f"{len(modules)} modules in {steps} steps. An edge leads from outputs to the module that uses them.",
+        "said": f"{count(len(modules), 'module')} in {count(steps, 'step')}. {LEGEND}" if modules else "",
         "alone": len(answer.get("modules") or []) - len(modules),
     }
 

@@ -5,11 +5,11 @@ from typing import Any
 import reflex as rx
 
 from app.frame.session import SessionState
-from app.jobs.components.table import job_link
+from app.jobs.components.table import job_link, job_status
 from app.runners.components.charts import area_chart
 from app.runners.state.runner import RunnerState
 from app.runners.view.curves import Curve
-from app.ui.badges import job_badge, runner_badge, tag
+from app.ui.badges import runner_badge, tag
 from app.ui.elements import ago, clock_time, date, load, since
 from app.ui.icons import icon
 from app.ui.table import cell, heads, table
@@ -177,21 +177,13 @@ def instances() -> rx.Component:
 
 
 def _job(job: Any) -> rx.Component:
-    took = rx.cond(job["started_at"] != "", since(job["started_at"], job["finished_at"]), "–")
     return rx.el.tr(
         cell(job_link(job), class_name="n-a"),
         cell(rx.el.span(job["path"], class_name="ry-mono"), class_name="n-c"),
-        cell(
-            rx.el.div(
-                job_badge(job["status"].to(str)),
-                rx.el.span(job["reason"], class_name="ry-why hide-s ry-el", title=job["reason"]),
-                class_name="ry-row",
-            ),
-            class_name="n-b ry-rest",
-        ),
+        cell(job_status(job), class_name="n-b ry-rest"),
         cell(job["instance"], class_name="mut hide-s hide-w"),
-        cell(took, class_name="r num n-d"),
-        cell(clock_time(job["started_at"]), class_name="r mut num hide-s"),
+        cell(since(job["since"].to(str), job["until"].to(str)), class_name="r num n-d"),
+        cell(clock_time(job["since"].to(str)), class_name="r mut num hide-s"),
         role="row",
         tab_index=-1,
         custom_attrs={"data-row": job["id"].to_string()},

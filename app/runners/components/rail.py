@@ -19,12 +19,7 @@ def _may_change() -> rx.Var[bool]:
 
 
 def _assignment(item: Any) -> rx.Component:
-    mark = rx.match(
-        item["icon"],
-        ("module", icon("box")),
-        ("namespace", icon("folder")),
-        icon("folder-tree"),
-    )
+    mark = rx.cond(item["icon"] == "module", icon("box"), icon("folder"))
     remove = rx.icon_button(
         icon("x"),
         on_click=State.unassign(item["path"]),

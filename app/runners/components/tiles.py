@@ -41,7 +41,7 @@ def tiles() -> rx.Component:
             area_chart(used["curve"].to(Curve), "spark-used"),
             has_arrow=False,
         ),
-        _tile("Throughput", "throughput", "", bar_spark(done["bars"].to(list[float]))),
+        _tile("Throughput", "throughput", done["aside"], bar_spark(done["bars"].to(list[float]))),
         class_name="ry-panel ry-tiles",
     )
     return rx.fragment(rx.el.h2("Last 24 hours", class_name="sr"), grid)

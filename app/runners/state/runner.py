@@ -7,7 +7,8 @@ import reflex as rx
 from app.frame.palette import view as palette
 from app.frame.palette.recent import note_visit
 from app.frame.session import say_error
-from app.jobs.view import words as job_words
+from app.jobs.view.rows import JobRow
+from app.jobs.view.rows import build_row as build_job_row
 from app.live.page import LivePage
 from app.project.errors import AppError, NotThere
 from app.project.live_queries import Held, LiveQuery, live_query
@@ -33,7 +34,6 @@ from app.runners.view.detail import (
     sentence,
 )
 from app.runners.view.health import Advice, build_advice
-from app.runners.view.jobs import target_of
 from app.runners.view.rows import Pulse, RunnerRow, build_row, read_pulses
 from app.ui.words import parse_time
 
@@ -65,6 +65,17 @@ NOBODY: RunnerRow = {
 }
 
 
+class RunnerJob(JobRow):
+    """A job of this runner, with the process that ran it."""
+
+    instance: str
+
+
+def build_job(job: Row) -> RunnerJob:
+    """Read a job's row as the list of all jobs does, and name its process."""
+    return {**build_job_row(job), "instance": str(job.get("instance_name") or "–")}
+
+
 class RunnerState(LivePage, rx.State):
     """What a runner's page shows."""
 
@@ -84,7 +95,7 @@ class RunnerState(LivePage, rx.State):
     serves_all: bool = False
     instances: list[InstanceDetail] = []
     connected_count: int = 0
-    jobs: list[dict[str, Any]] = []
+    jobs: list[RunnerJob] = []
     jobs_said: str = ""
     strip: Strip = NO_STRIP
     events: list[EventRow] = []
@@ -166,7 +177,7 @@ class RunnerState(LivePage, rx.State):
         self._assign("pulses", pulses)
 
     def _show_jobs(self, held: Held) -> None:
-        self._assign("jobs", held.make("of_runner", lambda held: [_job(job) for job in held.rows()]))
+        self._assign("jobs", held.make("of_runner", lambda held: [build_job(job) for job in held.rows()]))
         running = sum(int(held.answer["counts"].get(status) or 0) for status in RUNNING)
         self._assign("jobs_said", f"{running:,} running, {held.answer['total']:,} in all")
 
@@ -270,16 +281,3 @@ class RunnerState(LivePage, rx.State):
         except AppError as error:
             return say_error(error)
         return rx.toast.success(said)
-
-
-def _job(job: Row) -> dict[str, Any]:
-    return {
-        "id": int(job["id"]),
-        "type": str(job["type"]),
-        "path": target_of(job),
-        "status": str(job["status"]),
-        "reason": job_words.reason(job),
-        "instance": str(job.get("instance_name") or "–"),
-        "started_at": str(job.get("started_at") or job.get("claimed_at") or ""),
-        "finished_at": str(job.get("finished_at") or ""),
-    }

@@ -207,7 +207,7 @@ def kubernetes(launch: Launch) -> str:
 def update(version: str, files: list[RunnerFile], image: str = "") -> dict[str, str]:
     """Update a runner on its own machine, by the way that it was started; it drains on the first signal."""
     fetched = "\n".join(f"# {file['name']}\n{file['commands']}" for file in files)
-    built = f"# In a clone of Runyard at v{version}: no release offers files\n{BUILD}"
+    built = f"# No downloads yet. In a clone at v{version}:\n{BUILD}"
     tag = f"{image or LOCAL_IMAGE}:{version}"
     first, pushed = ("", "") if image else (build_note(tag), _pushed(f"{SOME_REGISTRY}:{version}"))
     return {

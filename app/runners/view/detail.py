@@ -181,9 +181,7 @@ def _assignment(row: Row) -> Assignment:
     path = str(row["path"])
     if row["is_module"]:
         return {"path": path, "kind": "Module", "icon": "module"}
-    word = "Stack" if "/" not in path else "Namespace"
-    kind = f"{word}, {count(int(row['modules']), 'module')}"
-    return {"path": path, "kind": kind, "icon": "stack" if word == "Stack" else "namespace"}
+    return {"path": path, "kind": f"Group, {count(int(row['modules']), 'module')}", "icon": "group"}
 
 
 def build_tokens(rows: Iterable[Row]) -> list[TokenRow]:

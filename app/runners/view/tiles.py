@@ -97,6 +97,8 @@ def throughput_tile(rows: Sequence[Row]) -> Tile:
     tile: Tile = {**_blank(), "figure": f"{figure:.0f}", "unit": unit, "bars": bars(counts)}
     # Hours before the first job do not count as quiet: there were no users yet.
     before = list(itertools.dropwhile(lambda value: not value, counts[:-2]))
+    if unit == PER_HOUR:
+        tile["aside"] = "last full hour"
     if unit != PER_HOUR or not before:
         return tile
     mean = sum(before) / len(before)

@@ -116,9 +116,9 @@ def job_identities() -> rx.Component:
         on_act=State.remove,
         on_keep=State.keep,
     )
-    about = "Who jobs are in a cloud: one token for each job and phase, no stored secret. The nearest one counts."
+    about = "Jobs sign in to a cloud with these: one token for each job and phase, no stored secret. The nearest one applies."
     return settings_page(
         "job-identities",
-        settings_panel("Identities of jobs", about, add, item_table(State, "Identities of jobs", HEADS, _row, none)),
-        dialogs=[form_dialog(State, "identity", about, _fields()), gone],
+        settings_panel("Job identities", about, add, item_table(State, "Job identities", HEADS, _row, none)),
+        dialogs=[form_dialog(State, "job identity", about, _fields()), gone],
     )

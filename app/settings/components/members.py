@@ -66,7 +66,12 @@ def _sign_in(row: rx.Var[MemberRow]) -> tuple[rx.Component, rx.Component]:
 
 def _row(row: rx.Var[MemberRow]) -> rx.Component:
     return rx.el.tr(
-        cell(rx.el.div(row["email"], _badge(row), class_name="ry-row"), class_name="n-a"),
+        cell(
+            rx.el.div(
+                rx.el.span(row["email"], class_name="ry-el", title=row["email"]), _badge(row), class_name="ry-row"
+            ),
+            class_name="n-a",
+        ),
         cell(_role(row), class_name="n-b"),
         *(rx.cond(SessionState.can_admin, one, rx.fragment()) for one in _sign_in(row)),
         cell(ago(row["since"].to(str)), class_name="r mut num n-c"),
@@ -156,21 +161,22 @@ def _invite_dialog() -> rx.Component:
 
 
 def _body() -> rx.Component:
-    seen = (("Email", ""), ("Role", ""), ("Two-step", "hide-s"), ("Last sign-in", "r hide-s"), ("Since", "r"))
-    labels = (*seen, ("Actions", "r"))
+    seen = (("Email", ""), ("Role", "c-xl"), ("Two-step", "hide-s c-m"), ("Last sign-in", "r hide-s c-l"))
+    labels = (*seen, ("Since", "r c-l"), ("Actions", "r c-s"))
     plain = tuple(label for label in labels if label[0] not in ("Two-step", "Last sign-in"))
     waiting = State.is_loading & (State.rows.length() == 0)
     rows: Any = rx.cond(waiting, skeleton_rows(plain), rx.foreach(State.rows, _row))
-    return table("Members", rx.cond(SessionState.can_admin, heads(*labels), heads(*plain)), rows, aria_busy=waiting)
+    head = rx.cond(SessionState.can_admin, heads(*labels), heads(*plain))
+    return table("Members", head, rows, class_name="ry-fixed", aria_busy=waiting)
 
 
 def members() -> rx.Component:
     """The members page."""
     gone = question(
         is_open=State.removing != "",
-        title=rx.fragment("Remove ", State.removing_email, "?"),
-        text="They lose access to this organisation at once. Their actions stay in the history.",
-        act="Remove",
+        title=State.removal["title"],
+        text=State.removal["text"],
+        act=State.removal["act"],
         on_act=State.remove,
         on_keep=State.keep,
     )

@@ -11,7 +11,7 @@ from app.project.errors import AppError
 from app.project.invitations import make_secret
 from app.project.models import BrowserSession, Filter, Query
 from app.project.store import Changed, OrgStore
-from app.settings.view.members import ROLES, MemberRow, build_rows, check_email
+from app.settings.view.members import ROLES, MemberRow, Removal, build_removal, build_rows, check_email
 
 
 class MembersState(LivePage, rx.State):
@@ -27,7 +27,7 @@ class MembersState(LivePage, rx.State):
     invited_id: str = ""
     invited_email: str = ""
     removing: str = ""
-    removing_email: str = ""
+    removal: Removal = {"title": "", "text": "", "act": ""}
 
     async def _prepare(self, session: BrowserSession) -> None:
         """Close what was open before a reload: states outlive it."""
@@ -108,12 +108,12 @@ class MembersState(LivePage, rx.State):
         """Ask before somebody is removed or an invitation withdrawn."""
         row = self._find(key)
         if row is not None:
-            self.removing, self.removing_email = key, row["email"]
+            self.removing, self.removal = key, build_removal(row)
 
     @rx.event
     def keep(self) -> None:
         """Remove nobody."""
-        self.removing = self.removing_email = ""
+        self.removing = ""
 
     @rx.event
     async def remove(self) -> Any:
@@ -129,7 +129,7 @@ class MembersState(LivePage, rx.State):
                 await self._rpc("remove_member", {"p_org": await self._org_id(), "p_user": row["id"]})
         except AppError as error:
             return say_error(error)
-        self.removing = self.removing_email = ""
+        self.removing = ""
         if row["is_me"]:
             return rx.call_script("window.location.assign('/dashboard/runners')")
         await self._again()

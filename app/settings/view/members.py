@@ -85,6 +85,35 @@ def _invited(row: Row, my_role: str, now: datetime) -> MemberRow:
     }
 
 
+class Removal(TypedDict):
+    """The question before somebody loses access."""
+
+    title: str
+    text: str
+    act: str
+
+
+def build_removal(row: MemberRow) -> Removal:
+    """Name who loses which access: I, another member, or somebody who has not accepted yet."""
+    if row["is_invited"]:
+        return {
+            "title": f"Withdraw the invitation of {row['email']}?",
+            "text": "Its link no longer works. They can be invited again.",
+            "act": "Withdraw",
+        }
+    if row["is_me"]:
+        return {
+            "title": "Leave this organisation?",
+            "text": "You lose access at once. An admin can invite you again. Your actions stay in the history.",
+            "act": "Leave",
+        }
+    return {
+        "title": f"Remove {row['email']}?",
+        "text": "They lose access to this organisation at once. Their actions stay in the history.",
+        "act": "Remove",
+    }
+
+
 def check_email(text: str) -> str:
     """Describe what is wrong with an address; empty when it is valid."""
     if not _EMAIL.fullmatch(text.strip()) or len(text) > 254:

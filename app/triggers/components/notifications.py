@@ -97,7 +97,7 @@ def _delivery(row: rx.Var[DeliveryView]) -> rx.Component:
         cell(clock_seconds(row["at"].to(str)), class_name="mut num n-d"),
         cell(row["title"], class_name="n-a"),
         cell(row["channel"], class_name="mut hide-s"),
-        cell(status, class_name="n-b"),
+        cell(status, class_name="n-b ry-rest"),
         cell(row["why"], class_name="mut sm n-w only-s"),
         cell(rx.cond(row["act"] != "", again, rx.fragment()), class_name="r hide-s"),
         role="row",

@@ -116,10 +116,10 @@ def _foot(row: Row) -> str:
         words = (
             f"{words} {row['left_out']} left out because of what failed; a successful retry runs them as well.".strip()
         )
-    if row.get("status") != "RUNNING":
+    if row.get("status") != "RUNNING" or not waiting:
         return words
-    goes_on = "finishes" if running == 1 else "finish"
-    return f"{words} Cancel the rest stops the {waiting} that wait; the {running} running {goes_on}.".strip()
+    goes_on = f"; the {running} running {'finishes' if running == 1 else 'finish'}" if running else ""
+    return f"{words} Cancel the rest stops the {waiting} that wait{'s' if waiting == 1 else ''}{goes_on}.".strip()
 
 
 def _failure(one: Row) -> FailureView:

@@ -116,7 +116,7 @@ grant usage on schema bench to worker, authenticator;
 grant execute on all functions in schema bench to worker;
 grant select, update on bench.heartbeats to worker;
 
--- An organisation of many groups: modules in each, most runners assigned to one group, a few to all modules; half of the former are away.
+-- An organisation of many groups: modules in each, most runners assigned to one group, a few to all modules; half of each group's are away.
 create function bench.add_groups(p_groups integer, p_modules integer, p_runners integer) returns void language plpgsql as $$
 begin
   with made as (
@@ -132,6 +132,7 @@ begin
   from (select w.*, row_number() over (order by w.id) as n from public.workers as w where w.capacity = 4) as w where w.n > p_runners / 50;
   update public.workers as w set is_assigned_to_all_modules = false
   where exists (select from public.worker_assignments as a where a.worker_id = w.id);
-  update private.heartbeats as h set last_seen_at = now() - interval '1 hour' from public.worker_assignments as a
-  where a.worker_id = h.worker_id and hashtext(h.worker_id::text) % 2 = 0;
+  update private.heartbeats as h set last_seen_at = now() - interval '1 hour'
+  from (select a.worker_id, row_number() over (partition by a.path order by a.worker_id) as n from public.worker_assignments as a) as a
+  where a.worker_id = h.worker_id and a.n % 2 = 0;
 end $$;

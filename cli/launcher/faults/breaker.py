@@ -167,7 +167,7 @@ class Breaker:
         run.say(f"Killed {OWN} (SIGKILL, process {runner.pid}), in the middle of the {run.kind}.")
         runner.signal(signal.SIGKILL)
         await _until(lambda: runner.ends > before and runner.status == PartStatus.HEALTHY)
-        run.say("What supervises it has started it again, as systemd or Docker would.")
+        run.say("Its supervisor started it again, as systemd or Docker would.")
 
     async def _cut(self, run: Run) -> None:
         seconds = self._parts.outage_seconds

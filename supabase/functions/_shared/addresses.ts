@@ -88,7 +88,7 @@ export async function checkAddress(
   }
   if (isResolvedElsewhere()) return { url };
   const found = isName ? await resolve(name) : [name];
-  if (found.length === 0) throw new Error(`${name} does not resolve`);
-  if (!found.every(isPublicIp)) throw new Error(`${name} resolves to a private address; ${inside}`);
+  if (found.length === 0) throw new Error(`the host ${name} does not resolve`);
+  if (!found.every(isPublicIp)) throw new Error(`the host ${name} resolves to a private address; ${inside}`);
   return { url, ip: found[0] };
 }

@@ -14,7 +14,7 @@ from app.project.launcher import ask
 def test_before_the_first_fault_there_are_zeros_and_no_steps() -> None:
     shown = build({"run": None, "ledger": {"jobs": 1200, "applies": 3, "lost": 0}, "faults": 0})
     assert (shown["steps"], shown["ended"], shown["is_running"]) == ([], "", False)
-    assert shown["said"] == "1,200 jobs checked, 0 faults"
+    assert shown["said"] == "1,200 jobs checked, 0 drills"
     assert {count["count"] for count in shown["counts"]} == {"0"}
     assert len(shown["counts"]) == len(COLUMNS)
 
@@ -29,7 +29,7 @@ def test_steps_tell_how_long_after_the_button_and_the_bar_how_much_is_left() -> 
     run = {"kind": "network", "job": 7, "is_running": True, "steps": steps, "left_seconds": 15, "lasts_seconds": 20}
     shown = build({"run": run, "faults": 1})
     assert [step["after"] for step in shown["steps"]] == ["0 s", "4 s"]
-    assert (shown["left"], shown["done"], shown["said"]) == ("15 s left", "25%", "0 jobs checked, 1 fault")
+    assert (shown["left"], shown["done"], shown["said"]) == ("15 s left", "25%", "0 jobs checked, 1 drill")
 
 
 @pytest.mark.parametrize(("recovered", "word"), [(True, "recovered"), (False, "not recovered")])
@@ -38,7 +38,7 @@ def test_the_end_is_a_word(recovered: bool, word: str) -> None:
 
 
 def test_an_answer_without_anything_is_a_page_without_anything() -> None:
-    assert build({}) == {**NOTHING, "said": "0 jobs checked, 0 faults"}
+    assert build({}) == {**NOTHING, "said": "0 jobs checked, 0 drills"}
 
 
 def test_without_a_launcher_nobody_is_asked(tmp_path: Path) -> None:

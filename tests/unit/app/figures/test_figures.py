@@ -41,7 +41,10 @@ def test_the_headlines_say_the_whole_span() -> None:
     made = build(answer(point(0), point(1)))
     assert (made["wait"]["figure"], made["wait"]["unit"]) == ("11", "s p95")
     assert made["wait"]["lines"]["p99"]["figure"] == "25 s"
-    assert (made["utilisation"]["figure"], made["utilisation"]["aside"]) == ("53", "19 of 36 slots, peak 50 %")
+    assert (made["utilisation"]["figure"], made["utilisation"]["aside"]) == (
+        "53",
+        "19 of 36 slots, busiest 20 minutes 50 %",
+    )
     assert (made["throughput"]["figure"], made["throughput"]["aside"]) == ("3,408", "142 per hour, a bar is 20 minutes")
     assert (made["passed"]["figure"], made["passed"]["aside"]) == ("98.4", "54 of 3,408 failed, axis from 50 %")
     assert [tick["text"] for tick in made["wait"]["ticks"]] == ["50 s", "33 s", "17 s", "0.0 s"]

@@ -151,8 +151,10 @@ def test_a_kill_is_told_from_a_stop_and_is_grave_only_while_things_change() -> N
         {**asked, "id": 2, "reason": "Kill", "detail": {"kind": "KILL"}},
         {"id": 3, "event": "cancelled", "reason": "Cancelled by ops@example.com."},
         {"id": 4, "event": "claimed", "actor_label": "prod-eu", "reason": "Instance runner-1"},
+        {"id": 5, "event": "cancelled", "actor_label": "nora@example.com", "reason": "Stop now"},
     ]
     assert [event["words"] for event in build_events(events)] == [
+        "Cancelled by nora@example.com",
         "Claimed by prod-eu (runner-1)",
         "Cancelled by ops@example.com",
         "Kill requested by ops@example.com",

@@ -7,7 +7,7 @@ import pytest
 
 from app.project.asker import Asker
 from app.project.authorized_client import AuthorizedClient
-from app.project.errors import Unreachable
+from app.project.errors import NotThere, Unreachable
 from app.project.live_queries import LiveQuery, live_query
 from app.project.models import BrowserSession
 from app.project.store import Link, OrgStore
@@ -166,6 +166,17 @@ async def test_a_change_without_an_event_is_found() -> None:
     )
     await asker.answer(RUNNERS, ME)
     assert await asker.ask_all(ME, before_at=2e9) == {("workers", "a")}
+
+
+async def test_a_refused_query_is_forgotten_and_one_that_is_refused_later_ends_nobodys_feed() -> None:
+    store, authorized, asker, _notified = setting(NotThere("gone"), page(worker("a")), NotThere("gone"))
+    with pytest.raises(NotThere):
+        await asker.answer(RUNNERS, ME)
+    assert store.live_queries.all() == []
+    await asker.answer(RUNNERS, ME)
+    assert await asker.ask_all(ME, before_at=2e9) == set()
+    assert len(authorized.asked) == 3
+    assert shown(store) == [("a", "ONLINE")]
 
 
 async def test_what_nobody_looks_at_is_forgotten() -> None:

@@ -241,8 +241,8 @@ def test_assignments_name_how_much_they_cover() -> None:
     )
     assert [(item["path"], item["kind"]) for item in built] == [
         ("data/warehouse/roles", "Module"),
-        ("payments/api", "Namespace, 0 modules"),
-        ("platform", "Stack, 2 modules"),
+        ("payments/api", "Group, 0 modules"),
+        ("platform", "Group, 2 modules"),
     ]
 
 

@@ -39,6 +39,11 @@ def test_members_come_by_role_and_invitations_last() -> None:
         ("new@example.com", False, True),
     ]
     assert [row["can_change"] for row in rows] == [False, True, True]
+    assert [members.build_removal(row)["title"] for row in rows] == [
+        "Remove a@example.com?",
+        "Leave this organisation?",
+        "Withdraw the invitation of new@example.com?",
+    ]
     assert rows[2]["is_expired"]
     assert [(row["two_step"], row["signed_in_at"]) for row in rows] == [("On", "x"), ("–", ""), ("–", "")]
 

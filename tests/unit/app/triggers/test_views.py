@@ -14,6 +14,8 @@ def test_a_sets_progress_is_one_line_with_what_cancelling_would_do() -> None:
     assert (view["title"], view["line"], view["left"]) == ("Plan all", "37 of 120 done, 2 failed", "about 11 min left")
     assert view["foot"] == "11 plans have changes. Cancel the rest stops the 77 that wait; the 6 running finish."
     assert view["changes_href"] == "/dashboard/jobs?changed=s"
+    assert sets.build_view({**SET, "running": 0})["foot"].endswith("Cancel the rest stops the 77 that wait.")
+    assert sets.build_view({**SET, "waiting": 0})["foot"] == "11 plans have changes."
     assert sets.build_view({**SET, "with_changes": 1})["foot"].startswith("1 plan has changes.")
     assert sets.build_view({**SET, "with_changes": 0})["changes_href"] == ""
     assert (view["succeeded"], view["can_retry"], view["is_running"]) == ("29.2%", True, True)

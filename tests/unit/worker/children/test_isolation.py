@@ -127,6 +127,20 @@ async def test_its_folder_home_and_temporary_files_last_as_long_as_the_job(place
 
 
 @pytest.mark.parametrize("way", SANDBOXES)
+async def test_a_provider_opens_its_socket_however_deep_the_job_s_folder_is(place: Place, way: str) -> None:
+    isolation = place.isolation(way)
+    place.base = place.base / "deep" / ("d" * 90)
+    (place.root / "tmp").mkdir(parents=True)
+    (place.root / "home").mkdir()
+    opens = "import os, socket; socket.socket(socket.AF_UNIX).bind(os.environ['TMPDIR'] + '/plugin'); print('opened')"
+    script = f'{system_python()} -c "{opens}"'
+    _, said = await run(isolation, place, script, TMPDIR=str(isolation.temporary(place.root)))
+    assert said == "opened\n"
+    _, said = await run(isolation, place, script, TMPDIR=str(place.root / "tmp"))
+    assert "AF_UNIX path too long" in said
+
+
+@pytest.mark.parametrize("way", SANDBOXES)
 async def test_it_sees_the_places_that_the_page_lists(place: Place, way: str) -> None:
     shown = {name: place.base / name for name in ("programs", "cloud", "token", "home/.pulumi/plugins", "cache")}
     for name, folder in shown.items():

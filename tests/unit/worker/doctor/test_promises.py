@@ -10,7 +10,7 @@ from worker.children.isolation import Isolation
 from worker.children.sandbox.landlock import version
 from worker.children.view import View
 from worker.doctor.check import Verdict
-from worker.doctor.isolation import attempts, isolation, reach
+from worker.doctor.isolation import attempts, depth, isolation, reach
 from worker.doctor.promises import PROMISES, Promise
 from worker.settings.isolation import IsolationWay
 
@@ -67,6 +67,15 @@ def test_a_job_that_is_not_isolated_is_a_warning_or_a_failure_where_isolation_is
         assert name in seen.seen
     required = place.settings("[]", RUNYARD__ENGINE__ISOLATION__MODE="required")
     assert {check.verdict for check in isolation(required, place.environ("[]"))} == {Verdict.FAIL}
+
+
+@pytest.mark.parametrize("way", IsolationWay)
+def test_a_path_too_long_for_the_sockets_of_providers_is_a_warning(place: Place, way: IsolationWay) -> None:
+    for letters in (1, 90):
+        deep = place.settings(way, RUNYARD__WORKINGDIRECTORY__TEMPDIRECTORY=f"/{'d' * letters}")
+        checks = depth(Isolation(View(deep, place.environ(way)), way))
+        is_warned = letters == 90 and way in {IsolationWay.USER, IsolationWay.LANDLOCK}
+        assert ["61 characters" in check.remedy for check in checks] == ([True] if is_warned else [])
 
 
 @pytest.mark.parametrize("way", IsolationWay)

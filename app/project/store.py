@@ -138,10 +138,11 @@ class OrgStore:
         self._revisions[table] += 1
         row = self.row(table, row_id) if table in CHANGING_TABLES else None
         self.live_queries.note_change(table, row)
-        if row is not None and table in OF_ONE:
+        if table in OF_ONE:
             # The page of one run or runner must not ask again for each of the organisation.
             topic, column = OF_ONE[table]
-            self.live_queries.note_change(f"{topic}:{row.get(column)}")
+            one = row_id if column == "id" else (row or {}).get(column)
+            self.live_queries.note_change(f"{topic}:{one}")
         # The first snapshot is not a change: its requester is shown it as a whole.
         if not self.is_loaded and table in LIVE_TABLES:
             return

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Error, Page
 
 from tests.conftest import _open_folder
 from tests.e2e.product import Person, Product
-from tests.support.browser import start_chromium
+from tests.support.browser import Tabs, start_chromium
 from tests.support.stack import start_stack
 
 
@@ -27,22 +27,29 @@ def chromium() -> Iterator[Browser]:
         yield browser
 
 
+@pytest.fixture(scope="module")
+def tabs(product: Product, chromium: Browser) -> Tabs:
+    """The tabs of a file's tests."""
+    return Tabs(chromium, product.url)
+
+
 @pytest.fixture
-def open_as(product: Product, chromium: Browser) -> Iterator[Callable[..., Page]]:
+def open_as(product: Product, tabs: Tabs) -> Iterator[Callable[..., Page]]:
     """Open a page as somebody; errors in its scripts fail the test."""
-    contexts = []
+    pages: list[Page] = []
     failures: list[str] = []
 
+    def note(error: Error) -> None:
+        failures.append(str(error))
+
     def opened(person: Person, **options: Any) -> Page:
-        context = chromium.new_context(viewport={"width": 1440, "height": 1000}, base_url=product.url, **options)
-        contexts.append(context)
-        name, value = product.cookie(person).split("=", 1)
-        context.add_cookies([{"name": name, "value": value, "url": product.url}])
-        page = context.new_page()
-        page.on("pageerror", lambda error: failures.append(str(error)))
+        page = tabs.open(product.cookie(person), viewport={"width": 1440, "height": 1000}, **options)
+        page.on("pageerror", note)
+        pages.append(page)
         return page
 
     yield opened
-    for context in contexts:
-        context.close()
+    for page in pages:
+        page.remove_listener("pageerror", note)
+    tabs.clear()
     assert failures == []

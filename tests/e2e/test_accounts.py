@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.e2e.product import PASSWORD, Person, Product
 from tests.e2e.test_accessibility import findings
-from tests.support.browser import LATER
+from tests.support.browser import LATER, Tabs
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(600)
@@ -24,17 +24,10 @@ CATCH_MAIL = """addEventListener("click", (event) => {
 
 
 @pytest.fixture
-def browse(product: Product, chromium: Browser) -> Iterator[Callable[[], Page]]:
+def browse(tabs: Tabs) -> Iterator[Callable[[], Page]]:
     """Somebody at a browser of their own, who has never been here."""
-    contexts: list[BrowserContext] = []
-
-    def page() -> Page:
-        contexts.append(chromium.new_context(base_url=product.url))
-        return contexts[-1].new_page()
-
-    yield page
-    for context in contexts:
-        context.close()
+    yield tabs.open
+    tabs.clear()
 
 
 def fill_in(page: Page, email: str, password: str, button: str) -> None:
@@ -57,7 +50,8 @@ def mailed_link(product: Product, email: str) -> str:
 
 
 def test_a_forgotten_password_is_replaced_by_the_link_in_the_mail(product: Product, browse: Callable[[], Page]) -> None:
-    person, page = product.person("absent"), browse()
+    person, page, open_before = product.person("absent"), browse(), browse()
+    sign_in(open_before, person)
     page.goto("/login")
     page.get_by_label("Email").fill(person.email)
     page.get_by_role("link", name="Forgot password?").click()
@@ -72,8 +66,11 @@ def test_a_forgotten_password_is_replaced_by_the_link_in_the_mail(product: Produ
     page.get_by_role("button", name="Set password").click()
     page.wait_for_url(FLEET)
     expect(page.get_by_role("button", name=re.compile(person.org_name))).to_be_visible()
+    assert open_before.request.get("/api/audit.csv").status == 401, "the other sessions have ended"
+    open_before.reload()
+    open_before.wait_for_url(re.compile("/login"))
 
-    elsewhere = browse()
+    elsewhere = open_before
     elsewhere.goto("/login")
     fill_in(elsewhere, person.email, person.password, "Sign in")
     expect(elsewhere.locator("[data-problem]")).to_be_visible()

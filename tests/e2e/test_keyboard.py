@@ -155,10 +155,15 @@ def test_an_account_and_its_organisation_are_created_left_and_entered_again(
     page.close()
 
 
-def test_a_first_runner_is_registered_and_its_token_copied(page: Page) -> None:
+def test_a_first_runner_is_registered_and_its_token_copied(product: Product, person: Person, page: Page) -> None:
+    product.runner(person, "taken")
     go(page, "/dashboard/runners")
     page.keyboard.press("n")
     sheet = page.get_by_role("dialog", name="Add runner")
+    write(page, sheet.get_by_label("Name", exact=True), "taken")
+    page.keyboard.press("Enter")
+    expect(sheet.locator("#runner-name-hint")).to_contain_text("already a runner")
+    expect(page.locator("[data-sonner-toast]")).to_have_count(0)
     write(page, sheet.get_by_label("Name", exact=True), "by-keys")
     page.keyboard.press("Enter")
     expect(sheet.get_by_test_id("registered")).to_be_visible()
@@ -172,12 +177,18 @@ def test_a_runner_is_drained_and_removed(product: Product, person: Person, page:
     product.runner(person, "spare")
     go(page, "/dashboard/runners")
     question = act_on_row(page, "spare", "Drain")
+    expect(question).to_contain_text("takes no new ones")
     write(page, question.get_by_label("Reason"), "Host maintenance")
     press(page, question.get_by_role("button", name="Drain"))
     expect(question).to_be_hidden()
+    expect(row(page, "spare")).to_contain_text("Host maintenance")
+    press(page, row(page, "spare").get_by_role("button", name="Resume"))
+    expect(row(page, "spare")).not_to_contain_text("Host maintenance")
     question = act_on_row(page, "spare", "Remove")
-    write(page, question.get_by_role("textbox"), "spare")
-    press(page, question.get_by_role("button", name="Remove runner"))
+    act = question.get_by_role("button", name="Remove runner")
+    expect(act).to_be_disabled()
+    write(page, question.get_by_label("Type spare to confirm"), "spare")
+    press(page, act)
     expect(question).to_be_hidden()
     expect(row(page, "spare")).to_have_count(0)
 

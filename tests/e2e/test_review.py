@@ -108,7 +108,10 @@ def test_a_plan_that_is_out_of_date_cannot_be_confirmed(
         "insert into private.states (module_id, serial, body, sha256, job_id, attempt) values (%s, 9, '{}', 'x', 1, 1)",
         module,
     )
-    page.reload()
+    # No job wrote this state, so nothing tells the page: it is left and opened again.
+    address = page.url
+    page.goto("/dashboard/jobs")
+    page.goto(address)
     expect(page.get_by_role("button", name="Plan again")).to_be_visible()
     expect(page.get_by_test_id("confirm")).to_have_count(0)
     page.get_by_test_id("discard").click()
@@ -142,6 +145,9 @@ def test_destroy_says_how_much_goes_and_waits_for_its_plan(
     page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))
     (found,) = product.sql("select payload -> 'options', type from public.provision_jobs where module_id = %s", module)
     assert found == ({"destroy": True, "confirm": True, "targets": ["a.b[1]"]}, "PLAN")
+    expect(page.get_by_role("heading", name="Destroy plan")).to_be_visible()
+    page.get_by_role("button", name="Cancel").click()
+    expect(status(page)).to_have_attribute("data-status", "CANCELLED")
 
 
 def test_a_module_shows_what_its_state_holds_and_who_locks_it(

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from stack.settings import PROJECT
 from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
-from tests.support.browser import LATER, settled
+from tests.support.browser import LATER, Tabs, settled
 from tests.support.stack import clean_environment
 
 pytestmark = pytest.mark.timeout(900)
@@ -29,16 +29,10 @@ def person(product: Product) -> Person:
 
 
 @pytest.fixture
-def sign_in(product: Product, chromium: Browser) -> Iterator[Open]:
-    opened = []
-
+def sign_in(product: Product, tabs: Tabs) -> Iterator[Open]:
     def open_page(person: Person, **options: object) -> Page:
-        context = chromium.new_context(base_url=product.url, **options)  # type: ignore[arg-type]
-        opened.append(context)
         # How the form signs in is shown by tests/e2e/test_accounts.py.
-        name, value = product.cookie(person).split("=", 1)
-        context.add_cookies([{"name": name, "value": value, "url": product.url}])
-        page = context.new_page()
+        page = tabs.open(product.cookie(person), **options)
         page.goto("/dashboard/runners")
         expect(page.locator("[data-link=live]:visible")).to_be_visible()
         # Rows that are new wait while the pointer rests on their table.
@@ -46,8 +40,7 @@ def sign_in(product: Product, chromium: Browser) -> Iterator[Open]:
         return page
 
     yield open_page
-    for context in opened:
-        context.close()
+    tabs.clear()
 
 
 def row(page: Page, name: str) -> Locator:
@@ -100,12 +93,14 @@ def shell(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
             process.wait()
 
 
-def test_an_empty_fleet_says_what_to_do(person: Person, sign_in: Open) -> None:
+def test_an_empty_fleet_shows_what_to_do_and_a_missing_runner_is_marked(person: Person, sign_in: Open) -> None:
     page = sign_in(person)
     expect(page.get_by_test_id("no-runners")).to_be_visible()
     expect(page.get_by_test_id("no-active-jobs")).to_be_visible()
     assert page.get_by_role("link", name="How runners work").get_attribute("href") == "/docs/runner-agent/"
     assert page.get_by_role("link", name="Scale to zero").get_attribute("href") == "/docs/scale-to-zero/"
+    page.goto("/dashboard/runners/00000000-0000-4000-8000-000000000000")
+    expect(page.get_by_test_id("no-such-runner")).to_be_visible()
 
 
 def held_job(product: Product, person: Person, hold: Path) -> int:
@@ -219,34 +214,6 @@ def show_colours_and_dates(product: Product, person: Person, page: Page) -> None
     registered = "update workers set created_at = '2025-03-12 12:00+00' where org_id = %s and name = 'staging'"
     product.sql(registered, person.org_id)
     expect(row(page, "staging").get_by_role("cell", name="12 Mar 2025")).to_be_visible()
-
-
-def test_draining_asks_with_numbers_and_shows_the_reason(product: Product, person: Person, sign_in: Open) -> None:
-    product.runner(person, "prod-us", is_assigned_to_all_modules=True)
-    page = sign_in(person)
-    page.get_by_role("button", name="More actions for prod-us").click()
-    page.get_by_role("menuitem", name="Drain").click()
-    question = page.get_by_role("alertdialog", name="Drain prod-us?")
-    expect(question).to_contain_text("takes no new ones")
-    question.get_by_label("Reason").fill("Host maintenance")
-    question.get_by_role("button", name="Drain").click()
-    expect(row(page, "prod-us")).to_contain_text("Host maintenance")
-    row(page, "prod-us").get_by_role("button", name="Resume").click()
-    expect(row(page, "prod-us")).not_to_contain_text("Host maintenance")
-
-
-def test_removing_asks_for_the_name(product: Product, person: Person, sign_in: Open) -> None:
-    product.runner(person, "build-host-02")
-    page = sign_in(person)
-    page.get_by_role("button", name="More actions for build-host-02").click()
-    page.get_by_role("menuitem", name="Remove").click()
-    question = page.get_by_role("alertdialog", name="Remove build-host-02?")
-    act = question.get_by_role("button", name="Remove runner")
-    expect(act).to_be_disabled()
-    question.get_by_label("Type build-host-02 to confirm").fill("build-host-02")
-    expect(act).to_be_enabled()
-    act.click()
-    expect(page.get_by_test_id("no-runners")).to_be_visible()
 
 
 @pytest.fixture
@@ -406,29 +373,7 @@ def test_an_admin_edits_a_runners_record_and_the_database_has_the_last_word(
     expect(page.get_by_role("dialog", name="Edit build-host-08").get_by_label("Capacity")).to_have_value("6")
 
 
-def test_a_runner_without_an_organisation_is_marked(product: Product, person: Person, sign_in: Open) -> None:
-    page = sign_in(person)
-    page.goto("/dashboard/runners/00000000-0000-4000-8000-000000000000")
-    expect(page.get_by_test_id("no-such-runner")).to_be_visible()
-
-
-def test_nothing_is_asked_of_the_outside(product: Product, person: Person, chromium: Browser) -> None:
-    context = chromium.new_context(base_url=product.url)
-    page = context.new_page()
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto("/login")
-    page.fill("#email", person.email)
-    page.fill("#password", person.password)
-    page.click("button[type=submit]")
-    expect(page.get_by_test_id("no-runners")).to_be_visible()
-    outside = [url for url in asked if not url.startswith((product.url, "data:", "blob:"))]
-    context.close()
-    assert asked
-    assert outside == []
-
-
-def test_a_narrow_screen_has_cards_and_tabs_and_nothing_to_scroll_sideways(
+def test_a_narrow_screen_has_cards_tabs_the_account_menu_and_nothing_to_scroll_sideways(
     product: Product, person: Person, sign_in: Open
 ) -> None:
     product.runner(person, "a-runner-with-a-rather-long-name-for-a-phone")
@@ -436,3 +381,8 @@ def test_a_narrow_screen_has_cards_and_tabs_and_nothing_to_scroll_sideways(
     expect(row(page, "a-runner-with-a-rather-long-name-for-a-phone")).to_be_visible()
     expect(page.get_by_role("navigation", name="Pages").get_by_role("link", name="Jobs")).to_be_visible()
     assert settled(page).evaluate("document.documentElement.scrollWidth") <= 390
+    page.get_by_role("button", name="Organisation and account").click()
+    for name in ("New organisation", "Documentation", "Release notes", "Sign out"):
+        expect(page.get_by_role("menuitem", name=name)).to_be_visible()
+    page.get_by_role("menuitem", name="Sign out").click()
+    page.wait_for_url(re.compile("/login"))

@@ -10,21 +10,20 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
-from tests.e2e.product import PASSWORD, Person, Product
+from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
 from tests.e2e.test_runners_page import Open, person, row, sign_in
 from tests.e2e.test_trust import Line, mark
 from tests.e2e.test_work_pages import STEP, SUMMARY, enqueue, make_module, status
-from tests.support.browser import LATER, kept_back, settled
+from tests.support.browser import LATER, Tabs, kept_back, settled
 
 __all__ = ["person", "sign_in"]
 pytestmark = pytest.mark.timeout(600)
 # What the page of jobs is made of, which comes when it is first asked for.
 OF_JOBS = re.compile(r"/assets/_dashboard_\._jobs_\._index-")
 ONE_BUILD = re.compile(r"reflex_Var_\d|project_hash|last_reflex_run")
-PHONE = {"width": 390, "height": 780}
 TOO_WIDE = """[...document.querySelectorAll('.ry-tw')].filter((el) => el.scrollWidth > el.clientWidth + 1).map((el) => el.innerText)"""
 
 
@@ -119,18 +118,6 @@ def test_a_search_that_was_cleared_does_not_come_back(product: Product, person: 
     expect(row(page, "prod-eu")).to_be_visible()
 
 
-@pytest.mark.parametrize("width", [730, 770])
-def test_the_jobs_fit_between_a_phone_and_a_desk(
-    product: Product, person: Person, open_as: Callable[[Person], Page], width: int
-) -> None:
-    enqueue(product, person, make_module(product, person, "a-longer/group-path/with-a-module"), "PLAN")
-    page = open_as(person)
-    page.set_viewport_size({"width": width, "height": 860})
-    page.goto("/dashboard/jobs")
-    expect(page.locator("tr[data-row]")).to_be_visible()
-    assert settled(page).evaluate(TOO_WIDE) == []
-
-
 def test_a_running_job_does_not_push_its_log_down(
     product: Product, person: Person, open_as: Callable[[Person], Page]
 ) -> None:
@@ -183,29 +170,6 @@ def test_a_plan_and_its_apply_are_one_page_and_the_plan_stays_in_its_place(
     assert settled(page).evaluate(plan) == before, "the plan is above the log, as it was"
 
 
-def test_a_phone_has_the_account_menu(product: Product, person: Person, sign_in: Open) -> None:
-    page = sign_in(person, viewport=PHONE)
-    page.get_by_role("button", name="Organisation and account").click()
-    for name in ("New organisation", "Documentation", "Release notes", "Sign out"):
-        expect(page.get_by_role("menuitem", name=name)).to_be_visible()
-    page.get_by_role("menuitem", name="Sign out").click()
-    page.wait_for_url(re.compile("/login"))
-
-
-def test_a_taken_name_is_said_at_the_field_and_enter_registers(product: Product, person: Person, sign_in: Open) -> None:
-    product.runner(person, "build-1")
-    page = sign_in(person)
-    page.keyboard.press("n")
-    sheet = page.get_by_role("dialog", name="Add runner")
-    sheet.get_by_label("Name").fill("build-1")
-    page.keyboard.press("Enter")
-    expect(sheet.locator("#runner-name-hint")).to_contain_text("already a runner")
-    expect(page.locator("[data-sonner-toast]")).to_have_count(0)
-    sheet.get_by_label("Name").fill("build-2")
-    page.keyboard.press("Enter")
-    expect(sheet.get_by_test_id("registered")).to_be_visible()
-
-
 def test_a_test_plan_runs_on_the_runner_that_came_online(product: Product, person: Person, sign_in: Open) -> None:
     page = sign_in(person)
     page.keyboard.press("n")
@@ -249,16 +213,24 @@ def test_a_restart_of_the_dashboard_signs_nobody_out(product: Product, person: P
     expect(row(page, "after-the-restart")).to_be_visible()
 
 
-@pytest.mark.parametrize("to", ["/%09/example.com", "//example.com", "/%5Cexample.com", "https://example.com/"])
-def test_signing_in_never_leads_to_another_site(product: Product, person: Person, chromium: Browser, to: str) -> None:
-    context = chromium.new_context(base_url=product.url)
-    page = context.new_page()
-    page.goto(f"/login?next={to}")
-    page.fill("#email", person.email)
-    page.fill("#password", person.password)
-    page.click("button[type=submit]")
-    page.wait_for_url(re.compile(f"^{re.escape(product.url)}/dashboard/runners"))
-    context.close()
+def test_signing_in_never_leads_to_another_site_and_nothing_is_requested_from_one(
+    product: Product, person: Person, tabs: Tabs
+) -> None:
+    page = tabs.open()
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
+    for to in ("/%09/example.com", "//example.com", "/%5Cexample.com", "https://example.com/"):
+        page.goto(f"/login?next={to}")
+        page.fill("#email", person.email)
+        page.fill("#password", person.password)
+        page.click("button[type=submit]")
+        page.wait_for_url(re.compile(f"^{re.escape(product.url)}/dashboard/runners"))
+        expect(page.get_by_test_id("no-runners")).to_be_visible()
+        page.context.clear_cookies()
+    assert requested
+    assert [url for url in requested if not url.startswith((product.url, "data:", "blob:"))] == []
+    page.close()
+    tabs.clear()
 
 
 def joined(product: Product, owner: Person) -> Person:
@@ -290,6 +262,7 @@ def test_a_removed_member_whose_tab_was_away_is_shown_nothing(product: Product, 
     expect(mark(page, "live")).to_be_visible()
     expect(page.locator(".ry-org")).to_contain_text(guest.org_name)
     expect(row(page, "not-for-guests")).to_have_count(0)
+    page.close()
 
 
 def test_a_new_password_ends_the_other_sessions(product: Product, person: Person, sign_in: Open) -> None:
@@ -297,7 +270,7 @@ def test_a_new_password_ends_the_other_sessions(product: Product, person: Person
     cookie = product.cookie(person)
     headers = {"apikey": product.stack.publishable_key}
     base = f"{product.stack.url}/auth/v1"
-    body = {"email": person.email, "password": PASSWORD}
+    body = {"email": person.email, "password": person.password}
     signed = httpx.post(f"{base}/token?grant_type=password", json=body, headers=headers, timeout=60).json()
     answer = httpx.post(
         f"{product.url}/auth/reset",
@@ -366,7 +339,7 @@ def test_a_link_under_the_pointer_can_be_read_and_a_tab_is_called_after_what_it_
     expect(page).to_have_title("Jobs · Runyard")
 
 
-def test_a_desk_s_tables_fit_beside_their_rail_and_beside_each_other(
+def test_tables_fit_beside_their_rail_and_from_a_phone_to_a_desk(
     product: Product, person: Person, open_as: Callable[[Person], Page]
 ) -> None:
     runner = ScriptedRunner(product, person, "build-host-02")
@@ -376,11 +349,16 @@ def test_a_desk_s_tables_fit_beside_their_rail_and_beside_each_other(
     reason = {"message": "tofu plan ended with exit code 1: Error: Reference to undeclared local value"}
     product.sql("update provision_jobs set error = %s::jsonb where id = %s", json.dumps(reason), job["id"])
     page = open_as(person)
-    page.set_viewport_size({"width": 1280, "height": 860})
-    for path, shown in ((f"runners/{runner.worker['id']}", "undeclared"), ("figures", "By group")):
+    for path, shown, widths in (
+        (f"runners/{runner.worker['id']}", "undeclared", [1280]),
+        ("figures", "By group", [1280]),
+        ("jobs", "vpc-eu-central", [730, 770]),
+    ):
         page.goto(f"/dashboard/{path}")
         expect(page.get_by_text(shown).first).to_be_visible()
-        assert settled(page).evaluate(TOO_WIDE) == []
+        for width in widths:
+            page.set_viewport_size({"width": width, "height": 860})
+            assert settled(page).evaluate(TOO_WIDE) == [], (path, width)
 
 
 def test_a_sheet_shows_what_is_wrong_far_down_and_keeps_its_head(

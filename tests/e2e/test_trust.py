@@ -25,7 +25,7 @@ OLD = 16_000
 
 
 class Line:
-    """The way between a page and the dashboard, which a test can cut, loudly or silently."""
+    """The way between a page and the dashboard, which a test can cut, loudly or silently. The test closes its page."""
 
     def __init__(self, page: Page) -> None:
         """Stand between from the next load on."""
@@ -81,6 +81,7 @@ def test_a_browser_with_a_wrong_clock_is_put_right(person: Person, sign_in: Open
     page.reload()
     expect(mark(page, "live")).to_be_visible()
     page.wait_for_function(f"{SKEW} > 86400000")
+    page.close()
 
 
 def test_clicks_made_without_a_connection_are_not_done_later(product: Product, person: Person, sign_in: Open) -> None:
@@ -103,6 +104,7 @@ def test_clicks_made_without_a_connection_are_not_done_later(product: Product, p
     page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))
     [(count,)] = product.sql("select count(*) from provision_jobs where org_id = %s", person.org_id)
     assert count == 1
+    page.close()
 
 
 def test_a_network_that_dies_silently_is_noticed(person: Person, sign_in: Open) -> None:
@@ -117,6 +119,7 @@ def test_a_network_that_dies_silently_is_noticed(person: Person, sign_in: Open) 
     line.mend()
     expect(mark(page, "live")).to_be_visible(timeout=LATER)
     expect(page.get_by_test_id("not-sent")).to_have_count(0)
+    page.close()
 
 
 def test_revoking_a_token_asks_and_says_what_stops(product: Product, person: Person, sign_in: Open) -> None:

@@ -276,22 +276,6 @@ def test_a_state_is_brought_in_from_the_modules_menu(
     expect(page.get_by_role("region", name="State versions")).to_contain_text("keeps its own backend")
 
 
-def test_destroying_asks_for_the_name(product: Product, owner: Person, open_as: Callable[[Person], Page]) -> None:
-    module = make_module(product, owner, "sandbox/preview")
-    page = open_as(owner)
-    page.goto(f"/dashboard/modules?module={module}")
-    page.get_by_role("button", name="Module actions").click()
-    page.get_by_role("menuitem", name="Destroy").click()
-    dialog = page.get_by_role("alertdialog")
-    expect(dialog.get_by_test_id("run")).to_be_disabled()
-    dialog.get_by_label("to confirm").fill("preview")
-    dialog.get_by_test_id("run").click()
-    page.wait_for_url(re.compile(r"/dashboard/jobs/\d+"))
-    expect(page.get_by_role("heading", name="Destroy plan")).to_be_visible()
-    page.get_by_role("button", name="Cancel").click()
-    expect(status(page)).to_have_attribute("data-status", "CANCELLED")
-
-
 def test_another_organisation_sees_nothing(
     product: Product, owner: Person, runner: ScriptedRunner, open_as: Callable[[Person], Page]
 ) -> None:

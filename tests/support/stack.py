@@ -14,6 +14,8 @@ import httpx
 import psutil
 import psycopg
 
+from cli.dashboard.documentation import build_documentation
+from cli.dashboard.settings import DashboardSettings
 from cli.launcher.runfiles import RunFiles
 from stack.errors import Taken
 from stack.secrets import Secrets, load_secrets
@@ -116,6 +118,8 @@ def start_stack(home: Path, *arguments: str, **variables: str) -> Iterator[Runni
     a first start needs three times the processor time of a later one.
     """
     _copy_prepared(home, variables)
+    if "--no-dashboard" not in arguments:
+        _copy_documentation(home)
     stack = _launch(home, arguments, variables)
     for _ in range(3):
         if wait_until(partial(_is_settled, stack), timeout_seconds=500, every_seconds=0.1) == "up":
@@ -157,6 +161,17 @@ def _copy_prepared(home: Path, variables: dict[str, str]) -> None:
             _migrate(Path(run_folder) / "preparing").rename(prepared)
     home.mkdir(parents=True, exist_ok=True)
     subprocess.run(["cp", "-a", f"{prepared}/.", str(home)], check=True)
+
+
+def _copy_documentation(home: Path) -> None:
+    """Give a dashboard the site that was built for the first one of this test run."""
+    run_folder = os.environ.get("RUNYARD_TEST_RUN_FOLDER")
+    if not run_folder or (home / "documentation").exists():
+        return
+    with locked(Path(run_folder) / "documentation.lock"):
+        build_documentation(DashboardSettings(home=Path(run_folder)))
+    home.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["cp", "-a", str(Path(run_folder) / "documentation"), str(home)], check=True)
 
 
 def _migrate(home: Path) -> Path:

@@ -196,3 +196,12 @@ async def test_a_malformed_report_does_not_spoil_a_list() -> None:
     held = await asker.answer(jobs, ME)
     assert held.rows()[0]["steps"] == []
     assert store.live_queries.all() == [held]
+
+
+async def test_a_runners_page_is_read_again_although_its_row_is_not_kept() -> None:
+    """A new token changes no row, and a row that did not change since the start is not kept."""
+    own, other = (live_query("runner_page", (f"runner:{key}",), worker=key) for key in ("a", "b"))
+    store, _authorized, asker, _notified = setting({"events": []})
+    held = [await asker.answer(query, ME) for query in (own, other)]
+    store.notify("workers", "a")
+    assert [each.is_old for each in held] == [True, False]

@@ -111,6 +111,7 @@ def test_a_plan_that_is_out_of_date_cannot_be_confirmed(
     # No job wrote this state, so nothing tells the page: it is left and opened again.
     address = page.url
     page.goto("/dashboard/jobs")
+    expect(page.locator("tr[data-row]").first).to_be_visible()
     page.goto(address)
     expect(page.get_by_role("button", name="Plan again")).to_be_visible()
     expect(page.get_by_test_id("confirm")).to_have_count(0)

@@ -55,6 +55,7 @@ def test_a_jobs_last_event_comes_by_itself_and_a_plan_left_behind_is_not_offered
     keep_state(product, module, 9)
     # A job writes a state, and its page hears of that; this state has none, so the page is left and opened again.
     page.goto("/dashboard/jobs")
+    expect(page.locator("tr[data-row]").first).to_be_visible()
     page.goto(f"/dashboard/jobs/{number}")
     expect(page.get_by_test_id("plan-old")).to_contain_text("serial 9")
     expect(page.get_by_role("button", name="Plan again")).to_be_visible()

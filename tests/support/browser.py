@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import warnings
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -49,9 +48,9 @@ def chromium_path() -> str:
     named = os.environ.get("RUNYARD_CHROMIUM")
     found = named or next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
-        advice = "there is no Chromium: apt-get install chromium, or set RUNYARD_CHROMIUM to a Chrome's path"
-        warnings.warn(f"no browser test can run: {advice}", stacklevel=2)
-        unavailable("browser", advice)
+        unavailable(
+            "browser", "there is no Chromium: apt-get install chromium, or set RUNYARD_CHROMIUM to a Chrome's path"
+        )
     return found
 
 

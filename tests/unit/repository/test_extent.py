@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support import markers
+from tests.support.browser import chromium_path
 from tests.support.extent import ALL_VARIABLE, SEED_VARIABLE, sampled, soak_seconds
 from tests.support.order import ordered
 
@@ -64,3 +65,14 @@ def test_files_stay_whole_long_ones_are_mixed_and_short_ones_come_last() -> None
     assert sorted(runs) == sorted(files), "every file once, and in one piece"
     assert all(file.startswith("unit/") for file in runs[12:])
     assert runs.index("faults/test_f.py") < runs.index("db/test_f.py"), "what takes long does not begin at the end"
+
+
+@pytest.mark.parametrize("must", ["", "browser"])
+def test_without_a_browser_its_tests_are_skipped_with_advice_or_fail_where_one_must_be_there(
+    monkeypatch: pytest.MonkeyPatch, must: str
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("RUNYARD_CHROMIUM", raising=False)
+    monkeypatch.setenv("RUNYARD_TEST_MUST", must)
+    with pytest.raises(pytest.fail.Exception if must else pytest.skip.Exception, match="apt-get install chromium"):
+        chromium_path()

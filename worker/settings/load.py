@@ -3,12 +3,12 @@
 import os
 from collections.abc import Mapping, MutableMapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
-from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource
 
 from worker.settings.layers import Layer, Problem, SettingsError, place_in
 from worker.settings.model import Settings
@@ -82,27 +82,20 @@ def validate(layers: Sequence[Layer], problems: list[Problem]) -> Settings | Non
     """Build the model, turning each validation error into a problem with its place."""
     settings: Settings | None = None
     try:
-        settings = layered(layers).model_validate({})
+        settings = Settings.model_validate(reduce(merge, (layer.values for layer in layers)))
     except ValidationError as error:
         problems += [describe(detail, layers) for detail in error.errors(include_input=False)]
     problems += missing_credential(layers)
     return settings
 
 
-def layered(layers: Sequence[Layer]) -> type[Settings]:
-    """Return the model with our layers as its sources, strongest first."""
-
-    class LayeredSettings(Settings):
-        @classmethod
-        def settings_customise_sources(
-            cls,
-            settings_cls: type[BaseSettings],
-            *args: PydanticBaseSettingsSource,  # noqa: ARG003
-            **kwargs: PydanticBaseSettingsSource,  # noqa: ARG003
-        ) -> tuple[PydanticBaseSettingsSource, ...]:
-            return tuple(InitSettingsSource(settings_cls, init_kwargs=layer.values) for layer in reversed(layers))
-
-    return LayeredSettings
+def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay one layer over another: the stronger value wins, sections are merged."""
+    merged = dict(below)
+    for key, value in above.items():
+        before = merged.get(key)
+        merged[key] = merge(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
+    return merged
 
 
 def describe(detail: ErrorDetails, layers: Sequence[Layer]) -> Problem:

@@ -7,8 +7,6 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from pydantic import BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
-from pydantic.alias_generators import to_pascal
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from worker.settings.base import HomePath, PathList, Section, WordList
 from worker.settings.dispatcher import DispatcherSettings
@@ -270,17 +268,10 @@ class ExecutorSettings(Section):
     )
 
 
-class Settings(BaseSettings):
+class Settings(Section):
     """Settings of a Runyard runner."""
 
-    model_config = SettingsConfigDict(
-        alias_generator=to_pascal,
-        populate_by_name=True,
-        extra="forbid",
-        frozen=True,
-        hide_input_in_errors=True,
-        title="Runyard runner settings",
-    )
+    model_config = ConfigDict(title="Runyard runner settings")
 
     engine: EngineSettings = Field(default_factory=EngineSettings)
     hooks_preapproval: HooksPreapprovalSettings = Field(default_factory=HooksPreapprovalSettings)
@@ -302,15 +293,3 @@ class Settings(BaseSettings):
     scaling: ScalingSettings = Field(default_factory=ScalingSettings)
     update: UpdateSettings = Field(default_factory=UpdateSettings)
     executor: ExecutorSettings = Field(default_factory=ExecutorSettings)
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],  # noqa: ARG003
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Read nothing from the environment: `load_settings` brings layers that know their places."""
-        return (init_settings,)

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from worker import credential
 from worker.children.first import step_aside_if_first
 from worker.children.hardening import wipe_environment
 from worker.exit_codes import EXPLANATIONS, ExitCode
+from worker.light import light_imports
 from worker.program import find_program
-from worker.settings import Settings, SettingsError, forget_secrets, load_settings
+from worker.settings import Problem, Settings, SettingsError, forget_secrets, load_settings
 from worker.version import __version__
 
 
@@ -68,14 +67,20 @@ def load_or_leave(file: Path | None, secrets: Path | None, options: dict[str, An
     try:
         return load_settings(file=file, secrets_directory=secrets, options=options)
     except SettingsError as error:
-        console = Console(stderr=True)
-        console.print(Text(f"{len(error.problems)} settings are wrong:", style="bold red"))
-        for problem in error.problems:
-            line = Text.assemble(
-                "  ", (problem.setting, "bold"), f": {problem.message} ", (f"({problem.place})", "dim")
-            )
-            console.print(line, soft_wrap=True)
+        show_problems(error.problems)
         raise typer.Exit(ExitCode.SETTINGS) from None
+
+
+def show_problems(problems: Sequence[Problem]) -> None:
+    """Print every wrong setting with its place."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=True)
+    console.print(Text(f"{len(problems)} settings are wrong:", style="bold red"))
+    for problem in problems:
+        line = Text.assemble("  ", (problem.setting, "bold"), f": {problem.message} ", (f"({problem.place})", "dim"))
+        console.print(line, soft_wrap=True)
 
 
 def remember_places(file: Path | None, secrets: Path | None) -> None:
@@ -116,11 +121,11 @@ def run(
     wipe_environment(forget_secrets(os.environ))
     remember_places(file, secrets)
     if settings.executor.job_id is not None:
-        from worker.executor import run_executor
-
+        with light_imports():
+            from worker.executor import run_executor
         raise typer.Exit(run_executor(settings))
-    from worker.main import run as run_worker
-
+    with light_imports():
+        from worker.main import run as run_worker
     raise typer.Exit(run_worker(settings, single=single, is_trial=trial, program=program))
 
 
@@ -136,6 +141,8 @@ def doctor(
 ) -> None:
     """Look at what the runner needs: URL, key, token, clock, engines, disk, permissions, Realtime, the dispatcher's place."""
     settings = load_or_leave(file, secrets, options_of(url, instance, None, assignments or []))
+    from rich.console import Console
+
     from worker.doctor import Verdict, examine, show
 
     console = Console()

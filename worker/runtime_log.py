@@ -85,15 +85,16 @@ def configure_logging(
     """Set up the process's log once, at its start; the answer keeps its newest problems."""
     out, recent = stream or sys.stdout, RecentLog()
     is_pretty = style == "pretty" or (style == "auto" and out.isatty())
-    renderer: Any = structlog.dev.ConsoleRenderer() if is_pretty else structlog.processors.JSONRenderer()
-    errors: list[Any] = [] if is_pretty else [structlog.processors.format_exc_info]
+    # Tracebacks are plain on a terminal, too: the coloured ones print local variables, and with them tokens.
+    pretty = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    renderer: Any = pretty if is_pretty else structlog.processors.JSONRenderer()
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             CategoryFilter(levels),
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            *errors,
+            structlog.processors.format_exc_info,
             SecretMask(redact),
             recent,
             renderer,

@@ -31,9 +31,10 @@ def read_answer(kind: type[Kind], answer: Any) -> Kind:
 
 
 class Reply(BaseModel):
-    """Base of all answers."""
+    """Base of all answers and their parts."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    # Most runners never see most of them: building all validators would be a tenth of the start.
+    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 
 
 class SessionGrant(Reply):

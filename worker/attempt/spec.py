@@ -3,18 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
-from worker.api.replies import ClaimedJob
+from worker.api.replies import ClaimedJob, Reply
 from worker.enums import MODULELESS_TYPES, EngineName, SourceKind, StateAction, StateHome
 from worker.errors import JobFailed
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-class ExtraFile(_Part):
+class ExtraFile(Reply):
     """A file that is written beside the source."""
 
     path: str
@@ -29,20 +25,20 @@ class ExtraFile(_Part):
         return self.mode if self.mode is not None else 0o644
 
 
-class Hook(_Part):
+class Hook(Reply):
     """A script that runs before or after a task."""
 
     script: str
     timeout_seconds: float | None = None
 
 
-class GroupSpec(_Part):
+class GroupSpec(Reply):
     """What the module's groups hand down, nearest over farther."""
 
     hooks: dict[str, Any] = Field(default_factory=dict)
 
 
-class ModuleSpec(_Part):
+class ModuleSpec(Reply):
     """What the job works on."""
 
     id: str = ""
@@ -59,7 +55,7 @@ class ModuleSpec(_Part):
     hooks: dict[str, Any] = Field(default_factory=dict)
 
 
-class StateChange(_Part):
+class StateChange(Reply):
     """What a STATE job changes; `module` is the one that resources are moved to, where that is another."""
 
     action: StateAction
@@ -69,7 +65,7 @@ class StateChange(_Part):
     module: str | None = None
 
 
-class Options(_Part):
+class Options(Reply):
     """How the job's task is done."""
 
     refresh_only: bool = False
@@ -84,7 +80,7 @@ class Options(_Part):
     git: dict[str, Any] = Field(default_factory=dict)
 
 
-class JobSpec(_Part):
+class JobSpec(Reply):
     """A payload, checked."""
 
     module: ModuleSpec

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
+from worker.api.replies import Reply
 from worker.attempt.workspace import Workspace
 from worker.errors import JobFailed
 from worker.steps.fingerprint import CODE_FILES, SOURCE_LINE, Tree, read_entries, read_uses
@@ -24,11 +25,7 @@ _FORMAT = "%(objectname)%09%(tree)%09%(refname)%09%(authorname)%09%(subject)"
 _BRANCH = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./@+-]{0,199}\Z")
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-class ModuleWork(_Part):
+class ModuleWork(Reply):
     """One module that follows the repository."""
 
     id: str
@@ -41,7 +38,7 @@ class ModuleWork(_Part):
     count_from: str | None = None
 
 
-class PullWork(_Part):
+class PullWork(Reply):
     """One pull request that is merged to see what it would change."""
 
     number: int
@@ -49,7 +46,7 @@ class PullWork(_Part):
     ref: str
 
 
-class Work(_Part):
+class Work(Reply):
     """What the server wants to know."""
 
     url: str

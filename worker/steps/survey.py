@@ -6,8 +6,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
+from worker.api.replies import Reply
 from worker.attempt.workspace import Workspace
 from worker.engines.discovery import Root, find_roots, only_folder, propose_paths
 from worker.errors import JobFailed
@@ -22,10 +21,8 @@ _PUSH = "push the repository, and read it by its address."
 FILES_ARTIFACT = "files.json"
 
 
-class Survey(BaseModel):
+class Survey(Reply):
     """What is read; without an address, the archive that came with the job."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
 
     group: str
     name: str

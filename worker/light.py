@@ -4,9 +4,10 @@ import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 
-# httpx imports its own command line and structlog coloured tracebacks, both only where rich is installed.
-UNUSED = ("httpx._main", "rich")
+# Imported wherever they are installed: httpx' own command line, structlog's coloured tracebacks, and HTTP/2.
+UNUSED = ("httpx._main", "rich", "h2")
 
 
 @contextmanager
@@ -18,6 +19,8 @@ def light_imports() -> Iterator[None]:
     gc.disable()
     try:
         yield
+        # httpx would import it, and h2 with it, when the first client is made.
+        import_module("httpcore")
     finally:
         gc.enable()
         for name in hidden:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
-from worker.settings import Settings
+from worker.enums import JobStatus, JobType
 from worker.version import __version__
 
 
@@ -16,8 +16,10 @@ class Metrics:
         self.registry = CollectorRegistry()
         info = Gauge("runyard_runner_info", "Version of the runner.", ["version"], registry=self.registry)
         info.labels(__version__).set(1)
-        self.jobs = Counter("runyard_runner_jobs_total", "Jobs that ended.", ["type", "status"], registry=self.registry)
-        self.seconds = Histogram(
+        self._jobs = Counter(
+            "runyard_runner_jobs_total", "Jobs that ended.", ["type", "status"], registry=self.registry
+        )
+        self._seconds = Histogram(
             "runyard_runner_job_seconds", "How long jobs took.", ["type"], registry=self.registry,
             buckets=(1, 5, 15, 60, 300, 900, 3600),
         )  # fmt: skip
@@ -33,7 +35,11 @@ class Metrics:
         self._capacity.set_function(capacity)
         self._connected.set_function(is_connected)
 
-    def serve(self, settings: Settings) -> None:
-        """Listen if the settings enable it."""
-        if settings.metrics.port is not None:
-            start_http_server(settings.metrics.port, settings.metrics.host, self.registry)
+    def note(self, kind: JobType, status: JobStatus, seconds: float) -> None:
+        """Count a job that ended."""
+        self._jobs.labels(kind.value, status.value).inc()
+        self._seconds.labels(kind.value).observe(seconds)
+
+    def serve(self, host: str, port: int) -> None:
+        """Listen for those who scrape."""
+        start_http_server(port, host, self.registry)

@@ -13,9 +13,8 @@ from worker.host_facts import HostFacts
 from worker.loops.claim import ClaimLoop
 from worker.loops.directives import Directives
 from worker.loops.heartbeat import Heartbeat
-from worker.metrics import Metrics
 from worker.process_status import ProcessStatus
-from worker.running.starter import JobStarter
+from worker.running.starter import JobStarter, OnEnd
 from worker.running.table import JobTable
 from worker.session.identity import RunnerIdentity
 from worker.session.session import RunnerSession
@@ -89,18 +88,28 @@ def build_loops(parts: Parts) -> Loops:
 
 def _job_starter(parts: Parts, scaler: Scaler) -> JobStarter:
     table, process_status, context = parts.table, parts.process_status, parts.context
-    metrics = Metrics()
-    metrics.watch(lambda: len(table), lambda: process_status.capacity, lambda: process_status.is_connected)
-    metrics.serve(context.settings)
 
     def on_free() -> None:
         parts.wake_ups.claim.set()
         scaler.wake()
 
     return JobStarter(
-        table, process_status, context, parts.identity.home, metrics, parts.clock,
-        dispatcher=parts.dispatcher, updater=parts.updater, fitness=parts.fitness, on_free=on_free,
+        table, process_status, context, parts.identity.home, parts.clock, dispatcher=parts.dispatcher,
+        updater=parts.updater, fitness=parts.fitness, on_free=on_free, on_end=_serve_metrics(parts),
     )  # fmt: skip
+
+
+def _serve_metrics(parts: Parts) -> OnEnd | None:
+    """Serve metrics if a port is set; Prometheus' library is imported only then."""
+    settings, status = parts.context.settings.metrics, parts.process_status
+    if settings.port is None:
+        return None
+    from worker.metrics import Metrics
+
+    metrics = Metrics()
+    metrics.watch(lambda: len(parts.table), lambda: status.capacity, lambda: status.is_connected)
+    metrics.serve(settings.host, settings.port)
+    return metrics.note
 
 
 def _claim_loop(parts: Parts, starter: JobStarter) -> ClaimLoop:

@@ -17,7 +17,6 @@ from worker.dispatch.base import Dispatcher
 from worker.enums import CancelKind, JobStatus, JobType
 from worker.errors import RunnerUnfit, WorkerError
 from worker.fitness import Fitness, no_directory
-from worker.metrics import Metrics
 from worker.process_status import ProcessStatus
 from worker.running.attempt import Attempt
 from worker.running.remote import LetGo, RemoteAttempt
@@ -26,15 +25,18 @@ from worker.runtime_log import get_logger
 from worker.update.recipe import is_own_update
 from worker.update.updater import Updater
 
+OnEnd = Callable[[JobType, JobStatus, float], None]
+
 
 class JobStarter:
     """One task for each job."""
 
     def __init__(
-        self, table: JobTable, process_status: ProcessStatus, context: JobContext, home: Path, metrics: Metrics, clock: Clock,
-        *, dispatcher: Dispatcher | None, updater: Updater | None, fitness: Fitness, on_free: Callable[[], None],
+        self, table: JobTable, process_status: ProcessStatus, context: JobContext, home: Path, clock: Clock, *,
+        dispatcher: Dispatcher | None, updater: Updater | None, fitness: Fitness,
+        on_free: Callable[[], None], on_end: OnEnd | None = None,
     ) -> None:  # fmt: skip
-        """`on_free` is called when a slot becomes free."""
+        """`on_free` is called when a slot becomes free, `on_end` when a job has ended."""
         self._table = table
         self._process_status = process_status
         self._context = context
@@ -42,9 +44,9 @@ class JobStarter:
         self._dispatcher = dispatcher
         self._updater = updater
         self._fitness = fitness
-        self._metrics = metrics
         self._clock = clock
         self._on_free = on_free
+        self._on_end = on_end
         self._log = get_logger("worker.jobs")
 
     def start(self, job: ClaimedJob, sent_at: float) -> None:
@@ -114,9 +116,8 @@ class JobStarter:
         return outcome
 
     def _note(self, handle: JobHandle, outcome: Outcome, seconds: float) -> None:
-        kind = handle.job.type.value
-        self._metrics.jobs.labels(kind, outcome.status.value).inc()
-        self._metrics.seconds.labels(kind).observe(seconds)
+        if self._on_end is not None:
+            self._on_end(handle.job.type, outcome.status, seconds)
         if outcome.status is not JobStatus.SUCCEEDED:
             self._process_status.jobs_failed += 1
         error = outcome.error or {}

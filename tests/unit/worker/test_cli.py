@@ -21,6 +21,30 @@ def command(home: Path, *arguments: str, **variables: str) -> subprocess.Complet
     return subprocess.run(line, capture_output=True, text=True, env=env, check=False, timeout=300)
 
 
+# A start that ends as soon as the runner wants its working directory.
+CANNOT_START = {
+    "WORKER_ID": RUNNER_ID, "WORKER_TOKEN": "ryw_secret", "SUPABASE_URL": "http://127.0.0.1:9",
+    "RUNYARD__WORKINGDIRECTORY__WORKINGDIRECTORY": "/dev/null/none", "PYTHONPROFILEIMPORTTIME": "1",
+}  # fmt: skip
+EXECUTOR = {"RUNYARD__EXECUTOR__TOKEN": "x", "RUNYARD__EXECUTOR__JOBID": "1", "RUNYARD__EXECUTOR__ATTEMPT": "1"}
+UNUSED = {"attr", "boto3", "click", "hpack", "prometheus_client", "pydantic_settings", "pygments", "rich"}
+
+
+@pytest.mark.parametrize(
+    ("role", "variables", "unused"),
+    [("main", {}, UNUSED), ("executor", EXECUTOR, {*UNUSED, "realtime", "websockets"})],
+    ids=["runner", "executor"],
+)
+def test_runner_starts_without_what_it_does_not_use(
+    role: str, variables: dict[str, str], unused: set[str], tmp_path: Path
+) -> None:
+    done = command(tmp_path, "run", **CANNOT_START, **variables)
+    # A package that was searched in vain is listed without modules of its own.
+    modules = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    assert {f"worker.{role}", "httpcore._api"} <= modules
+    assert {name.partition(".")[0] for name in modules if "." in name} & unused == set()
+
+
 def test_version_and_schema_need_no_settings(tmp_path: Path) -> None:
     assert command(tmp_path, "version").stdout.strip() == __version__
     schema = json.loads(command(tmp_path, "schema").stdout)

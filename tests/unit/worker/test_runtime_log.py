@@ -42,6 +42,20 @@ def test_the_longest_prefix_decides() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("style", ["json", "pretty"])
+def test_tracebacks_show_neither_secrets_nor_local_variables(style: str) -> None:
+    stream = io.StringIO()
+    configure_logging({"Default": LogLevelName.INFORMATION}, style, Redactor(["ryw_the_token"]).redact, stream)
+    local = "value-of-a-" + "variable"
+    try:
+        int("ryw_the_token")
+    except ValueError:
+        get_logger("worker").exception("a step failed")
+    assert "ValueError: " in stream.getvalue()
+    assert "ryw_the_token" not in stream.getvalue()
+    assert local not in stream.getvalue()
+
+
 def test_secrets_are_masked_in_messages_and_values() -> None:
     stream = io.StringIO()
     configure_logging({"Default": LogLevelName.INFORMATION}, "json", Redactor(["ryw_the_token"]).redact, stream)

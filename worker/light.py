@@ -15,13 +15,14 @@ def light_imports() -> Iterator[None]:
     """Import as if the unused parts were not installed; what is loaded already stays, and later imports find all."""
     hidden = [name for name in UNUSED if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # none means "cannot be imported"
-    # Modules and classes live as long as the process: a search for garbage among them finds none.
+    # Modules and classes live as long as the process: a search for garbage among them, now or later, finds none.
     gc.disable()
     try:
         yield
         # httpx would import it, and h2 with it, when the first client is made.
         import_module("httpcore")
     finally:
+        gc.freeze()
         gc.enable()
         for name in hidden:
             del sys.modules[name]

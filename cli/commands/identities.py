@@ -6,10 +6,10 @@ import typer
 
 from cli.client.issuer import USUAL_SUBJECT, aws_policy, check_served, project_documents, subject
 from cli.command import Here, command, new_app
-from cli.commands.run import follow
 from cli.errors import CommandError, NotFound, Usage
 from cli.jobs.follow import ENDS
 from cli.jobs.keyed import call_keyed
+from cli.jobs.waiting import follow
 
 app = new_app("Identities of jobs in a cloud, without a stored key.")
 Target = Annotated[str, typer.Argument(metavar="PATH", help='A module or group; "" is the whole organisation.')]

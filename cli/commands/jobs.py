@@ -8,10 +8,10 @@ import typer
 
 from cli.client.organization import Row
 from cli.command import Here, command, new_app
-from cli.commands.run import leave
 from cli.errors import Usage
 from cli.jobs.follow import Follower, describe
 from cli.jobs.plan import change_lines, plan_lines
+from cli.jobs.waiting import leave
 from cli.output import say
 
 app = new_app("List, show, follow, approve, cancel and retry jobs.")

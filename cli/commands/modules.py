@@ -14,8 +14,8 @@ import typer
 from cli.client.organization import Row
 from cli.command import Here, command, new_app
 from cli.commands import state
-from cli.commands.run import follow
 from cli.errors import CommandError, NotFound, Usage
+from cli.jobs.waiting import follow
 from cli.modules import bringing
 from cli.modules.files import difference, document_of, read_document, read_files, spec_of, with_variables, write_toml
 from cli.modules.on_runner import create_on_runner, read_on_runner

@@ -1,6 +1,5 @@
 """`runyard run plan|apply|destroy|drift|output`: queue a job, and follow it."""
 
-import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,10 +8,11 @@ import typer
 
 from cli.client.organization import Row
 from cli.command import Here, command, new_app
-from cli.errors import ExitCode, Usage
-from cli.jobs.follow import ENDS, Follower, patiently
+from cli.errors import Usage
+from cli.jobs.follow import ENDS, patiently
 from cli.jobs.keyed import call_keyed
 from cli.jobs.plan import plan_lines
+from cli.jobs.waiting import follow, follow_one, leave
 from cli.output import say
 from cli.variables.files import given_inputs
 
@@ -100,7 +100,7 @@ def apply(
     else:
         _need_terminal("apply")
         planned = _queue(here, "PLAN", modules, group, options, None)
-        _leave(here, [row for job in planned for row in _ask_and_apply(here, _followed(here, job))], wait)
+        _leave(here, [row for job in planned for row in _ask_and_apply(here, follow_one(here, job))], wait)
 
 
 @command(app, "destroy", calls=("enqueue_job", "enqueue_jobs"), page=PAGE)
@@ -162,40 +162,6 @@ def output(
     _leave(here, _queue(here, "OUTPUT", modules, group, _options(here, None, None, False, runner, reason), key), wait)
 
 
-def follow(here: Here, jobs: list[Row]) -> list[Row]:
-    """Follow jobs one after the other; Ctrl-C asks what is to become of them."""
-    done: list[Row] = []
-    for job in jobs:
-        try:
-            done.append(_followed(here, job))
-        except KeyboardInterrupt:
-            _interrupted(here, jobs[len(done) :])
-    return done
-
-
-def worst_end(rows: list[Row]) -> int:
-    """The exit code of several jobs: the gravest of theirs."""
-    return max((int(ENDS[row["status"]]) for row in rows), default=0)
-
-
-def _followed(here: Here, job: Row) -> Row:
-    return Follower(here.api, int(job["id"]), is_for_program=here.printer.as_json).until_end()
-
-
-def _interrupted(here: Here, left: list[Row]) -> None:
-    numbers = ", ".join(str(job["number"]) for job in left)
-    if sys.stdin.isatty():
-        # A second Ctrl-C at the question leaves at once.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        if typer.prompt(f"\nJob {numbers}: [l]eave it running or [c]ancel it?", default="l").lower().startswith("c"):
-            for job in left:
-                here.api.call("cancel_job", job=job["id"], kind="GRACEFUL", reason="Cancelled from the command line")
-            say(f"Asked job {numbers} to stop. `runyard jobs logs -f` shows how it ends.")
-            raise typer.Exit(ExitCode.JOB_CANCELLED)
-    say(f"Job {numbers} continues. `runyard jobs logs -f {left[0]['number']}` follows it again.")
-    raise typer.Exit(ExitCode.INTERRUPTED)
-
-
 def _leave(here: Here, jobs: list[Row], wait: bool) -> None:
     """Print what was queued, or follow it and exit as it ended."""
     if not wait:
@@ -219,14 +185,6 @@ def _followed_by(here: Here, plan: Row) -> list[Row]:
     if not found:
         say(f"{plan['module_path']}: no changes, nothing to apply.")
     return found
-
-
-def leave(here: Here, jobs: list[Row]) -> None:
-    """Follow jobs, and end as they ended."""
-    done = follow(here, jobs)
-    if here.printer.as_json:
-        here.printer.document(done)
-    raise typer.Exit(worst_end(done))
 
 
 def _queue(

@@ -40,6 +40,8 @@ def test_a_client_command_starts_without_heavy_imports(arguments: list[str], tmp
     imported = {name.partition(".")[0] for name in done.stderr.splitlines()[-1].split()}
     assert "cli" in imported
     assert imported & set(HEAVY) == set()
+    commands = {name for name in done.stderr.splitlines()[-1].split() if name.startswith("cli.commands.")}
+    assert len(commands) <= 1, "a command imports no other"
 
 
 def test_every_name_in_the_list_is_a_command() -> None:

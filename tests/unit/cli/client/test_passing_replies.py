@@ -18,7 +18,7 @@ from cli.client.profiles import Profile, Profiles
 from cli.client.tokens import PERSONAL
 from cli.commands import run, sets
 from cli.errors import CommandError, NoAnswer, Refused, SignedOut
-from cli.jobs import follow
+from cli.jobs import follow, waiting
 from cli.output import Printer
 
 BAD_GATEWAY = Reply(502, "<html>Bad gateway</html>")
@@ -175,7 +175,7 @@ def test_what_is_not_the_project_s_answer_is_told_as_none(reply: Reply) -> None:
 
 def test_a_job_is_followed_past_passing_replies() -> None:
     line = Line([BAD_GATEWAY, BUSY, PROXY_FAILED, SIGN_IN_PAGE, ok([JOB]), ok([])])
-    assert run._followed(here(line), JOB)["status"] == "SUCCEEDED"
+    assert waiting.follow_one(here(line), JOB)["status"] == "SUCCEEDED"
 
 
 @pytest.mark.parametrize(("modules", "made"), [(["m"], JOB), (["m", "n"], [JOB, JOB])])

@@ -100,6 +100,8 @@ class Fargate:
             "WORKER_INSTANCE": home.name,
             "RUNYARD__WORKINGDIRECTORY__WORKINGDIRECTORY": str(home),
             "RUNYARD__ENGINE__ADDITIONALBINARYPATHS": str(self.tofu.parent),
+            # As in an image: without the engines of whoever runs the tests.
+            "RUNYARD_ENGINE_CACHE": str(home / "engine-cache"),
         }
         return kept | given | own
 

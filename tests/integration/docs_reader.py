@@ -15,7 +15,7 @@ import psutil
 
 from stack.settings import PROJECT
 from tests.integration.worker_bench import Bench, find_tofu
-from tests.support.pages import blocks_of, name_of
+from tests.support.pages import Block
 from tests.support.stack import RunningStack, clean_environment
 from tests.support.waiting import wait_until
 from tests.unit.worker.steps.git_places import make_repository
@@ -39,7 +39,6 @@ PLACEHOLDERS = {
     "WORKER_ID=…": "WORKER_ID={runner}",
     "WORKER_TOKEN=ryw_…": "WORKER_TOKEN={token}",
     "WORKER_TOKEN=…": "WORKER_TOKEN={token}",
-    "https://hooks.slack.com/": "https://hooks.slack.invalid/",
     "runyard variables seal ": "echo swordfish | runyard variables seal ",
     "<user id>": "{user}",
     "<device id>": "{device}",
@@ -47,12 +46,20 @@ PLACEHOLDERS = {
     ".venv/bin/": "",
     "acme": "{slug}",
 }
+# Pages that one reader reads in this order, since a runner takes a second to start; each other page has a reader of its own.
+TOGETHER = (
+    "docs/quick-start.md",
+    "docs/self-hosted.md",
+    "docs/first-module.md",
+    "docs/dependencies.md",
+    "docs/groups.md",
+    "docs/bring-in-state.md",
+)
 # Modules that a page expects.
 MODULES = {
-    "docs/dependencies.md": ("apps/site", "net/vpc", "platform/vpc", "production/site", "staging/site"),
+    "docs/dependencies.md": ("apps/site", "net/vpc", "production/site", "staging/site"),
     "docs/groups.md": ("payments/ledger",),
     "docs/identity.md": ("platform/vpc",),
-    "docs/notifications.md": ("payments/ledger",),
     "docs/runner/service-accounts.md": ("platform/vpc",),
     "docs/schedules.md": ("platform/vpc",),
     "docs/variables.md": ("platform/vpc",),
@@ -74,11 +81,10 @@ BEFORE = {
     "docs/bring-in-state.md": {
         "import ./infra": "git clone -q {folder}/git/team/infra.git infra",
         "import infra.tar.gz": "tar --create --gzip --file infra.tar.gz infra",
-        "--on-runner": "runyard-worker run",
     },
     "docs/cli.md": {"modules grant": "runyard modules create platform/network --from ./site"},
-    "docs/dependencies.md": {"groups apply platform": "runyard-worker run"},
-    "docs/groups.md": {"groups plan payments": "runyard-worker run"},
+    # What runs cannot be cancelled, and a set that has ended neither: its jobs wait until both are over.
+    "docs/groups.md": {"groups drift": "runyard runners drain laptop", "groups sets": "runyard runners resume laptop"},
     "docs/runner/service-accounts.md": {
         "--path platform \\": "runyard accounts remove deployer --yes",
         "update build-host-01": "runyard runners register build-host-01 --assign platform",
@@ -93,12 +99,12 @@ FIRST_SESSION = "docs/cli.md"
 PRELUDE = f"""
 unset BASH_ENV
 set -Eeo pipefail
-trap 'echo "$0:$LINENO: exit code $?: $BASH_COMMAND" >&2' ERR
-make() {{ command make --silent --directory={PROJECT} "$@"; }}
+trap 'echo "${{BASH_SOURCE[0]}}:$LINENO: exit code $?: $BASH_COMMAND" >&2' ERR
+make() {{ command make --silent --directory={PROJECT} PY={sys.executable} SETUP=true "$@"; }}
 runyard-worker() {{
   [ "$1" = run ] || {{ command runyard-worker "$@"; return; }}
-  command runyard-worker "$@" > runner.log 2>&1 &
-  until grep -q doorbell runner.log; do kill -0 $! || {{ cat runner.log; return 1; }}; sleep 0.1; done
+  [ -e runs ] || {{ command runyard-worker "$@" > runs 2>&1 & }}
+  until grep -q "doorbell is connected" runs; do kill -0 $! || {{ cat runs; return 1; }}; sleep 0.1; done
 }}
 """
 
@@ -120,14 +126,13 @@ def open_terminal() -> Iterator[tuple[int, int]]:
 class Reader:
     """A new user with an organisation, a folder and a terminal, who types what a page shows."""
 
-    def __init__(self, stack: RunningStack, page: Path, folder: Path) -> None:
-        """Sign up, and create what the page expects."""
-        self.stack, self.name, self.folder = stack, name_of(page), folder
-        self.blocks = [block for block in blocks_of(page) if not block.reason]
+    def __init__(self, stack: RunningStack, pages: dict[str, list[Block]], folder: Path) -> None:
+        """Sign up, and create what the pages expect."""
+        self.stack, self.pages, self.folder = stack, pages, folder
         self.bench = Bench(stack, folder, find_tofu() or Path("/nowhere/tofu"))
         self.bench.create_account()
         self.values = self._values()
-        if self.name != FIRST_SESSION:
+        if FIRST_SESSION not in pages:
             self._create_organization()
         for path, text in FILES.items():
             (folder / path).parent.mkdir(exist_ok=True)
@@ -149,7 +154,7 @@ class Reader:
         self.bench.create_organization(self.values["slug"])
         self.values["runner"], self.values["token"] = self.bench.register("laptop")
         source = {"url": self.filled("https://git.example.com/infrastructure.git"), "ref": "main", "subfolder": "vpc"}
-        for path in MODULES.get(self.name, ()):
+        for path in (path for page in self.pages for path in MODULES.get(page, ())):
             group, _, module = path.rpartition("/")
             spec = {"source_kind": "git", "source": source, "engine": "tofu"}
             self.bench.rpc("create_module", p_org=self.bench.org, p_group_path=group, p_name=module, p_spec=spec)
@@ -167,41 +172,49 @@ class Reader:
     def environment(self) -> dict[str, str]:
         """A shell with the programs on its PATH, signed in unless the page does that."""
         known = {**self.stack.environment, **self.stack.client_environment}
-        if self.name != FIRST_SESSION:
+        if FIRST_SESSION not in self.pages:
             known |= {"RUNYARD_ACCESS_TOKEN": self.bench.token}
             known |= {"WORKER_ID": self.values["runner"], "WORKER_TOKEN": self.values["token"]}
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         runner = self.bench.environment(("", ""), "docs", self.folder / "home")
         runner = {name: value for name, value in runner.items() if name.startswith("RUNYARD__")}
-        own = {"PATH": path, "BASH_ENV": str(self.folder / "prelude"), "RUNYARD_CONFIG_HOME": str(self.folder / "config")}
+        own = {
+            "PATH": path,
+            "BASH_ENV": str(self.folder / "prelude"),
+            "RUNYARD_CONFIG_HOME": str(self.folder / "config"),
+        }
         return {**clean_environment(), **known, **runner, **own}
 
-    def script(self) -> str:
-        """The page with its blocks alone, each on its own lines, so that bash's line numbers are the page's."""
-        numbered = dict(line for block in self.blocks for line in block.script())
-        lines = [numbered.get(number, "") for number in range(1, max(numbered, default=0) + 1)]
-        for text, command in BEFORE.get(self.name, {}).items():
+    def script(self, page: str) -> str:
+        """A page with its blocks alone, each on its own lines, so that bash's line numbers are the page's."""
+        numbered = dict(line for block in self.pages[page] for line in block.script())
+        lines = [numbered.get(number, "") for number in range(1, max(numbered) + 1)]
+        for text, command in BEFORE.get(page, {}).items():
             at = next(number for number, line in enumerate(lines) if text in line)
             lines[at] = f"{command}; {lines[at]}"
         return self.filled("\n".join(lines)) + "\n"
 
     def read(self) -> tuple[int, str]:
-        """Type the page into bash; its exit code, and everything that was printed."""
-        script = self.folder / self.name
-        script.parent.mkdir(parents=True, exist_ok=True)
-        script.write_text(self.script())
+        """Type the pages into one bash; its exit code, and everything that was printed."""
+        for page in self.pages:
+            (self.folder / page).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / page).write_text(self.script(page))
         (self.folder / "prelude").write_text(PRELUDE)
         output = self.folder / "output"
+        command = ["bash", "-c", "\n".join(f". ./{page}" for page in self.pages)]
         with open_terminal() as (ours, theirs), output.open("wb") as written:
             process = subprocess.Popen(
-                ["bash", self.name], cwd=self.folder, env=self.environment(), stdin=theirs, stdout=written,
+                command, cwd=self.folder, env=self.environment(), stdin=theirs, stdout=written,
                 stderr=written, start_new_session=True,
             )  # fmt: skip
             answered: set[int] = set()
             try:
-                wait_until(lambda: is_over(process, output, ours, answered), timeout_seconds=400)
+                # A page that never ends fails by the exit code of its killed shell, with what it printed.
+                with suppress(TimeoutError):
+                    wait_until(lambda: is_over(process, output, ours, answered), timeout_seconds=500)
             finally:
                 end(process)
+                self.bench.close()
         return process.returncode, output.read_text()
 
 
@@ -216,16 +229,12 @@ def is_over(process: "subprocess.Popen[bytes]", output: Path, keyboard: int, ans
 
 
 def end(process: "subprocess.Popen[bytes]") -> None:
-    """End what the script left running: its session has it all."""
-    left = [each for each in psutil.process_iter() if _session(each) == process.pid]
-    for each in (child for one in left for child in (one, *one.children(recursive=True))):
+    """End what the script left running, such as its runner: all of it is in one session."""
+    family = []
+    for one in psutil.process_iter():
+        with suppress(psutil.NoSuchProcess, ProcessLookupError):
+            family += [one, *one.children(recursive=True)] if os.getsid(one.pid) == process.pid else []
+    for each in family:
         with suppress(psutil.NoSuchProcess):
             each.kill()
     process.wait(60)
-
-
-def _session(process: psutil.Process) -> int:
-    try:
-        return os.getsid(process.pid)
-    except ProcessLookupError:
-        return 0

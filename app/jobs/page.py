@@ -16,7 +16,7 @@ from app.jobs.view.rows import JobRow
 from app.ui.elements import DOWNLOAD, clock_time, since
 from app.ui.feedback import empty, failed, skeleton_rows
 from app.ui.icons import icon
-from app.ui.table import bare_table, cell, fresh_button, heads, holding, search_box, show_all, turns
+from app.ui.table import bare_table, cell, fresh_button, heads, holding, page_foot, search_box, show_all
 from app.ui.words import STATUS_WORDS, TYPE_WORDS
 
 HEADS = (
@@ -156,26 +156,16 @@ def _nothing() -> rx.Component:
     return rx.cond(JobsState.is_filtered, rx.cond(JobsState.view == "needs", calm, hidden), none_yet)
 
 
-def _foot() -> rx.Component:
-    first = JobsState.page_number * PAGE_SIZE + 1
-    last = JobsState.page_number * PAGE_SIZE + JobsState.rows.length()
-    return rx.el.div(
-        rx.el.span(f"{first}–{last} of {JobsState.total}", class_name="num"),
-        rx.el.span(class_name="grow"),
-        fresh_button(JobsState.fresh_count, JobsState.show_fresh),
-        turns("Previous", "Next", JobsState.turn_page, is_first=first <= 1, is_last=last >= JobsState.total),
-        class_name="ry-foot",
-    )
-
-
 def _panel() -> rx.Component:
     problem = failed("Jobs could not be loaded", JobsState.problem, JobsState.problem_hint, JobsState.load)
+    fresh = fresh_button(JobsState.fresh_count, JobsState.show_fresh)
+    foot = page_foot(JobsState, PAGE_SIZE, JobsState.total, fresh)
     has_table = JobsState.is_loading | (JobsState.rows.length() > 0)
     return rx.el.section(
         rx.cond(
             JobsState.problem != "",
             problem,
-            rx.cond(has_table, rx.fragment(_table(), _foot()), _nothing()),
+            rx.cond(has_table, rx.fragment(_table(), foot), _nothing()),
         ),
         class_name="ry-panel",
         aria_label="Jobs of " + SessionState.org_name,

@@ -50,6 +50,22 @@ def turns(before: str, after: str, on_turn: Any, *, is_first: Any, is_last: Any)
     )
 
 
+def page_foot(
+    state: Any, size: int, total: rx.Var[int], *beside: rx.Component, words: tuple[str, str] = ("Previous", "Next")
+) -> rx.Component:
+    """The line under a table of a state with pages: '1–50 of 120', and the buttons that turn them where there is more than one."""
+    first = state.page_number * size + 1
+    last = state.page_number * size + state.rows.length()
+    pages = turns(*words, state.turn_page, is_first=first <= 1, is_last=last >= total)
+    return rx.el.div(
+        rx.el.span(rx.cond(total > 0, f"{first}–{last} of {total}", ""), class_name="num"),
+        rx.el.span(class_name="grow"),
+        *beside,
+        rx.cond(total > size, pages, rx.fragment()),
+        class_name="ry-foot",
+    )
+
+
 def more_button(is_all: Any, on_click: Any) -> rx.Component:
     """The button under a list that shows the rest of it, or only the first few again."""
     return rx.button(

@@ -60,6 +60,16 @@ class Api:
             if len(page) < PAGE:
                 return found
 
+    def listed(self, name: str, page: int, most: int | None = None, /, **arguments: Any) -> list[dict[str, Any]]:
+        """Read a list that a function of the database returns a page at a time, or only its first rows."""
+        found: list[dict[str, Any]] = []
+        while (size := page if most is None else min(page, most - len(found))) > 0:
+            rows = self.call(name, **arguments, limit=size, offset=len(found))["rows"]
+            found += rows
+            if len(rows) < size:
+                break
+        return found
+
     def who(self) -> dict[str, Any]:
         """The person who calls: id and address, from Auth; a personal token, which Auth does not know, is looked up in the database."""
         claims = claims_of(self._token)

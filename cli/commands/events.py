@@ -38,7 +38,8 @@ def events(
     filters |= {"job": str(here.org.job(job)["number"])} if job else {}
     # What happens meanwhile would push events from one page to the next.
     filters["until"] = moment(until) if until else datetime.now(UTC).isoformat()
-    here.printer.rows(_newest(here, search, filters, limit), COLUMNS, "Nothing has happened in this time.")
+    rows = here.api.listed("list_events", PAGE, limit, org=here.org.id, search=search, filters=filters)
+    here.printer.rows(rows, COLUMNS, "Nothing has happened in this time.")
 
 
 def moment(text: str, now: datetime | None = None) -> str:
@@ -49,16 +50,3 @@ def moment(text: str, now: datetime | None = None) -> str:
         return datetime.fromisoformat(text).isoformat()
     except ValueError:
         raise Usage(f'"{text}" is not a time.', "Write it as 30m, 24h, 7d or 2026-11-15T12:00Z.") from None
-
-
-def _newest(here: Here, search: str | None, filters: dict[str, Any], limit: int) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    while len(found) < limit:
-        page = min(PAGE, limit - len(found))
-        answer = here.api.call(
-            "list_events", org=here.org.id, search=search, filters=filters, limit=page, offset=len(found)
-        )
-        found += answer["rows"]
-        if not answer["has_more"]:
-            break
-    return found

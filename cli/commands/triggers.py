@@ -22,7 +22,8 @@ def triggers(
     """List pushes, pull requests and schedules that start jobs, with the last event of each; with --json for programs."""
     if kind is not None and kind not in KINDS:
         raise Usage(f'There are no triggers of the kind "{kind}".', f"Choose from {', '.join(KINDS)}.")
-    rows = _all(here, search, {"kind": [KINDS[kind]]} if kind else {})
+    filters = {"kind": [KINDS[kind]]} if kind else {}
+    rows = here.api.listed("list_triggers", PAGE, org=here.org.id, search=search, filters=filters)
     here.printer.rows(rows if here.printer.as_json else [line(row) for row in rows], COLUMNS, "No triggers.")
 
 
@@ -45,14 +46,3 @@ def line(row: dict[str, Any]) -> dict[str, Any]:
         "kind": names[row["kind"]], "path": row["path"], "is_on": row["is_on"], "when": when, "apply": row.get("apply"),
         "last_at": at, "last_result": result, "job": job, "reason": reason,
     }  # fmt: skip
-
-
-def _all(here: Here, search: str | None, filters: dict[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    while True:
-        answer = here.api.call(
-            "list_triggers", org=here.org.id, search=search, filters=filters, limit=PAGE, offset=len(found)
-        )
-        found += answer["rows"]
-        if not answer["rows"] or len(found) >= answer["total"]:
-            return found

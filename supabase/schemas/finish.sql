@@ -62,9 +62,6 @@ begin
 end;
 $$;
 
--- Drift is something that is so of a module, not only the result of a job: since when, in how many resources, and when
--- it was last looked for. A drift check that finds some notes it; a plan or a check of the whole module that finds
--- nothing to do clears it. An apply does not: only the next check shows whether it removed all drift.
 -- Whether a job looks for drift.
 create function private.is_drift_check(p_type public.job_type, p_payload jsonb) returns boolean
 language plpgsql immutable set search_path = '' as $$
@@ -74,15 +71,27 @@ begin
 end;
 $$;
 
--- Notes or clears the drift of a job's module, by what the job found.
+-- Whether a plan or a drift check found changes. A drift check also lists outputs that no apply has written yet:
+-- resources alone are drift.
+create function private.has_found_changes(p_type public.job_type, p_payload jsonb, p_summary jsonb) returns boolean
+language plpgsql immutable set search_path = '' as $$
+begin
+  return case when private.is_drift_check(p_type, p_payload)
+    then private.plan_count(p_summary, '{create,update,replace,delete}') > 0
+    else coalesce(p_summary -> 'has_changes' = 'true', false) end;
+end;
+$$;
+
+-- Notes or clears the drift of a job's module, by what the job found. Drift is something that is so of a module, not
+-- only the result of a job: since when, in how many resources, and when it was last looked for. A drift check that
+-- finds some notes it; a plan or a check of the whole module that finds nothing to do clears it. An apply does not:
+-- only the next check shows whether it removed all drift.
 create function private.note_drift(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 declare
   v_options pg_catalog.jsonb := coalesce(p_job.payload -> 'options', '{}');
   v_looks boolean := private.is_drift_check(p_job.type, p_job.payload);
-  v_drifted integer := private.plan_count(p_job.plan_summary, '{create,update,replace,delete}');
-  -- A look also lists outputs that no apply has written yet: resources alone are drift.
-  v_has_changes boolean := case when v_looks then v_drifted > 0 else p_job.plan_summary -> 'has_changes' = 'true' end;
+  v_has_changes boolean := private.has_found_changes(p_job.type, p_job.payload, p_job.plan_summary);
 begin
   -- A look beside a held state, at a pull request, at some resources alone, with previewed values or at what a destroy
   -- would do proves nothing about the module.
@@ -92,7 +101,7 @@ begin
   end if;
   if v_looks and v_has_changes then
     update public.modules set drift_since = coalesce(drift_since, now()), drift_checked_at = now(),
-      drift_resources = v_drifted
+      drift_resources = private.plan_count(p_job.plan_summary, '{create,update,replace,delete}')
     where id = p_job.module_id;
   elsif not v_has_changes and coalesce(jsonb_array_length(nullif(v_options -> 'targets', 'null')), 0) = 0 then
     update public.modules set drift_since = null, drift_resources = null,

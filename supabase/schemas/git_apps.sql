@@ -188,9 +188,9 @@ begin
       and private.repository_key(m.source ->> 'url') = private.repository_key(p_url)) then
     return null;
   end if;
-  insert into public.git_connections as c (org_id, provider, url, repository, base_url, has_token, poll_seconds,
-    next_poll_at, app_id, installation_id, created_by_label)
-  values (v_app.org_id, 'github', p_url, private.repository_key(p_url), v_app.api_url, true, 300, now(), p_app,
+  insert into public.git_connections as c (org_id, provider, url, repository, base_url, has_token, next_poll_at,
+     app_id, installation_id, created_by_label)
+  values (v_app.org_id, 'github', p_url, private.repository_key(p_url), v_app.api_url, true, now(), p_app,
     p_installation, v_app.slug)
   on conflict (org_id, repository) where removed_at is null do update set app_id = p_app, installation_id =
     p_installation, has_token = true, base_url = v_app.api_url, provider = 'github'

@@ -158,8 +158,8 @@ begin
     'left_out', count(*) filter (where m.because_of is not null and not m.is_waiting_for_apply),
     'waiting_for_apply', count(*) filter (where m.is_waiting_for_apply),
     'cancelled', count(*) filter (where j.status = 'CANCELLED' or m.left_out = 'cancelled'),
-    'with_changes', count(*) filter (where j.status = 'SUCCEEDED' and j.plan_summary -> 'has_changes' = 'true'
-      and (j.type <> 'DRIFT' or private.plan_count(j.plan_summary, '{create,update,replace,delete}') > 0)),
+    'with_changes', count(*) filter (where j.status = 'SUCCEEDED'
+      and private.has_found_changes(j.type, j.payload, j.plan_summary)),
     'failures', coalesce(jsonb_agg(jsonb_build_object('job_id', j.id, 'job_number', j.number, 'module_path',
       coalesce(j.module_path, o.path), 'status', j.status,
         'message', left(coalesce(j.error ->> 'message', m.left_out, ''), 500)) order by j.id)

@@ -1,12 +1,12 @@
 """Every page under axe, light and dark: no finding that is serious or critical."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
@@ -81,13 +81,9 @@ def things(product: Product, person: Person) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(scope="module")
-def context(product: Product, person: Person, chromium: Browser) -> Iterator[BrowserContext]:
-    made = chromium.new_context(base_url=product.url, reduced_motion="reduce")
-    name, value = product.cookie(person).split("=", 1)
-    made.add_cookies([{"name": name, "value": value, "url": product.url}])
-    yield made
-    made.close()
+@pytest.fixture
+def page(person: Person, open_as: Callable[..., Page]) -> Page:
+    return open_as(person, reduced_motion="reduce")
 
 
 # What axe is asked for. Only colours differ between light and dark.
@@ -141,19 +137,16 @@ def sideways(page: Page) -> list[int]:
 
 
 @pytest.mark.parametrize("path", PUBLIC)
-def test_a_page_for_everybody_has_no_serious_finding(context: BrowserContext, path: str) -> None:
-    page = context.new_page()
+def test_a_page_for_everybody_has_no_serious_finding(page: Page, path: str) -> None:
     page.goto(path)
     expect(page.get_by_role("heading").first).to_be_visible()
     assert findings_in_both(page) == []
-    page.close()
 
 
 @pytest.mark.parametrize("path", sampled(list(PAGES), 9))
 def test_a_page_behind_the_sign_in_has_no_serious_finding_and_does_not_scroll_sideways(
-    context: BrowserContext, things: dict[str, Any], path: str
+    page: Page, things: dict[str, Any], path: str
 ) -> None:
-    page = context.new_page()
     page.goto(path.format(**things))
     expect(page.get_by_text(PAGES[path]).first).to_be_visible()
     assert page.evaluate(LASTING) == []
@@ -164,37 +157,28 @@ def test_a_page_behind_the_sign_in_has_no_serious_finding_and_does_not_scroll_si
         page.set_viewport_size({"width": width, "height": 800})
         found += [(width, over) for over in sideways(page)]
     assert found == []
-    page.close()
 
 
-def test_the_add_runner_sheet_has_no_serious_finding(context: BrowserContext, things: dict[str, Any]) -> None:
-    page = context.new_page()
+def test_the_add_runner_sheet_has_no_serious_finding(page: Page, things: dict[str, Any]) -> None:
     page.goto("/dashboard/runners")
     page.get_by_role("button", name="Add runner").click()
     expect(page.get_by_role("dialog", name="Add runner").get_by_label("Capacity")).to_be_visible()
     assert findings_in_both(page) == []
-    page.close()
 
 
-def test_the_form_of_a_runner_has_no_serious_finding(context: BrowserContext, things: dict[str, Any]) -> None:
-    page = context.new_page()
+def test_the_form_of_a_runner_has_no_serious_finding(page: Page, things: dict[str, Any]) -> None:
     page.goto(f"/dashboard/runners/{things['runner']}")
     page.get_by_role("button", name="Edit", exact=True).click()
     expect(page.get_by_role("dialog").get_by_label("Capacity")).to_be_visible()
     assert findings_in_both(page) == []
-    page.close()
 
 
-def test_the_run_dialog_with_its_options_has_no_serious_finding(
-    context: BrowserContext, things: dict[str, Any]
-) -> None:
-    page = context.new_page()
+def test_the_run_dialog_with_its_options_has_no_serious_finding(page: Page, things: dict[str, Any]) -> None:
     page.goto(f"/dashboard/modules?module={things['module']}")
     page.get_by_role("button", name="Apply", exact=True).click()
     page.get_by_test_id("run-options").click()
     expect(page.get_by_label("Targets")).to_be_visible()
     assert findings_in_both(page) == []
-    page.close()
 
 
 # What is opened on a page, in the order it is pressed, and the role of what is open then.
@@ -226,11 +210,8 @@ def open_on(page: Page, presses: list[Any], role: Any) -> Locator:
 
 
 @pytest.mark.parametrize("what", sampled(list(OPENED), 5))
-def test_what_is_open_over_a_page_has_no_serious_finding(
-    context: BrowserContext, things: dict[str, Any], what: str
-) -> None:
+def test_what_is_open_over_a_page_has_no_serious_finding(page: Page, things: dict[str, Any], what: str) -> None:
     path, presses, role = OPENED[what]
-    page = context.new_page()
     page.goto(path.format(**things))
     opened = open_on(page, presses, role)
     # Menus and lists hide the page behind them from readers, and keep the focus: axe sees only the first of the two.
@@ -240,7 +221,6 @@ def test_what_is_open_over_a_page_has_no_serious_finding(
     assert findings_in_both(page, but="aria-hidden-focus" if role in ("menu", "listbox") else "") == []
     page.set_viewport_size({"width": 390, "height": 844})
     assert what_stays(page, lambda: [over for over in [opened.evaluate(BESIDE)] if over > 0]) == []
-    page.close()
 
 
 HAS_FOCUS = "(el) => el.contains(document.activeElement)"
@@ -251,20 +231,14 @@ TURNING = """() => document.body.appendChild(Object.assign(document.createElemen
 LASTING = "document.getAnimations().map((each) => each.effect.getComputedTiming().duration).filter((ms) => ms > 1)"
 
 
-def test_nothing_moves_for_who_asked_for_that(context: BrowserContext, things: dict[str, Any]) -> None:
-    page = context.new_page()
+def test_nothing_moves_for_people_who_ask_for_that_and_for_others_what_runs_turns(
+    page: Page, things: dict[str, Any]
+) -> None:
     page.goto("/dashboard/runners")
     expect(page.locator("[data-link=live]:visible")).to_be_visible()
     page.keyboard.press("n")
     expect(page.get_by_role("dialog", name="Add runner")).to_be_visible()
     assert page.evaluate(LASTING) == []
-    page.close()
-
-
-def test_what_runs_turns_for_who_did_not_ask_for_stillness(product: Product, chromium: Browser) -> None:
-    for motion, count in (("no-preference", 1), ("reduce", 0)):
-        page = chromium.new_page(base_url=product.url, reduced_motion=motion)
-        page.goto("/login")
-        expect(page.get_by_role("heading").first).to_be_visible()
-        assert page.evaluate(TURNING) == count
-        page.close()
+    assert page.evaluate(TURNING) == 0
+    page.emulate_media(reduced_motion="no-preference")
+    assert page.evaluate(TURNING) == 1

@@ -1,11 +1,11 @@
 """Dependencies in a real browser: a module's card, the graph by steps, a group that is applied in order; and under axe."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, expect
+from playwright.sync_api import Page, expect
 
 from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
@@ -22,12 +22,8 @@ def person(product: Product) -> Person:
 
 
 @pytest.fixture
-def context(product: Product, person: Person, chromium: Browser) -> Iterator[BrowserContext]:
-    made = chromium.new_context(base_url=product.url, reduced_motion="reduce")
-    name, value = product.cookie(person).split("=", 1)
-    made.add_cookies([{"name": name, "value": value, "url": product.url}])
-    yield made
-    made.close()
+def page(person: Person, open_as: Callable[..., Page]) -> Page:
+    return open_as(person, reduced_motion="reduce")
 
 
 def depend(product: Product, person: Person, consumer: str, producer: str, **options: Any) -> None:
@@ -41,13 +37,10 @@ def push_state(product: Product, person: Person, module: str, **outputs: str) ->
     product.rpc(person.token, "push_state", {"p_module": module, "p_body": json.dumps(body)})
 
 
-def test_dependency_is_added_and_removed_on_the_module_s_page(
-    product: Product, person: Person, context: BrowserContext
-) -> None:
+def test_dependency_is_added_and_removed_on_the_module_s_page(product: Product, person: Person, page: Page) -> None:
     network, site = make_module(product, person, "card/network"), make_module(product, person, "card/site")
     push_state(product, person, network, vpc="vpc-1")
     push_state(product, person, site)
-    page = context.new_page()
     page.goto(f"/dashboard/modules?module={site}")
     card = page.get_by_test_id("dependencies")
     expect(card).to_contain_text("It depends on no other module, and none depends on it.")
@@ -74,10 +67,7 @@ def test_dependency_is_added_and_removed_on_the_module_s_page(
     expect(page.get_by_test_id("inputs-changed")).to_have_count(0)
 
 
-def test_graph_shows_steps_edges_and_the_same_in_words(
-    product: Product, person: Person, context: BrowserContext
-) -> None:
-    page = context.new_page()
+def test_graph_shows_steps_edges_and_the_same_in_words(product: Product, person: Person, page: Page) -> None:
     make_module(product, person, "alone/module")
     page.goto(f"{GRAPH}?path=alone")
     expect(page.get_by_test_id("no-dependencies")).to_be_visible()
@@ -103,13 +93,10 @@ def test_graph_shows_steps_edges_and_the_same_in_words(
     expect(page.get_by_role("heading", name="leaf")).to_be_visible()
 
 
-def test_group_is_applied_in_order_and_says_what_was_left_out(
-    product: Product, person: Person, context: BrowserContext
-) -> None:
+def test_group_is_applied_in_order_and_says_what_was_left_out(product: Product, person: Person, page: Page) -> None:
     first, second = make_module(product, person, "chain/first"), make_module(product, person, "chain/second")
     depend(product, person, second, first)
     runner = ScriptedRunner(product, person, "chains")
-    page = context.new_page()
     page.goto("/dashboard/modules?path=chain")
     page.get_by_role("button", name="Apply all in order").click()
     dialog = page.get_by_role("alertdialog")
@@ -132,15 +119,12 @@ def test_group_is_applied_in_order_and_says_what_was_left_out(
     expect(page.get_by_test_id("set-progress")).to_have_text("2 of 2 done")
 
 
-def test_group_is_planned_reviewed_applied_in_part_and_destroyed(
-    product: Product, person: Person, context: BrowserContext
-) -> None:
+def test_group_is_planned_reviewed_applied_in_part_and_destroyed(product: Product, person: Person, page: Page) -> None:
     paths = ("whole/first", "whole/second", "whole/third")
     first, second, third = (make_module(product, person, path) for path in paths)
     depend(product, person, second, first)
     depend(product, person, third, second, bindings={"url": "url"})
     runner = ScriptedRunner(product, person, "wholes")
-    page = context.new_page()
     page.goto("/dashboard/modules?path=whole")
     page.get_by_role("button", name="Plan all").click()
     page.get_by_test_id("set-review").click()
@@ -185,7 +169,7 @@ def test_group_is_planned_reviewed_applied_in_part_and_destroyed(
     assert gone == [("DESTROY", path) for path in reversed(paths)]
 
 
-def test_graph_of_five_hundred_modules_is_drawn(product: Product, person: Person, context: BrowserContext) -> None:
+def test_graph_of_five_hundred_modules_is_drawn(product: Product, person: Person, page: Page) -> None:
     product.rpc(person.token, "upsert_group", {"p_org": person.org_id, "p_path": "large"})
     made = """insert into public.modules (org_id, group_id, group_path, name, path)
       select g.org_id, g.id, g.path, 'm' || n, g.path || '/m' || n from public.groups as g, generate_series(0, 499) as n
@@ -194,7 +178,6 @@ def test_graph_of_five_hundred_modules_is_drawn(product: Product, person: Person
     edges = [{"consumer": f"large/m{n}", "producer": f"large/m{n - 42}"} for n in range(42, 500)]
     sent = {"p_org": person.org_id, "p_path": "large", "p_dependencies": edges}
     product.rpc(person.token, "replace_dependencies", sent)
-    page = context.new_page()
     page.goto(f"{GRAPH}?path=large")
     expect(page.get_by_text("500 modules in 12 steps.")).to_be_visible()
     expect(page.get_by_test_id("graph").locator("a")).to_have_count(500)

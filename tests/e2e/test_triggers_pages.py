@@ -2,12 +2,12 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.e2e.product import Person, Product
 from tests.e2e.runner import ScriptedRunner
@@ -47,12 +47,8 @@ def things(product: Product, person: Person) -> dict[str, Any]:
 
 
 @pytest.fixture
-def context(product: Product, person: Person, chromium: Browser) -> Iterator[BrowserContext]:
-    made = chromium.new_context(base_url=product.url, reduced_motion="reduce")
-    name, value = product.cookie(person).split("=", 1)
-    made.add_cookies([{"name": name, "value": value, "url": product.url}])
-    yield made
-    made.close()
+def page(person: Person, open_as: Callable[..., Page]) -> Page:
+    return open_as(person, reduced_motion="reduce")
 
 
 def findings_anywhere(page: Page, name: str) -> list[str]:
@@ -68,10 +64,7 @@ def findings_anywhere(page: Page, name: str) -> list[str]:
     return found
 
 
-def test_the_pages_show_what_there_is_and_have_no_serious_finding(
-    context: BrowserContext, things: dict[str, Any]
-) -> None:
-    page = context.new_page()
+def test_the_pages_show_what_there_is_and_have_no_serious_finding(page: Page, things: dict[str, Any]) -> None:
     for name, place in (("notifications", "tr[data-row]"), ("updates", "[role=radio]")):
         page.goto(f"{SETTINGS}/{name}")
         expect(page.locator(place).first).to_be_attached()
@@ -86,8 +79,7 @@ def test_the_pages_show_what_there_is_and_have_no_serious_finding(
     assert findings_anywhere(page, "module") == []
 
 
-def test_the_sheets_have_no_serious_finding(context: BrowserContext, things: dict[str, Any]) -> None:
-    page = context.new_page()
+def test_the_sheets_have_no_serious_finding(page: Page, things: dict[str, Any]) -> None:
     page.goto(f"{SETTINGS}/triggers")
     page.get_by_role("button", name="Create schedule").click()
     sheet = page.get_by_role("dialog", name="Create schedule")
@@ -97,15 +89,6 @@ def test_the_sheets_have_no_serious_finding(context: BrowserContext, things: dic
     page.get_by_role("button", name="Create rule").first.click()
     expect(page.get_by_role("dialog", name="Create rule").get_by_label("Address")).to_be_visible()
     assert findings_anywhere(page, "sheet-rule") == []
-
-
-@pytest.fixture
-def page(product: Product, person: Person, chromium: Browser) -> Iterator[Page]:
-    made = chromium.new_context(base_url=product.url)
-    name, value = product.cookie(person).split("=", 1)
-    made.add_cookies([{"name": name, "value": value, "url": product.url}])
-    yield made.new_page()
-    made.close()
 
 
 def test_a_schedule_is_created_with_the_next_times_at_every_keystroke(page: Page, things: dict[str, Any]) -> None:

@@ -131,11 +131,16 @@ class Bench:
     http: httpx.Client = field(default_factory=plain_client)
 
     def sign_up(self) -> None:
+        self.create_account()
+        self.create_organization(f"org-{uuid.uuid4().hex[:10]}")
+
+    def create_account(self) -> None:
         email = f"{uuid.uuid4().hex[:12]}@example.com"
         self.account = {"email": email, "password": secrets.token_urlsafe(16)}
         reply = self._post("/auth/v1/signup", self.account, self.project.publishable_key)
         self.token = reply["access_token"]
-        slug = f"org-{uuid.uuid4().hex[:10]}"
+
+    def create_organization(self, slug: str) -> None:
         self.org = self.rpc("create_organization", p_name=slug, p_slug=slug)["id"]
 
     def sign_in(self) -> None:

@@ -105,7 +105,7 @@ class Tabs:
         """Open no tab yet; `url` is the site that all of them show."""
         self._browser, self._url = browser, url
         self._idle: dict[str, list[Page]] = defaultdict(list)
-        self._used: list[tuple[str, Page, ViewportSize | None]] = []
+        self._used: list[tuple[str, Page, ViewportSize | None, Any]] = []
 
     def open(self, cookie: str = "", **options: Any) -> Page:
         """A tab that remembers nothing, with the cookie of somebody who is signed in."""
@@ -115,21 +115,21 @@ class Tabs:
         if cookie:
             name, value = cookie.split("=", 1)
             page.context.add_cookies([{"name": name, "value": value, "url": self._url}])
-        self._used.append((kind, page, page.viewport_size))
+        self._used.append((kind, page, page.viewport_size, options.get("reduced_motion", "null")))
         return page
 
     def clear(self) -> None:
         """Let the tabs that were used forget everything; a test that changed one for good has closed it."""
-        for kind, page, size in self._used:
+        for kind, page, size, motion in self._used:
             try:
-                self._forget(page, size)
+                self._forget(page, size, motion)
             except PlaywrightError:
                 page.context.close()
             else:
                 self._idle[kind].append(page)
         self._used = []
 
-    def _forget(self, page: Page, size: ViewportSize | None) -> None:
+    def _forget(self, page: Page, size: ViewportSize | None, motion: Any) -> None:
         for other in page.context.pages:
             if other is not page:
                 other.close()
@@ -139,7 +139,7 @@ class Tabs:
         page.goto("about:blank")
         page.context.clear_cookies()
         page.mouse.move(0, 0)
-        page.emulate_media(media="null", color_scheme="null", reduced_motion="null")
+        page.emulate_media(media="null", color_scheme="null", reduced_motion=motion)
         if size is not None and page.viewport_size != size:
             page.set_viewport_size(size)
 

@@ -8,7 +8,7 @@ import pytest
 TESTS = Path(__file__).parents[1]
 
 # Their tests open a bench or look for OpenTofu themselves.
-ENGINE_FILES = r"test_(worker_engines|worker_network|parts_away|cli_transcript|upgrades)"
+ENGINE_FILES = r"test_(worker_engines|worker_network|parts_away|docs_run|upgrades)"
 # A marker, the fixtures that mean it, and what a test's place says.
 RULES: tuple[tuple[str, frozenset[str], str], ...] = (
     ("browser", frozenset({"chromium"}), r"$^"),

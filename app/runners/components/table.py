@@ -16,7 +16,7 @@ from app.ui.badges import runner_badge, tag
 from app.ui.elements import ago, date, load, since
 from app.ui.feedback import empty, failed, skeleton_rows
 from app.ui.icons import icon
-from app.ui.table import bare_table, cell, fresh_button, holding, show_all, turns
+from app.ui.table import bare_table, cell, fresh_button, holding, page_foot, show_all
 
 HEADS = (
     ("Name", ""),
@@ -225,21 +225,9 @@ def _nothing() -> rx.Component:
 
 
 def _pager() -> rx.Component:
-    first = RunnersState.page_number * PAGE_SIZE + 1
-    last = RunnersState.page_number * PAGE_SIZE + RunnersState.rows.length()
-    is_last = last >= RunnersState.match_count
-    pages = turns("Previous", "Next", RunnersState.turn_page, is_first=first <= 1, is_last=is_last)
-    return rx.cond(
-        (RunnersState.match_count > PAGE_SIZE) | (RunnersState.fresh_count > 0),
-        rx.el.div(
-            rx.el.span(f"{first} to {last} of {RunnersState.match_count}", class_name="num"),
-            rx.el.span(class_name="grow"),
-            fresh_button(RunnersState.fresh_count, RunnersState.show_fresh),
-            rx.cond(RunnersState.match_count > PAGE_SIZE, pages, rx.fragment()),
-            class_name="ry-foot",
-        ),
-        rx.fragment(),
-    )
+    fresh = fresh_button(RunnersState.fresh_count, RunnersState.show_fresh)
+    is_needed = (RunnersState.match_count > PAGE_SIZE) | (RunnersState.fresh_count > 0)
+    return rx.cond(is_needed, page_foot(RunnersState, PAGE_SIZE, RunnersState.match_count, fresh), rx.fragment())
 
 
 def runners_table() -> rx.Component:

@@ -14,7 +14,7 @@ from app.ui.elements import DOWNLOAD, ago, clock_seconds, date
 from app.ui.feedback import empty, skeleton_rows
 from app.ui.form.elements import check_field, text_field
 from app.ui.icons import icon
-from app.ui.table import cell, heads, search_box, show_all, table, turns
+from app.ui.table import cell, heads, page_foot, search_box, show_all, table
 
 
 def _release(row: rx.Var[ReleaseRow]) -> rx.Component:
@@ -132,17 +132,6 @@ def _export(kind: str, label: str) -> rx.Component:
     )
 
 
-def _audit_foot() -> rx.Component:
-    first = AuditState.page_number * PAGE_SIZE + 1
-    last = AuditState.page_number * PAGE_SIZE + AuditState.rows.length()
-    return rx.el.div(
-        rx.el.span(f"{first}–{last} of {AuditState.total}", class_name="num"),
-        rx.el.span(class_name="grow"),
-        turns("Newer", "Older", AuditState.turn_page, is_first=first <= 1, is_last=last >= AuditState.total),
-        class_name="ry-foot",
-    )
-
-
 def audit() -> rx.Component:
     """The audit page."""
     labels = (("Time", ""), ("Who", ""), ("Address", "hide-w"), ("Action", ""), ("Target", ""), ("Details", ""))
@@ -153,7 +142,11 @@ def audit() -> rx.Component:
     shown = table(
         "Audit log", heads(*labels), rows, is_reached_by_keys=True, aria_busy=waiting, style={"--ry-row-h": "36px"}
     )
-    body = rx.cond(waiting | (AuditState.rows.length() > 0), rx.fragment(shown, _audit_foot()), none)
+    body = rx.cond(
+        waiting | (AuditState.rows.length() > 0),
+        rx.fragment(shown, page_foot(AuditState, PAGE_SIZE, AuditState.total, words=("Newer", "Older"))),
+        none,
+    )
     panel = settings_panel(
         "Audit log", "Every change, by whom and to what.", _audit_bar(), or_problem(AuditState, "The audit log", body)
     )

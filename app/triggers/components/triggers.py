@@ -10,7 +10,7 @@ from app.ui.elements import ago
 from app.ui.feedback import empty
 from app.ui.icons import icon
 from app.ui.panel import item_table, link_button, menu, menu_item, settings_panel
-from app.ui.table import cell, search_box, show_all, turns
+from app.ui.table import cell, page_foot, search_box, show_all
 
 State = TriggersState
 HEADS = (("On", ""), ("Starts", ""), ("When", ""), ("Last event", ""), ("Actions", "r"))
@@ -103,18 +103,6 @@ def _bar() -> rx.Component:
     return rx.el.div(kinds, rx.el.span(class_name="grow hide-s"), search, class_name="ry-bar ry-pb")
 
 
-def _foot() -> rx.Component:
-    first = State.page_number * PAGE_SIZE + 1
-    last = State.page_number * PAGE_SIZE + State.rows.length()
-    foot = rx.el.div(
-        rx.el.span(f"{first}–{last} of {State.total}", class_name="num"),
-        rx.el.span(class_name="grow"),
-        turns("Previous", "Next", State.turn_page, is_first=first <= 1, is_last=last >= State.total),
-        class_name="ry-foot",
-    )
-    return rx.cond(State.total > PAGE_SIZE, foot, rx.fragment())
-
-
 def _none() -> rx.Component:
     hidden = empty(
         "search-x", "No triggers match", "Others are hidden by the search or the kind.", show_all(State.clear)
@@ -138,5 +126,5 @@ def triggers_panel() -> rx.Component:
         rx.cond(SessionState.can_operate, create, rx.fragment()),
         _bar(),
         item_table(State, "Triggers", HEADS, _row, _none()),
-        _foot(),
+        rx.cond(State.total > PAGE_SIZE, page_foot(State, PAGE_SIZE, State.total), rx.fragment()),
     )

@@ -12,13 +12,10 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from cli.main import cli
-from stack.settings import PROJECT
+from tests.support.pages import PAGES, name_of
 from worker.cli import app as worker
 
 PROGRAMS = {"runyard": typer.main.get_command(cli), "runyard-worker": typer.main.get_command(worker)}
-PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted((PROJECT / "docs").rglob("*.md"))]
-# Decisions record what was true then, and the table of commands is written from the program.
-PAGES = [page for page in PAGES if page.parent.name != "decisions" and page.name != "commands.md"]
 INNER = re.compile(r"\$\(([^()]*)\)")
 BLOCK = re.compile(r"^ *```(?:sh|console)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`([^`\n]*\brunyard(?:-worker)? [a-z][^`\n]*)`")
@@ -77,7 +74,7 @@ def wrong_with(command: Any, words: list[str], *, is_whole: bool) -> str:
     return f"extra {rest}" if rest else f"lacks {missing}" if missing and is_whole else ""
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_the_programs_understand_every_command_of_a_page(page: Path) -> None:
     found = {
         line: wrong

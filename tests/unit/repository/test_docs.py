@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from stack.settings import PROJECT
+from tests.support.pages import MARK, PAGES, blocks_of, name_of
 from tests.unit.repository.test_rules import tracked
 
 DOCS = PROJECT / "docs"
@@ -62,6 +63,47 @@ def test_the_glossary_names_what_exists() -> None:
     paths = {name for name in names if "/" in name}
     assert {path for path in paths if not (PROJECT / path).exists()} == set()
     assert {name for name in names - paths if name.removeprefix("private.") not in everything()} == set()
+
+
+PAGE = """
+```sh
+runyard jobs list
+```
+
+<!-- not run: needs a cloud -->
+```sh
+runyard run plan apps/site
+```
+
+    ```sh
+    TOKEN=x docker run runyard-worker
+    ```
+
+```toml
+supabase = 1
+```
+
+```console
+$ echo supabase
+```
+"""
+
+
+def test_a_shell_block_runs_unless_a_mark_or_a_program_is_the_reason_not_to(tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text(PAGE)
+    found = [(block.start, block.reason) for block in blocks_of(tmp_path / "page.md")]
+    assert found == [(3, ""), (8, "needs a cloud"), (12, "needs Docker"), (20, "")]
+
+
+def test_marks_are_above_shell_blocks_and_name_tests_that_exist() -> None:
+    for page in PAGES:
+        lines = page.read_text().splitlines()
+        marks = [number for number, line in enumerate(lines, 1) if line.strip().startswith("<!-- not run")]
+        starts = [block.start for block in blocks_of(page)]
+        wrong = [number for number in marks if number + 2 not in starts or not MARK.match(lines[number - 1])]
+        named = [name for number in marks for name in re.findall(r"tests/[\w/]+\.py", lines[number - 1])]
+        wrong += [name for name in named if not (PROJECT / name).is_file()]
+        assert wrong == [], name_of(page)
 
 
 # Releases offer files: anyone may take these names on an index.

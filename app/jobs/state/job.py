@@ -123,8 +123,7 @@ class JobState(PlanPart, LogPart, LivePage, rx.State):
         """Show decisions, comments, the state and its lock."""
         self._assign("approvals", [reviews.approval(row) for row in answer["approvals"]])
         self._assign("has_decided", any(str(row["user_id"]) == user_id for row in answer["approvals"]))
-        is_own = bool(user_id) and str(self._job.get("created_by") or "") == user_id
-        self._assign("own_rule", answer["own_approval"] if is_own else "")
+        self._assign("own_rule", answer["own_approval"] if user_id in answer["requesters"] else "")
         self._assign("comments", [reviews.comment(row) for row in answer["comments"]])
         self._assign("state", module_states.build(answer["state"]))
         self._assign("kept", kept_states.build(answer["kept"]))

@@ -129,7 +129,9 @@ class SessionState(Sparing, rx.State):
         self._assign("outdated_by_job", int(store.facets.get("updated_by_job") or 0))
         self._assign("outdated_count", int(store.facets.get("outdated") or 0))
         others = store.counts("waits_for_others")
-        self._assign("needs_me_count", count_needed(store.counts("jobs"), others, self.user_id) if self.can_operate else 0)
+        self._assign(
+            "needs_me_count", count_needed(store.counts("jobs"), others, self.user_id) if self.can_operate else 0
+        )
 
     def _lose_link(self) -> None:
         """Show that the database does not answer, and since when."""

@@ -8373,6 +8373,15 @@ begin
 end;
 $$;
 
+-- The variables that a job was given, without values.
+create function private.given_variables(p_job bigint) returns jsonb
+language sql stable set search_path = '' as $$
+  select coalesce(jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'path', v.path, 'version', v.version,
+    'is_enforced', v.is_enforced, 'is_sealed', v.key_id is not null and not v.is_reference, 'is_reference',
+    v.is_reference, 'is_current', v.ended_at is null) order by v.kind, v.name), '[]')
+  from private.job_variables as g join public.variables as v on v.id = any (g.variables) where g.job_id = p_job
+$$;
+
 create function private.list_job_variables(p_job bigint) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
@@ -8383,12 +8392,7 @@ begin
     perform private.fail('RY404', 'There is no such job.', 'It may be past its retention period.');
   end if;
   perform private.need('job.read', v_job.org_id, v_job.module_path);
-  return coalesce((
-    select jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'path', v.path, 'version', v.version,
-      'is_enforced', v.is_enforced, 'is_sealed', v.key_id is not null and not v.is_reference, 'is_reference',
-      v.is_reference, 'is_current', v.ended_at is null) order by v.kind, v.name)
-    from private.job_variables as g join public.variables as v on v.id = any (g.variables)
-    where g.job_id = p_job), '[]');
+  return private.given_variables(p_job);
 end;
 $$;
 comment on function private.list_job_variables is
@@ -10799,8 +10803,9 @@ language sql stable set search_path = '' as $$
   select r.user_id, j.id, j.type from public.provision_jobs as j
     join public.organizations as o on o.id = j.org_id and not o.can_approve_own_jobs
     cross join lateral private.requesters(j) as r (user_id)
+    join public.memberships as m on m.org_id = p_org and m.user_id = r.user_id
   where j.org_id = p_org and j.status = 'AWAITING_APPROVAL' and j.approvals_required > 0
-    and not private.is_only_approver(p_org, r.user_id)
+    and not private.is_only_approver(p_org, m.user_id)
   union
   select a.user_id, j.id, j.type from public.provision_jobs as j join public.approvals as a on a.job_id = j.id
   where j.org_id = p_org and j.status = 'AWAITING_APPROVAL'
@@ -17742,8 +17747,8 @@ from (values
   (17, 'cloud_missing', 'Says that it cannot act in {cloud}',
     'Give it the rights; its doctor command shows what is missing', 'No runner that may run it can act in {cloud}.',
     'Give one of them the rights; its doctor command shows what is missing.'),
-  (18, 'labels_missing', 'Lacks {missing}', 'Add the label, if it is true of the machine',
-    'No assigned runner has the labels {labels}.', 'Add the labels to a runner that has what they say.'),
+  (18, 'labels_missing', 'Lacks {missing}', 'Add the label if the machine has it',
+    'No assigned runner has the labels {labels}.', 'Add them to a runner whose machine has them.'),
   (19, 'type_refused', 'Does not accept this type of job', 'Change the types that it accepts',
     'No assigned runner accepts {type} jobs.', 'Change the types that a runner accepts.'),
   (20, 'is_target', 'The job is about this runner itself', 'Another runner must do it',
@@ -18213,6 +18218,7 @@ begin
     'plan', (select to_jsonb(p) from public.provision_jobs as p where p.id = v_job.plan_job_id),
     'own_approval', private.own_approval(v_job),
     'requesters', (select coalesce(jsonb_agg(r.user_id), '[]') from private.requesters(v_job) as r (user_id)),
+    'variables', private.given_variables(v_job.id),
     'state', case when v_has_module then private.state_info(v_job.module_id) end,
     'kept', case when v_has_module and v_job.type in ('APPLY', 'DESTROY') then private.kept_states(v_job.id) end,
     'why', case when v_job.status = 'QUEUED'

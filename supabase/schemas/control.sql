@@ -410,8 +410,9 @@ language sql stable set search_path = '' as $$
   select r.user_id, j.id, j.type from public.provision_jobs as j
     join public.organizations as o on o.id = j.org_id and not o.can_approve_own_jobs
     cross join lateral private.requesters(j) as r (user_id)
+    join public.memberships as m on m.org_id = p_org and m.user_id = r.user_id
   where j.org_id = p_org and j.status = 'AWAITING_APPROVAL' and j.approvals_required > 0
-    and not private.is_only_approver(p_org, r.user_id)
+    and not private.is_only_approver(p_org, m.user_id)
   union
   select a.user_id, j.id, j.type from public.provision_jobs as j join public.approvals as a on a.job_id = j.id
   where j.org_id = p_org and j.status = 'AWAITING_APPROVAL'

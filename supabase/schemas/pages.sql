@@ -246,6 +246,7 @@ begin
     'plan', (select to_jsonb(p) from public.provision_jobs as p where p.id = v_job.plan_job_id),
     'own_approval', private.own_approval(v_job),
     'requesters', (select coalesce(jsonb_agg(r.user_id), '[]') from private.requesters(v_job) as r (user_id)),
+    'variables', private.given_variables(v_job.id),
     'state', case when v_has_module then private.state_info(v_job.module_id) end,
     'kept', case when v_has_module and v_job.type in ('APPLY', 'DESTROY') then private.kept_states(v_job.id) end,
     'why', case when v_job.status = 'QUEUED'

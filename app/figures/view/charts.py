@@ -89,7 +89,8 @@ def line(series: Sequence[float | None], low: float, high: float, figure: str) -
         else:
             runs.append([point])
         before = at
-    drawn = [run if len(run) > 1 else [run[0], (run[0][0] + step / 2, run[0][1])] for run in runs]
+    # A single value is a short dash, inside of the chart.
+    drawn = [run if len(run) > 1 else _dash(*run[0], step / 2) for run in runs]
     paths = ["M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in run) for run in drawn]
     areas = [
         f"{path}L{run[-1][0]:.1f} {HEIGHT:.0f}L{run[0][0]:.1f} {HEIGHT:.0f}Z"
@@ -105,10 +106,17 @@ def line(series: Sequence[float | None], low: float, high: float, figure: str) -
     }
 
 
+def _dash(x: float, y: float, length: float) -> list[tuple[float, float]]:
+    start = min(x, WIDTH - length)
+    return [(start, y), (start + length, y)]
+
+
 def spark(waits: Mapping[str, Any]) -> str:
     """Draw a small line from what each 24th of a span had; it begins and ends where something is known."""
     series = [None if waits.get(str(at)) is None else float(waits[str(at)]) for at in range(1, SPARKS + 1)]
-    return line(series, 0.0, max((value for value in series if value is not None), default=0.0) or 1.0, "")["line"]
+    highest = max((value for value in series if value is not None), default=0.0) or 1.0
+    # Some room above, or half of the line's width would be cut off.
+    return line(series, 0.0, 1.2 * highest, "")["line"]
 
 
 def ticks(low: float, high: float, say: Any, count: int = 4) -> list[Tick]:

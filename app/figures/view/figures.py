@@ -112,7 +112,7 @@ def wait(points: Sequence[Row], whole: Row, now: Row) -> Chart:
         "unit": f"{unit} p95",
         "aside": f"{waiting:,} waiting now" if waiting else "",
         "lines": lines,
-        "ticks": charts.ticks(0.0, high, charts.seconds),
+        "ticks": charts.ticks(0.0, high, lambda value: charts.seconds(value) if value else "0 s", 6),
     }
 
 

@@ -163,15 +163,16 @@ def set_panels() -> rx.Component:
 
 def _schedule(row: rx.Var[ScheduleView]) -> rx.Component:
     inherited = rx.cond(row["path"] == State.path, "", ", from " + row["where"].to(str))
+    modules = rx.cond(row["modules"] == 1, "1 module", row["modules"].to_string() + " modules")
     below = rx.cond(
         row["is_on"],
-        rx.fragment("Next ", row["next"], ", ", row["zone"], ", ", row["modules"], " modules", inherited),
+        rx.fragment("Next ", row["next"], " ", row["zone"], ", ", modules, inherited),
         rx.fragment("Off. ", row["reason"]),
     )
     mark = rx.cond(row["is_on"], icon("calendar-clock", class_name="mut"), icon("circle-pause", class_name="mut"))
     kind = rx.match(row["type"], ("DRIFT", "Drift check"), ("PLAN", "Plan"), ("APPLY", "Apply"), "Destroy")
     text = rx.el.div(
-        kind, ", ", rx.el.span(row["words"], title=row["cron"].to(str)), rx.el.small(below), class_name="grow"
+        kind, " · ", rx.el.span(row["words"], title=row["cron"].to(str)), rx.el.small(below), class_name="grow"
     )
     return rx.el.li(mark, text, key=row["id"])
 
@@ -188,8 +189,3 @@ def path_schedules() -> rx.Component:
         class_name="ry-panel",
         aria_label="Schedules",
     )
-
-
-def follow(path: rx.Var[str]) -> rx.Component:
-    """Loads the panels for a path when it stands on a page; without it they stay empty."""
-    return rx.fragment(rx.el.span(on_mount=State.show(path), key=path, class_name="sr"))

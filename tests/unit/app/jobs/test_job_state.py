@@ -32,6 +32,7 @@ PAGE: dict[str, Any] = {
     "checked_by": None,
     "own_approval": "",
     "requesters": ["me"],
+    "variables": [],
     "state": {"serial": 4, "versions": []},
     "kept": None,
     "why": None,

@@ -62,6 +62,7 @@ def test_a_plan_is_read_by_attribute_and_confirmed(
     page.goto(f"/dashboard/modules?module={module}")
     plan(product, runner, page)
     page.get_by_test_id("plan-resource").get_by_role("button", expanded=False).click()
+    expect(page.get_by_test_id("plan-resource").locator("wbr")).to_have_count(ADDRESS.count("."))
     changes = page.get_by_test_id("plan-attributes")
     expect(changes.get_by_role("listitem")).to_have_count(4)
     expect(changes).to_contain_text("known after apply")

@@ -61,12 +61,18 @@ def percent(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:.1f} %"
 
 
-def nice(high: float) -> float:
+def nice(high: float, steps: Sequence[float] = STEPS) -> float:
     """The round number above a value that an axis ends with."""
     if high <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(high))
-    return next(step * power for step in STEPS if step * power >= high - 1e-9)
+    return next(step * power for step in steps if step * power >= high - 1e-9)
+
+
+def nice_wait(high: float) -> float:
+    """The end of an axis of waits: its fifths are round in the unit that they are shown in."""
+    unit = 3600.0 if high > 7200 else 60.0 if high > 120 else 1.0
+    return unit * nice(max(high / unit, 1.0), (1.0, 2.0, 5.0, 10.0))
 
 
 def values(points: Sequence[Row], name: str) -> list[float | None]:

@@ -9,7 +9,9 @@ from app.ui.icons import icon
 
 def _line(row: rx.Var[GivenView]) -> rx.Component:
     note = rx.cond(row["note"] != "", rx.fragment(", ", row["note"]), rx.fragment())
-    text = rx.el.div(rx.el.span(row["name"], class_name="ry-mono"), rx.el.small(row["source"], note), class_name="grow")
+    text = rx.el.div(
+        rx.el.span(row["name"], class_name="ry-mono"), rx.el.small(row["source"], note), class_name="grow ry-breaks"
+    )
     return rx.el.li(icon("variable", class_name="mut"), text)
 
 

@@ -245,7 +245,9 @@ def variable_dialogs() -> list[rx.Component]:
 
 def _small(row: rx.Var[VariableView]) -> rx.Component:
     note = rx.cond(row["is_own"], rx.fragment(), rx.el.small("from ", row["source"]))
-    return rx.el.li(rx.el.div(_name(row), rx.el.div(_value(row)), " ", note, class_name="grow"), key=row["id"])
+    return rx.el.li(
+        rx.el.div(_name(row), rx.el.div(_value(row)), " ", note, class_name="grow ry-breaks"), key=row["id"]
+    )
 
 
 def path_variables(path: rx.Var[str]) -> rx.Component:

@@ -9,9 +9,7 @@ from app.ui.icons import icon
 
 def _line(row: rx.Var[GivenView]) -> rx.Component:
     note = rx.cond(row["note"] != "", rx.fragment(", ", row["note"]), rx.fragment())
-    text = rx.el.div(
-        rx.el.span(row["name"], class_name="ry-mono"), rx.el.small(row["source"], note), class_name="grow ry-breaks"
-    )
+    text = rx.el.div(rx.el.span(row["name"], class_name="ry-mono"), rx.el.small(row["source"], note), class_name="grow")
     return rx.el.li(icon("variable", class_name="mut"), text)
 
 

@@ -100,7 +100,11 @@ def _row(row: rx.Var[VariableView]) -> rx.Component:
     return rx.el.tr(
         cell(_name(row), class_name="n-a"),
         cell(row["words"], class_name="mut n-b"),
-        cell(_value(row), rx.el.div(_from(row), class_name="only-s"), class_name="n-c"),
+        cell(
+            _value(row),
+            rx.el.div(rx.cond(row["is_own"], "", "from "), _from(row), class_name="only-s"),
+            class_name="n-c",
+        ),
         cell(_from(row), class_name="mut hide-s"),
         cell(_used(row), class_name="mut hide-s"),
         cell(_menu(row), class_name="r n-d"),
@@ -245,9 +249,7 @@ def variable_dialogs() -> list[rx.Component]:
 
 def _small(row: rx.Var[VariableView]) -> rx.Component:
     note = rx.cond(row["is_own"], rx.fragment(), rx.el.small("from ", row["source"]))
-    return rx.el.li(
-        rx.el.div(_name(row), rx.el.div(_value(row)), " ", note, class_name="grow ry-breaks"), key=row["id"]
-    )
+    return rx.el.li(rx.el.div(_name(row), rx.el.div(_value(row)), " ", note, class_name="grow"), key=row["id"])
 
 
 def path_variables(path: rx.Var[str]) -> rx.Component:

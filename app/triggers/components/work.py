@@ -123,7 +123,7 @@ def _set(row: rx.Var[SetView]) -> rx.Component:
     cancel = rx.button("Cancel the rest", on_click=State.cancel(key), size="1", **SURFACE)
     changed = rx.cond(
         row["changes_href"] != "",
-        rx.link("Show them", href=row["changes_href"].to(str), class_name="ry-link", custom_attrs=CHANGED),
+        rx.link("Show changes", href=row["changes_href"].to(str), class_name="ry-link", custom_attrs=CHANGED),
         rx.fragment(),
     )
     review = link_button("Review", href=row["review_href"].to(str), size="1", attrs={"data-testid": "set-review"})
@@ -143,7 +143,8 @@ def _set(row: rx.Var[SetView]) -> rx.Component:
             rx.el.span(row["by"], rx.cond(row["left"] != "", ", " + row["left"].to(str), ""), class_name="mut hide-s"),
             rx.el.span(class_name="grow"),
             rx.cond(row["review_href"] != "", review, rx.fragment()),
-            rx.cond(SessionState.can_operate, acts, rx.fragment()),
+            # An empty row of buttons would leave its gap.
+            rx.cond(SessionState.can_operate & (row["can_retry"] | row["is_running"]), acts, rx.fragment()),
             class_name="ry-ph wrap",
         ),
         rx.el.div(bar, key_line, class_name="ry-pb", style={"padding_bottom": "12px"}),

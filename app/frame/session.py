@@ -12,11 +12,10 @@ from app.project.errors import AppError, NotThere, SignedOut
 from app.project.models import BrowserSession, Filter, Organisation, Page, Query, Row
 from app.project.runtime import runtime
 from app.project.store import Link, OrgStore
-from app.ui.words import initials
+from app.ui.words import count_needed, initials
 
 OPERATORS = frozenset({"owner", "admin", "operator"})
 ADMINS = frozenset({"owner", "admin"})
-NEEDS_ME = ("AWAITING_APPROVAL", "NEEDS_ATTENTION")
 # What the mark of the connection and the counts beside the menu are made of.
 LINK_TOPICS = ("link", "counts", "worker_releases", "facets")
 # The most that REST answers at once.
@@ -121,7 +120,6 @@ class SessionState(Sparing, rx.State):
 
     def _show_link(self, store: OrgStore) -> None:
         """Show how changes arrive, and the counts beside the menu entries."""
-        jobs = store.counts("jobs")
         self._assign("is_counted", True)
         self._assign("link", store.link.value)
         self._assign("link_since", store.link_since)
@@ -130,7 +128,10 @@ class SessionState(Sparing, rx.State):
         self._assign("latest_version", latest(store.rows("worker_releases")))
         self._assign("outdated_by_job", int(store.facets.get("updated_by_job") or 0))
         self._assign("outdated_count", int(store.facets.get("outdated") or 0))
-        self._assign("needs_me_count", sum(int(jobs.get(status) or 0) for status in NEEDS_ME))
+        others = store.counts("waits_for_others")
+        self._assign(
+            "needs_me_count", count_needed(store.counts("jobs"), others, self.user_id) if self.can_operate else 0
+        )
 
     def _lose_link(self) -> None:
         """Show that the database does not answer, and since when."""

@@ -128,7 +128,7 @@ def _job(on_enable: Enable) -> rx.Component:
                 comments(),
                 outputs(),
                 state(),
-                given_variables(View["id"].to(int)),
+                given_variables(),
                 events(),
                 class_name="ry-stack",
             ),

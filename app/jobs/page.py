@@ -43,7 +43,7 @@ def _segment(label: str, value: str, count: rx.Var[int] | None = None) -> rx.Com
 
 def _views() -> rx.Component:
     return rx.segmented_control.root(
-        _segment("Needs you", "needs", JobsState.needs_count),
+        _segment("Needs you", "needs", rx.cond(SessionState.can_operate, JobsState.needs_count, 0)),
         _segment("All", "all", JobsState.all_count),
         _segment("Active", "active", JobsState.active_count),
         _segment("Finished", "finished"),

@@ -18,6 +18,7 @@ from app.modules.state.actions import ModuleActionState
 from app.modules.state.form import ModuleFormState
 from app.modules.state.modules import ModulesState
 from app.modules.state.state_change import StateChangeState
+from app.triggers.state.work import WorkState
 from app.ui.feedback import empty, failed
 from app.ui.panel import link_button
 
@@ -105,7 +106,7 @@ def modules() -> rx.Component:
 
 OPENING = [
     RunState.close, ModuleFormState.leave, ModuleActionState.close, StateChangeState.show(False), ModulesState.load,
-    ModuleFormState.begin,
+    ModuleFormState.begin, WorkState.follow,
 ]  # fmt: skip
 
 ROUTES = (Route("/dashboard/modules", "Modules", modules, OPENING),)

@@ -53,7 +53,7 @@ def _fact(label: str, value: Any) -> rx.Component:
 def _facts() -> rx.Component:
     return rx.el.dl(
         _fact("Repository", Change["repository"]),
-        _fact("Where", Change["place"]),
+        _fact("Branch", Change["place"]),
         _fact("Commit", Change["head"]),
         _fact("Base", Change["base"]),
         _fact("By", Change["author"]),
@@ -88,7 +88,7 @@ def _modules() -> rx.Component:
         rx.el.div(
             rx.el.h2("Modules"),
             result_mark(Change["state"].to(str), Change["description"]),
-            class_name="ry-ph",
+            class_name="ry-ph wrap",
         ),
         rx.cond(Change["note"] != "", note, rx.fragment()),
         rx.cond(rows.length() > 0, table("Modules", heads(*HEADS), rx.foreach(rows, _row)), none),
@@ -97,20 +97,16 @@ def _modules() -> rx.Component:
     )
 
 
-def _event(event: rx.Var[ChangeEvent]) -> rx.Component:
-    return rx.el.li(
-        rx.el.span(clock_seconds(event["at"].to(str)), class_name="mut num"),
-        rx.el.span(" ", event["words"], " "),
-        rx.el.small(event["detail"], class_name="sm"),
-        key=event["key"],
-    )
+def _list(title: str, key: str, icon_name: str) -> rx.Component:
+    def line(event: rx.Var[ChangeEvent]) -> rx.Component:
+        below = rx.el.small(clock_seconds(event["at"].to(str)), ", ", event["detail"], class_name="num")
+        text = rx.el.div(event["words"], below, class_name="grow")
+        return rx.el.li(icon(icon_name, class_name="mut"), text, key=event["key"])
 
-
-def _list(title: str, key: str) -> rx.Component:
     rows = Change[key].to(list[ChangeEvent])
     panel = rx.el.section(
         rx.el.div(rx.el.h2(title), class_name="ry-ph"),
-        rx.el.ul(rx.foreach(rows, _event), class_name="ry-pb ry-plain"),
+        rx.el.ul(rx.foreach(rows, line), class_name="ry-list"),
         class_name="ry-panel",
         aria_label=title,
     )
@@ -129,7 +125,8 @@ def _mode() -> rx.Component:
 
 
 def _body() -> rx.Component:
-    rail = rx.el.div(_mode(), _list("Reported", "reports"), _list("Deliveries", "deliveries"), class_name="ry-stack")
+    reports, deliveries = _list("Reported", "reports", "list-checks"), _list("Deliveries", "deliveries", "webhook")
+    rail = rx.el.div(_mode(), reports, deliveries, class_name="ry-stack")
     shown = rx.fragment(
         head(Change["title"].to(str), "", _acts()),
         _facts(),

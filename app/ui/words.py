@@ -1,5 +1,6 @@
 """The words that several pages use: of a job's type and status, of numbers, times and names."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 TYPE_WORDS = {
@@ -25,6 +26,7 @@ STATUS_WORDS = {
     "CANCELLED": "Cancelled",
     "NEEDS_ATTENTION": "Needs attention",
 }
+NEEDS_YOU = frozenset({"AWAITING_APPROVAL", "NEEDS_ATTENTION"})
 
 
 def initials(name: str) -> str:
@@ -39,6 +41,11 @@ def initials(name: str) -> str:
 def count(number: int, one: str, many: str = "") -> str:
     """Format a number with its noun: 1 job, 2 jobs."""
     return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def count_needed(counts: Mapping[str, int], others: Mapping[str, int], user_id: str) -> int:
+    """Count the jobs that a member can decide about: all that wait for a person, less those that wait for others."""
+    return sum(int(counts.get(status) or 0) for status in NEEDS_YOU) - int(others.get(user_id) or 0)
 
 
 def capitalised(text: str) -> str:

@@ -8373,6 +8373,15 @@ begin
 end;
 $$;
 
+-- The variables that a job was given, without values.
+create function private.given_variables(p_job bigint) returns jsonb
+language sql stable set search_path = '' as $$
+  select coalesce(jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'path', v.path, 'version', v.version,
+    'is_enforced', v.is_enforced, 'is_sealed', v.key_id is not null and not v.is_reference, 'is_reference',
+    v.is_reference, 'is_current', v.ended_at is null) order by v.kind, v.name), '[]')
+  from private.job_variables as g join public.variables as v on v.id = any (g.variables) where g.job_id = p_job
+$$;
+
 create function private.list_job_variables(p_job bigint) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
@@ -8383,12 +8392,7 @@ begin
     perform private.fail('RY404', 'There is no such job.', 'It may be past its retention period.');
   end if;
   perform private.need('job.read', v_job.org_id, v_job.module_path);
-  return coalesce((
-    select jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'path', v.path, 'version', v.version,
-      'is_enforced', v.is_enforced, 'is_sealed', v.key_id is not null and not v.is_reference, 'is_reference',
-      v.is_reference, 'is_current', v.ended_at is null) order by v.kind, v.name)
-    from private.job_variables as g join public.variables as v on v.id = any (g.variables)
-    where g.job_id = p_job), '[]');
+  return private.given_variables(p_job);
 end;
 $$;
 comment on function private.list_job_variables is
@@ -10785,12 +10789,35 @@ grant execute on function private.resolve_attention to authenticated;
 
 -- ## deciding
 
--- Whether somebody requested a job: directly, or by running a schedule of which it or its plan is part.
-create function private.is_requester(p_job public.provision_jobs, p_user uuid) returns boolean
+-- Who requested a job: directly, or by running a schedule of which it or its plan is part.
+create function private.requesters(p_job public.provision_jobs) returns setof uuid
 language sql stable set search_path = '' as $$
-  select coalesce(p_job.created_by = p_user, false) or exists (
-    select from private.set_members as m join public.job_sets as s on s.id = m.set_id
-    where m.job_id in (p_job.id, p_job.plan_job_id) and s.started_by = p_user)
+  select p_job.created_by where p_job.created_by is not null
+  union
+  select s.started_by from private.set_members as m join public.job_sets as s on s.id = m.set_id
+  where m.job_id in (p_job.id, p_job.plan_job_id) and s.started_by is not null
+$$;
+
+-- Whether nobody but this member may approve jobs.
+create function private.is_only_approver(p_org uuid, p_user uuid) returns boolean
+language sql stable set search_path = '' as $$
+  select not exists (select from public.memberships as m where m.org_id = p_org and m.user_id <> p_user
+    and m.role <= private.least_role('job.approve'))
+$$;
+
+-- Jobs that wait for others: each with a member who requested it and may not approve it, or has approved it already.
+create function private.waits_for_others(p_org uuid)
+returns table (user_id uuid, job_id bigint, type public.job_type)
+language sql stable set search_path = '' as $$
+  select r.user_id, j.id, j.type from public.provision_jobs as j
+    join public.organizations as o on o.id = j.org_id and not o.can_approve_own_jobs
+    cross join lateral private.requesters(j) as r (user_id)
+    join public.memberships as m on m.org_id = p_org and m.user_id = r.user_id
+  where j.org_id = p_org and j.status = 'AWAITING_APPROVAL' and j.approvals_required > 0
+    and not private.is_only_approver(p_org, m.user_id)
+  union
+  select a.user_id, j.id, j.type from public.provision_jobs as j join public.approvals as a on a.job_id = j.id
+  where j.org_id = p_org and j.status = 'AWAITING_APPROVAL'
 $$;
 
 -- Refuses the approval of somebody who asked for the job; an owner whom nobody else could approve for says why, and
@@ -10799,11 +10826,10 @@ create function private.check_own_approval(p_job public.provision_jobs, p_overri
 language plpgsql stable set search_path = '' as $$
 declare
   -- An organisation has an owner, so its only member is one.
-  v_is_alone boolean := not exists (
-    select from public.memberships as m where m.org_id = p_job.org_id and m.user_id <> private.caller_id()
-      and m.role <= 'operator');
+  v_is_alone boolean := private.is_only_approver(p_job.org_id, private.caller_id());
   -- A confirmation is not an approval: where no approval is required, the requester may confirm.
-  v_is_own boolean := p_job.approvals_required > 0 and private.is_requester(p_job, private.caller_id()) and not (
+  v_is_own boolean := p_job.approvals_required > 0 and private.caller_id() in (
+    select private.requesters(p_job)) and not (
     select o.can_approve_own_jobs from public.organizations as o where o.id = p_job.org_id);
 begin
   if not coalesce(v_is_own, false) then
@@ -17730,8 +17756,8 @@ from (values
   (17, 'cloud_missing', 'Says that it cannot act in {cloud}',
     'Give it the rights; its doctor command shows what is missing', 'No runner that may run it can act in {cloud}.',
     'Give one of them the rights; its doctor command shows what is missing.'),
-  (18, 'labels_missing', 'Lacks {missing}', 'Add the label, if it is true of the machine',
-    'No assigned runner has the labels {labels}.', 'Add the labels to a runner that has what they say.'),
+  (18, 'labels_missing', 'Lacks {missing}', 'Add the label if the machine has it',
+    'No assigned runner has the labels {labels}.', 'Add them to a runner whose machine has them.'),
   (19, 'type_refused', 'Does not accept this type of job', 'Change the types that it accepts',
     'No assigned runner accepts {type} jobs.', 'Change the types that a runner accepts.'),
   (20, 'is_target', 'The job is about this runner itself', 'Another runner must do it',
@@ -18059,15 +18085,26 @@ declare
   v_counts pg_catalog.jsonb;
   v_shown bigint[];
   v_rows pg_catalog.jsonb;
+  v_member pg_catalog.uuid;
+  v_hidden bigint[] := '{}';
+  v_found bigint[];
+  v_others pg_catalog.jsonb;
 begin
   perform private.need('job.read', p_org);
-  perform private.check_page(p_filters, array['status', 'type', 'module_id', 'worker_id', 'changed_in'], p_sort,
-    array['active', 'newest'], p_limit, p_offset);
+  perform private.check_page(p_filters, array['status', 'type', 'module_id', 'worker_id', 'changed_in', 'needs'],
+    p_sort, array['active', 'newest'], p_limit, p_offset);
   v_statuses := coalesce(nullif(private.text_list(p_filters -> 'status')::public.job_status[], '{}'), v_all);
+  v_listed := array(select t from unnest(enum_range(null::public.job_type)) as t
+    where v_types = '{}' or t::pg_catalog.text = any (v_types));
+  v_member := p_filters ->> 'needs';
+  if v_member is not null then
+    v_hidden := array(select o.job_id from private.waits_for_others(p_org) as o where o.user_id = v_member);
+    -- Nothing needs a member who may only read.
+    v_statuses := array(select s from unnest(v_statuses) as s where exists (select from public.memberships as m
+      where m.org_id = p_org and m.user_id = v_member and m.role <= private.least_role('job.approve')));
+  end if;
   if v_pattern is null
     and num_nulls(p_filters ->> 'module_id', p_filters ->> 'worker_id', p_filters ->> 'changed_in') = 3 then
-    v_listed := array(select t from unnest(enum_range(null::public.job_type)) as t
-      where v_types = '{}' or t::pg_catalog.text = any (v_types));
     v_counts := private.job_counts(p_org, v_listed);
     -- Status by status and type by type: each is a stretch of that index, in order.
     v_shown := array(
@@ -18075,6 +18112,7 @@ begin
       cross join lateral (
         select k.id, k.status from public.provision_jobs as k
         where k.org_id = p_org and k.status = s.status and k.type = t.type and k.id < v_before and not k.is_followed
+          and k.id <> all (v_hidden)
         order by k.id desc limit p_offset + p_limit
       ) as j
       order by case when p_sort = 'active' then private.job_rank(j.status) end, j.id desc
@@ -18091,28 +18129,36 @@ begin
         select a.id from about as a
         join (select r.status, private.job_rank(r.status) as place from unnest(v_statuses) as r (status) offset 0) as r
           on r.status = a.status
-        where a.id < v_before order by case when p_sort = 'active' then r.place end, a.id desc
-          limit p_limit offset p_offset)
-    into v_counts, v_shown;
+        where a.id < v_before and a.id <> all (v_hidden)
+        order by case when p_sort = 'active' then r.place end, a.id desc
+          limit p_limit offset p_offset),
+      array(select a.id from about as a where a.status = 'AWAITING_APPROVAL')
+    into v_counts, v_shown, v_found;
   end if;
+  select coalesce(jsonb_object_agg(c.user_id, c.n), '{}') into v_others from (
+    select o.user_id, count(*) as n from private.waits_for_others(p_org) as o
+    where o.type = any (v_listed) and (v_found is null or o.job_id = any (v_found)) group by o.user_id) as c;
   select coalesce(jsonb_agg(to_jsonb(j) - array['payload', 'result', 'late_report'] || jsonb_build_object(
     'target_name', coalesce((select w.name from public.workers as w where w.id = j.target_worker_id),
       (select c.repository from public.git_connections as c where c.id = j.target_connection_id)),
     'plan', private.plan_in_list(j)) order by s.place), '[]')
   into v_rows
   from unnest(v_shown) with ordinality as s (id, place) join public.provision_jobs as j on j.id = s.id;
-  return jsonb_build_object('counts', v_counts, 'rows', v_rows, 'total', (
+  return jsonb_build_object('counts', v_counts, 'waits_for_others', v_others, 'rows', v_rows, 'total', (
     select coalesce(sum(c.value::bigint), 0) from jsonb_each_text(v_counts) as c
-      where c.key::public.job_status = any (v_statuses)));
+      where c.key::public.job_status = any (v_statuses))
+    - case when 'AWAITING_APPROVAL' = any (v_statuses)
+      then coalesce((v_others ->> v_member::pg_catalog.text)::bigint, 0) else 0 end);
 exception
   when invalid_text_representation then
     perform private.fail('RY422', 'A filter of the list is not valid.', sqlerrm);
 end;
 $$;
 comment on function private.list_jobs is
-  'A page of runs {total, counts by status, rows}, running ones first or newest first: a plan that an apply follows is '
-  'listed as that apply, with its plan; filters {status, type, module_id, worker_id, '
-  'changed_in: a set whose plans have changes}; a runner''s are all its jobs.'
+  'A page of runs {total, counts by status, waits_for_others, rows}, running ones first or newest first: a plan that '
+  'an apply follows is listed as that apply, with its plan; filters {status, type, module_id, worker_id, '
+  'changed_in: a set whose plans have changes, needs: a member, without the approvals that this member cannot give}; '
+  'a runner''s are all its jobs. waits_for_others counts such approvals by member.'
   ' Without a search, 10,000 of each final status are counted at most. Members.';
 grant execute on function private.list_jobs to authenticated;
 
@@ -18138,9 +18184,8 @@ begin
     or (select o.can_approve_own_jobs from public.organizations as o where o.id = p_job.org_id) then
     return '';
   end if;
-  return case when exists (select from public.memberships as m where m.org_id = p_job.org_id
-    and m.user_id is distinct from p_job.created_by and m.role <= private.least_role('job.approve'))
-    then 'others' else 'alone' end;
+  return case when (select bool_and(private.is_only_approver(p_job.org_id, r.user_id))
+    from private.requesters(p_job) as r (user_id)) then 'alone' else 'others' end;
 end;
 $$;
 
@@ -18181,6 +18226,8 @@ begin
     'job', to_jsonb(v_job),
     'plan', (select to_jsonb(p) from public.provision_jobs as p where p.id = v_job.plan_job_id),
     'own_approval', private.own_approval(v_job),
+    'requesters', (select coalesce(jsonb_agg(r.user_id), '[]') from private.requesters(v_job) as r (user_id)),
+    'variables', private.given_variables(v_job.id),
     'state', case when v_has_module then private.state_info(v_job.module_id) end,
     'kept', case when v_has_module and v_job.type in ('APPLY', 'DESTROY') then private.kept_states(v_job.id) end,
     'why', case when v_job.status = 'QUEUED'
@@ -18811,7 +18858,8 @@ grant execute on function private.list_triggers to authenticated;
 -- are rolled up once, so a page reads a few rows per hour, however many jobs there were. Last the figures of the whole
 -- installation, for its operator.
 
--- Slots in use of the organisation's own runners, and how many runners and unfinished jobs there are, by status.
+-- Slots in use of the organisation's own runners, how many runners and unfinished jobs there are, by status, and of the
+-- jobs that await approval how many each member cannot approve.
 create function private.fleet_counts(p_org uuid) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_build_object(
@@ -18833,7 +18881,10 @@ language sql stable set search_path = '' as $$
         select j.status, count(*) as n from public.provision_jobs as j
         where j.org_id = p_org and j.status in ('AWAITING_APPROVAL', 'QUEUED', 'CLAIMED', 'PROCESSING',
           'NEEDS_ATTENTION') group by j.status
-      ) as c))
+      ) as c),
+    'waits_for_others', (
+      select coalesce(jsonb_object_agg(c.user_id, c.n), '{}') from (
+        select o.user_id, count(*) as n from private.waits_for_others(p_org) as o group by o.user_id) as c))
 $$;
 
 create function private.fleet_overview(p_org uuid, p_workers uuid[] default null) returns jsonb
@@ -20731,10 +20782,11 @@ begin
 end
 $$;
 comment on function public.list_jobs is
-  'A page of runs {total, counts by status, rows}, running ones first or newest first: a plan that an apply '
-  'follows is listed as that apply, with its plan; filters {status, type, module_id, worker_id, changed_in: '
-  'a set whose plans have changes}; a runner''s are all its jobs. Without a search, 10,000 of each final '
-  'status are counted at most. Members.';
+  'A page of runs {total, counts by status, waits_for_others, rows}, running ones first or newest first: a '
+  'plan that an apply follows is listed as that apply, with its plan; filters {status, type, module_id, '
+  'worker_id, changed_in: a set whose plans have changes, needs: a member, without the approvals that this '
+  'member cannot give}; a runner''s are all its jobs. waits_for_others counts such approvals by member. '
+  'Without a search, 10,000 of each final status are counted at most. Members.';
 grant execute on function public.list_jobs to authenticated;
 
 create function public.list_modules(p_org uuid, p_search text default null::text, p_filters jsonb

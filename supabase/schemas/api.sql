@@ -746,10 +746,11 @@ begin
 end
 $$;
 comment on function public.list_jobs is
-  'A page of runs {total, counts by status, rows}, running ones first or newest first: a plan that an apply '
-  'follows is listed as that apply, with its plan; filters {status, type, module_id, worker_id, changed_in: '
-  'a set whose plans have changes}; a runner''s are all its jobs. Without a search, 10,000 of each final '
-  'status are counted at most. Members.';
+  'A page of runs {total, counts by status, waits_for_others, rows}, running ones first or newest first: a '
+  'plan that an apply follows is listed as that apply, with its plan; filters {status, type, module_id, '
+  'worker_id, changed_in: a set whose plans have changes, needs: a member, without the approvals that this '
+  'member cannot give}; a runner''s are all its jobs. waits_for_others counts such approvals by member. '
+  'Without a search, 10,000 of each final status are counted at most. Members.';
 grant execute on function public.list_jobs to authenticated;
 
 create function public.list_modules(p_org uuid, p_search text default null::text, p_filters jsonb

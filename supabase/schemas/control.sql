@@ -387,12 +387,35 @@ grant execute on function private.resolve_attention to authenticated;
 
 -- ## deciding
 
--- Whether somebody requested a job: directly, or by running a schedule of which it or its plan is part.
-create function private.is_requester(p_job public.provision_jobs, p_user uuid) returns boolean
+-- Who requested a job: directly, or by running a schedule of which it or its plan is part.
+create function private.requesters(p_job public.provision_jobs) returns setof uuid
 language sql stable set search_path = '' as $$
-  select coalesce(p_job.created_by = p_user, false) or exists (
-    select from private.set_members as m join public.job_sets as s on s.id = m.set_id
-    where m.job_id in (p_job.id, p_job.plan_job_id) and s.started_by = p_user)
+  select p_job.created_by where p_job.created_by is not null
+  union
+  select s.started_by from private.set_members as m join public.job_sets as s on s.id = m.set_id
+  where m.job_id in (p_job.id, p_job.plan_job_id) and s.started_by is not null
+$$;
+
+-- Whether nobody but this member may approve jobs.
+create function private.is_only_approver(p_org uuid, p_user uuid) returns boolean
+language sql stable set search_path = '' as $$
+  select not exists (select from public.memberships as m where m.org_id = p_org and m.user_id <> p_user
+    and m.role <= private.least_role('job.approve'))
+$$;
+
+-- Jobs that wait for others: each with a member who requested it and may not approve it, or has approved it already.
+create function private.waits_for_others(p_org uuid)
+returns table (user_id uuid, job_id bigint, type public.job_type)
+language sql stable set search_path = '' as $$
+  select r.user_id, j.id, j.type from public.provision_jobs as j
+    join public.organizations as o on o.id = j.org_id and not o.can_approve_own_jobs
+    cross join lateral private.requesters(j) as r (user_id)
+    join public.memberships as m on m.org_id = p_org and m.user_id = r.user_id
+  where j.org_id = p_org and j.status = 'AWAITING_APPROVAL' and j.approvals_required > 0
+    and not private.is_only_approver(p_org, m.user_id)
+  union
+  select a.user_id, j.id, j.type from public.provision_jobs as j join public.approvals as a on a.job_id = j.id
+  where j.org_id = p_org and j.status = 'AWAITING_APPROVAL'
 $$;
 
 -- Refuses the approval of somebody who asked for the job; an owner whom nobody else could approve for says why, and
@@ -401,11 +424,10 @@ create function private.check_own_approval(p_job public.provision_jobs, p_overri
 language plpgsql stable set search_path = '' as $$
 declare
   -- An organisation has an owner, so its only member is one.
-  v_is_alone boolean := not exists (
-    select from public.memberships as m where m.org_id = p_job.org_id and m.user_id <> private.caller_id()
-      and m.role <= 'operator');
+  v_is_alone boolean := private.is_only_approver(p_job.org_id, private.caller_id());
   -- A confirmation is not an approval: where no approval is required, the requester may confirm.
-  v_is_own boolean := p_job.approvals_required > 0 and private.is_requester(p_job, private.caller_id()) and not (
+  v_is_own boolean := p_job.approvals_required > 0 and private.caller_id() in (
+    select private.requesters(p_job)) and not (
     select o.can_approve_own_jobs from public.organizations as o where o.id = p_job.org_id);
 begin
   if not coalesce(v_is_own, false) then

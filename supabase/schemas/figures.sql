@@ -3,7 +3,8 @@
 -- are rolled up once, so a page reads a few rows per hour, however many jobs there were. Last the figures of the whole
 -- installation, for its operator.
 
--- Slots in use of the organisation's own runners, and how many runners and unfinished jobs there are, by status.
+-- Slots in use of the organisation's own runners, how many runners and unfinished jobs there are, by status, and of the
+-- jobs that await approval how many each member cannot approve.
 create function private.fleet_counts(p_org uuid) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_build_object(
@@ -25,7 +26,10 @@ language sql stable set search_path = '' as $$
         select j.status, count(*) as n from public.provision_jobs as j
         where j.org_id = p_org and j.status in ('AWAITING_APPROVAL', 'QUEUED', 'CLAIMED', 'PROCESSING',
           'NEEDS_ATTENTION') group by j.status
-      ) as c))
+      ) as c),
+    'waits_for_others', (
+      select coalesce(jsonb_object_agg(c.user_id, c.n), '{}') from (
+        select o.user_id, count(*) as n from private.waits_for_others(p_org) as o group by o.user_id) as c))
 $$;
 
 create function private.fleet_overview(p_org uuid, p_workers uuid[] default null) returns jsonb

@@ -104,15 +104,26 @@ declare
   v_counts pg_catalog.jsonb;
   v_shown bigint[];
   v_rows pg_catalog.jsonb;
+  v_member pg_catalog.uuid;
+  v_hidden bigint[] := '{}';
+  v_found bigint[];
+  v_others pg_catalog.jsonb;
 begin
   perform private.need('job.read', p_org);
-  perform private.check_page(p_filters, array['status', 'type', 'module_id', 'worker_id', 'changed_in'], p_sort,
-    array['active', 'newest'], p_limit, p_offset);
+  perform private.check_page(p_filters, array['status', 'type', 'module_id', 'worker_id', 'changed_in', 'needs'],
+    p_sort, array['active', 'newest'], p_limit, p_offset);
   v_statuses := coalesce(nullif(private.text_list(p_filters -> 'status')::public.job_status[], '{}'), v_all);
+  v_listed := array(select t from unnest(enum_range(null::public.job_type)) as t
+    where v_types = '{}' or t::pg_catalog.text = any (v_types));
+  v_member := p_filters ->> 'needs';
+  if v_member is not null then
+    v_hidden := array(select o.job_id from private.waits_for_others(p_org) as o where o.user_id = v_member);
+    -- Nothing needs a member who may only read.
+    v_statuses := array(select s from unnest(v_statuses) as s where exists (select from public.memberships as m
+      where m.org_id = p_org and m.user_id = v_member and m.role <= private.least_role('job.approve')));
+  end if;
   if v_pattern is null
     and num_nulls(p_filters ->> 'module_id', p_filters ->> 'worker_id', p_filters ->> 'changed_in') = 3 then
-    v_listed := array(select t from unnest(enum_range(null::public.job_type)) as t
-      where v_types = '{}' or t::pg_catalog.text = any (v_types));
     v_counts := private.job_counts(p_org, v_listed);
     -- Status by status and type by type: each is a stretch of that index, in order.
     v_shown := array(
@@ -120,6 +131,7 @@ begin
       cross join lateral (
         select k.id, k.status from public.provision_jobs as k
         where k.org_id = p_org and k.status = s.status and k.type = t.type and k.id < v_before and not k.is_followed
+          and k.id <> all (v_hidden)
         order by k.id desc limit p_offset + p_limit
       ) as j
       order by case when p_sort = 'active' then private.job_rank(j.status) end, j.id desc
@@ -136,28 +148,36 @@ begin
         select a.id from about as a
         join (select r.status, private.job_rank(r.status) as place from unnest(v_statuses) as r (status) offset 0) as r
           on r.status = a.status
-        where a.id < v_before order by case when p_sort = 'active' then r.place end, a.id desc
-          limit p_limit offset p_offset)
-    into v_counts, v_shown;
+        where a.id < v_before and a.id <> all (v_hidden)
+        order by case when p_sort = 'active' then r.place end, a.id desc
+          limit p_limit offset p_offset),
+      array(select a.id from about as a where a.status = 'AWAITING_APPROVAL')
+    into v_counts, v_shown, v_found;
   end if;
+  select coalesce(jsonb_object_agg(c.user_id, c.n), '{}') into v_others from (
+    select o.user_id, count(*) as n from private.waits_for_others(p_org) as o
+    where o.type = any (v_listed) and (v_found is null or o.job_id = any (v_found)) group by o.user_id) as c;
   select coalesce(jsonb_agg(to_jsonb(j) - array['payload', 'result', 'late_report'] || jsonb_build_object(
     'target_name', coalesce((select w.name from public.workers as w where w.id = j.target_worker_id),
       (select c.repository from public.git_connections as c where c.id = j.target_connection_id)),
     'plan', private.plan_in_list(j)) order by s.place), '[]')
   into v_rows
   from unnest(v_shown) with ordinality as s (id, place) join public.provision_jobs as j on j.id = s.id;
-  return jsonb_build_object('counts', v_counts, 'rows', v_rows, 'total', (
+  return jsonb_build_object('counts', v_counts, 'waits_for_others', v_others, 'rows', v_rows, 'total', (
     select coalesce(sum(c.value::bigint), 0) from jsonb_each_text(v_counts) as c
-      where c.key::public.job_status = any (v_statuses)));
+      where c.key::public.job_status = any (v_statuses))
+    - case when 'AWAITING_APPROVAL' = any (v_statuses)
+      then coalesce((v_others ->> v_member::pg_catalog.text)::bigint, 0) else 0 end);
 exception
   when invalid_text_representation then
     perform private.fail('RY422', 'A filter of the list is not valid.', sqlerrm);
 end;
 $$;
 comment on function private.list_jobs is
-  'A page of runs {total, counts by status, rows}, running ones first or newest first: a plan that an apply follows is '
-  'listed as that apply, with its plan; filters {status, type, module_id, worker_id, '
-  'changed_in: a set whose plans have changes}; a runner''s are all its jobs.'
+  'A page of runs {total, counts by status, waits_for_others, rows}, running ones first or newest first: a plan that '
+  'an apply follows is listed as that apply, with its plan; filters {status, type, module_id, worker_id, '
+  'changed_in: a set whose plans have changes, needs: a member, without the approvals that this member cannot give}; '
+  'a runner''s are all its jobs. waits_for_others counts such approvals by member.'
   ' Without a search, 10,000 of each final status are counted at most. Members.';
 grant execute on function private.list_jobs to authenticated;
 
@@ -183,9 +203,8 @@ begin
     or (select o.can_approve_own_jobs from public.organizations as o where o.id = p_job.org_id) then
     return '';
   end if;
-  return case when exists (select from public.memberships as m where m.org_id = p_job.org_id
-    and m.user_id is distinct from p_job.created_by and m.role <= private.least_role('job.approve'))
-    then 'others' else 'alone' end;
+  return case when (select bool_and(private.is_only_approver(p_job.org_id, r.user_id))
+    from private.requesters(p_job) as r (user_id)) then 'alone' else 'others' end;
 end;
 $$;
 
@@ -226,6 +245,8 @@ begin
     'job', to_jsonb(v_job),
     'plan', (select to_jsonb(p) from public.provision_jobs as p where p.id = v_job.plan_job_id),
     'own_approval', private.own_approval(v_job),
+    'requesters', (select coalesce(jsonb_agg(r.user_id), '[]') from private.requesters(v_job) as r (user_id)),
+    'variables', private.given_variables(v_job.id),
     'state', case when v_has_module then private.state_info(v_job.module_id) end,
     'kept', case when v_has_module and v_job.type in ('APPLY', 'DESTROY') then private.kept_states(v_job.id) end,
     'why', case when v_job.status = 'QUEUED'

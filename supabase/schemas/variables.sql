@@ -533,6 +533,15 @@ begin
 end;
 $$;
 
+-- The variables that a job was given, without values.
+create function private.given_variables(p_job bigint) returns jsonb
+language sql stable set search_path = '' as $$
+  select coalesce(jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'path', v.path, 'version', v.version,
+    'is_enforced', v.is_enforced, 'is_sealed', v.key_id is not null and not v.is_reference, 'is_reference',
+    v.is_reference, 'is_current', v.ended_at is null) order by v.kind, v.name), '[]')
+  from private.job_variables as g join public.variables as v on v.id = any (g.variables) where g.job_id = p_job
+$$;
+
 create function private.list_job_variables(p_job bigint) returns jsonb
 language plpgsql stable security definer set search_path = '' as $$
 declare
@@ -543,12 +552,7 @@ begin
     perform private.fail('RY404', 'There is no such job.', 'It may be past its retention period.');
   end if;
   perform private.need('job.read', v_job.org_id, v_job.module_path);
-  return coalesce((
-    select jsonb_agg(jsonb_build_object('kind', v.kind, 'name', v.name, 'path', v.path, 'version', v.version,
-      'is_enforced', v.is_enforced, 'is_sealed', v.key_id is not null and not v.is_reference, 'is_reference',
-      v.is_reference, 'is_current', v.ended_at is null) order by v.kind, v.name)
-    from private.job_variables as g join public.variables as v on v.id = any (g.variables)
-    where g.job_id = p_job), '[]');
+  return private.given_variables(p_job);
 end;
 $$;
 comment on function private.list_job_variables is

@@ -50,6 +50,33 @@ def test_running_somebody_elses_schedule_is_a_request_too(world: World, org: Org
     assert approve(other, job)["status"] == "QUEUED"
 
 
+def test_a_job_needs_only_those_who_can_decide(world: World, org: Organization) -> None:
+    def needed_by(person: User, **more: Any) -> int:
+        """How many approvals wait for a person, by the count of the menu, which the list must agree with."""
+        filters = {"status": ["AWAITING_APPROVAL"], "needs": str(person.id)}
+        listed = org.owner.call("list_jobs", p_org=org.id, p_filters=Jsonb(filters), **more)
+        counts = org.owner.call("fleet_overview", p_org=org.id)["counts"]
+        others = counts["waits_for_others"]
+        assert listed["waits_for_others"] == others
+        if person is not viewer:
+            count = counts["jobs"].get("AWAITING_APPROVAL", 0) - others.get(str(person.id), 0)
+            assert (listed["total"], len(listed["rows"])) == (count, count)
+        return int(listed["total"])
+
+    viewer, job = org.member("viewer"), ask(org, approvals=2)
+    # Nobody else could approve it: a reason will do.
+    assert (needed_by(org.owner), needed_by(viewer)) == (1, 0)
+    first, second = org.member("operator"), org.member("operator")
+    assert [needed_by(person) for person in (org.owner, first, second)] == [0, 1, 1]
+    assert [needed_by(person, p_search="a/b") for person in (org.owner, first)] == [0, 1]
+    approve(first, job)
+    assert [needed_by(person) for person in (org.owner, first, second)] == [0, 0, 1]
+    world.owner.connection.execute("update public.organizations set can_approve_own_jobs = true")
+    assert needed_by(org.owner) == 1
+    approve(second, job)
+    assert needed_by(org.owner) == 0
+
+
 def test_whoever_asked_may_still_reject(org: Organization) -> None:
     person = org.member("operator")
     job = ask(org, person)

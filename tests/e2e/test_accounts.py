@@ -104,6 +104,10 @@ def invite(page: Page, email: str, role: str) -> str:
     page.get_by_role("option", name=re.compile(f"^{role}")).click()
     dialog.get_by_role("button", name="Create invite link").click()
     expect(dialog.get_by_text(re.compile("/invite#"))).to_be_visible()
+    # New content gives the focus to the dialog itself: no ring around all of it.
+    page.keyboard.press("Tab")
+    focused = "el => { el.focus(); return [el.matches(':focus-visible'), getComputedStyle(el).outlineStyle]; }"
+    assert dialog.evaluate(focused) == [True, "none"]
     page.evaluate(CATCH_MAIL)
     dialog.get_by_role("button", name="Compose email").click()
     address = str(page.evaluate("decodeURIComponent(window.mailed)"))

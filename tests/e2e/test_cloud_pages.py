@@ -23,6 +23,10 @@ REGION = "eu-west-1"
 ROLE = "arn:aws:iam::123456789012:role/runyard-deployer"
 TYPES = ["DEPLOY_WORKER", "UPDATE_WORKER", "REMOVE_WORKER", "VERIFY_IDENTITY"]
 Publish = Callable[[str], None]
+BESIDE = """(code) => {
+  const [text, copy] = ["pre", ".cp"].map((at) => code.querySelector(at).getBoundingClientRect());
+  return text.right <= copy.left;
+}"""
 
 
 @pytest.fixture
@@ -119,6 +123,7 @@ def update_all(page: Page, publish: Publish) -> None:
     page.get_by_role("button", name="How to update").click()
     question = page.get_by_role("alertdialog", name="Update on your machines")
     expect(question.locator(".ry-code pre")).to_contain_text("902.2.0")
+    assert question.locator(".ry-code").evaluate(BESIDE), "the copy button covers no text"
     question.get_by_role("button", name="Done").click()
 
 

@@ -62,6 +62,7 @@ def test_a_plan_is_read_by_attribute_and_confirmed(
     page.goto(f"/dashboard/modules?module={module}")
     plan(product, runner, page)
     page.get_by_test_id("plan-resource").get_by_role("button", expanded=False).click()
+    expect(page.get_by_test_id("plan-resource").locator("wbr")).to_have_count(ADDRESS.count("."))
     changes = page.get_by_test_id("plan-attributes")
     expect(changes.get_by_role("listitem")).to_have_count(4)
     expect(changes).to_contain_text("known after apply")
@@ -249,8 +250,12 @@ def test_a_group_shows_who_serves_it_and_plans_all_of_it(
 ) -> None:
     for name in ("one", "two"):
         make_module(product, owner, f"fleet/eu/{name}")
+    make_module(product, owner, "fleet/us/one")
     page = open_as(owner)
-    page.goto("/dashboard/modules?path=fleet/eu")
+    page.goto("/dashboard/modules?path=fleet/us")
+    expect(page.get_by_role("heading", name="fleet/us")).to_be_visible()
+    page.get_by_role("treeitem", name=re.compile(r"^eu\b")).click()
+    expect(page.get_by_role("heading", name="fleet/eu")).to_be_visible()
     expect(page.get_by_test_id("group-modules").get_by_role("link")).to_have_count(2)
     expect(page.get_by_test_id("group-runners").get_by_role("link").first).to_be_visible()
     page.get_by_role("button", name="Plan all").click()

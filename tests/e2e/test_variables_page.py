@@ -49,13 +49,21 @@ def test_a_module_shows_its_variables_and_a_new_value_hides_the_inherited_one(
     dialog.get_by_label("Value").fill("us-east-1")
     dialog.get_by_role("button", name="Add").click()
     expect(inherited).to_contain_text('"us-east-1"')
-    expect(inherited).to_contain_text('hides given "eu-west-1"')
+    expect(inherited).to_contain_text('hides "eu-west-1" from given')
 
     job = enqueue(product, owner, module, "PLAN")
     page.goto(f"/dashboard/jobs/{job}")
     given = page.get_by_role("region", name="Variables")
     expect(given).to_contain_text("given/one, version 1")
     expect(given).not_to_contain_text("us-east-1")
+    # The next job and the next module have variables of their own.
+    other = make_module(product, owner, "given/next")
+    page.goto(f"/dashboard/jobs/{enqueue(product, owner, other, 'PLAN')}")
+    expect(given).to_contain_text("given, version 1")
+    page.goto(f"/dashboard/modules?module={module}")
+    expect(panel).to_contain_text('"us-east-1"')
+    page.get_by_role("treeitem", name="next").click()
+    expect(panel).to_contain_text('"eu-west-1" from given')
     page.goto("/dashboard/settings/variables?path=given/one")
 
     page.get_by_role("button", name="More actions for region").click()

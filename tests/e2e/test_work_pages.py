@@ -125,11 +125,24 @@ def test_an_approval_queues_the_job(product: Product, owner: Person, open_as: Ca
     expect(page.get_by_test_id("confirm")).to_be_disabled()
     override = page.get_by_role("button", name="Approve my own")
     expect(override).to_be_visible()
-    colleague = product.person("colleague").email
+    waiting = page.locator(".ry-side .ry-me")
+    expect(waiting).to_have_text("1")
+    other = product.person("colleague")
+    colleague = other.email
     join = "insert into memberships (org_id, user_id, email, role) select %s, id, email, 'operator' from auth.users"
     product.sql(f"{join} where email = %s", owner.org_id, colleague)
     expect(override).to_be_hidden()
     expect(page.get_by_test_id("confirm")).to_be_disabled()
+    # It waits for the colleague now: the menu, the title and the list count it for nobody else.
+    expect(waiting).to_have_count(0)
+    page.wait_for_function("!document.title.startsWith('(')")
+    asked = open_as(other)
+    asked.goto(f"/dashboard/jobs?view=needs&org={owner.org_id}")
+    expect(asked.get_by_role("link", name=f"#{job}", exact=True)).to_be_visible()
+    expect(asked.get_by_role("radio", name="Needs you")).to_contain_text("1")
+    expect(asked.locator(".ry-side .ry-me")).to_have_text("1")
+    asked.wait_for_function("document.title.startsWith('(1) ')")
+    asked.close()
     product.sql("delete from memberships where org_id = %s and email = %s", owner.org_id, colleague)
     page.get_by_label("Reason for approving my own job").fill("agreed")
     override.click()

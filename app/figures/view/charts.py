@@ -61,12 +61,18 @@ def percent(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:.1f} %"
 
 
-def nice(high: float) -> float:
+def nice(high: float, steps: Sequence[float] = STEPS) -> float:
     """The round number above a value that an axis ends with."""
     if high <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(high))
-    return next(step * power for step in STEPS if step * power >= high - 1e-9)
+    return next(step * power for step in steps if step * power >= high - 1e-9)
+
+
+def nice_wait(high: float) -> float:
+    """The end of an axis of waits: its fifths are round in the unit that they are shown in."""
+    unit = 3600.0 if high > 7200 else 60.0 if high > 120 else 1.0
+    return unit * nice(max(high / unit, 1.0), (1.0, 2.0, 5.0, 10.0))
 
 
 def values(points: Sequence[Row], name: str) -> list[float | None]:
@@ -89,7 +95,8 @@ def line(series: Sequence[float | None], low: float, high: float, figure: str) -
         else:
             runs.append([point])
         before = at
-    drawn = [run if len(run) > 1 else [run[0], (run[0][0] + step / 2, run[0][1])] for run in runs]
+    # A single value is a short dash, inside of the chart.
+    drawn = [run if len(run) > 1 else _dash(*run[0], step / 2) for run in runs]
     paths = ["M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in run) for run in drawn]
     areas = [
         f"{path}L{run[-1][0]:.1f} {HEIGHT:.0f}L{run[0][0]:.1f} {HEIGHT:.0f}Z"
@@ -105,10 +112,17 @@ def line(series: Sequence[float | None], low: float, high: float, figure: str) -
     }
 
 
+def _dash(x: float, y: float, length: float) -> list[tuple[float, float]]:
+    start = min(x, WIDTH - length)
+    return [(start, y), (start + length, y)]
+
+
 def spark(waits: Mapping[str, Any]) -> str:
     """Draw a small line from what each 24th of a span had; it begins and ends where something is known."""
     series = [None if waits.get(str(at)) is None else float(waits[str(at)]) for at in range(1, SPARKS + 1)]
-    return line(series, 0.0, max((value for value in series if value is not None), default=0.0) or 1.0, "")["line"]
+    highest = max((value for value in series if value is not None), default=0.0) or 1.0
+    # Some room above, or half of the line's width would be cut off.
+    return line(series, 0.0, 1.2 * highest, "")["line"]
 
 
 def ticks(low: float, high: float, say: Any, count: int = 4) -> list[Tick]:

@@ -103,7 +103,7 @@ def wait(points: Sequence[Row], whole: Row, now: Row) -> Chart:
     """Queue wait of the jobs that ended: three percentiles on one axis."""
     waiting = int((now.get("jobs") or {}).get("QUEUED") or 0)
     series = {name: charts.values(points, name) for name in ("p50", "p95", "p99")}
-    high = charts.nice(max((value for one in series.values() for value in one if value is not None), default=1.0))
+    high = charts.nice_wait(max((value for one in series.values() for value in one if value is not None), default=1.0))
     lines = {name: charts.line(one, 0.0, high, charts.seconds(whole.get(name))) for name, one in series.items()}
     figure, _, unit = charts.seconds(whole.get("p95")).partition(" ")
     return {
@@ -112,7 +112,7 @@ def wait(points: Sequence[Row], whole: Row, now: Row) -> Chart:
         "unit": f"{unit} p95",
         "aside": f"{waiting:,} waiting now" if waiting else "",
         "lines": lines,
-        "ticks": charts.ticks(0.0, high, charts.seconds),
+        "ticks": charts.ticks(0.0, high, lambda value: charts.seconds(value) if value else "0 s", 6),
     }
 
 

@@ -92,7 +92,7 @@ def _ways() -> list[rx.Component]:
     release = _way(
         "lock-open",
         "Only release the lock",
-        "Use it after you fixed the state by hand. Asks for the lock's id as proof.",
+        "For a state that was repaired by hand. Requires the lock's ID.",
         _surface("Release the lock", JobActionState.ask("release_lock")),
     )
     return [

@@ -2,7 +2,8 @@
 
 import reflex as rx
 
-from app.jobs.state.given import GivenView, JobVariablesState
+from app.jobs.state.job import JobState
+from app.jobs.view.given import GivenView
 from app.ui.icons import icon
 
 
@@ -12,14 +13,13 @@ def _line(row: rx.Var[GivenView]) -> rx.Component:
     return rx.el.li(icon("variable", class_name="mut"), text)
 
 
-def given_variables(job: rx.Var[int]) -> rx.Component:
+def given_variables() -> rx.Component:
     """Names and versions; nothing where the job was given none."""
-    rows = JobVariablesState.rows
+    rows = JobState.given
     panel = rx.el.section(
         rx.el.div(rx.el.h2("Variables"), rx.el.span(rows.length(), class_name="mut num"), class_name="ry-ph"),
         rx.el.ul(rx.foreach(rows, _line), class_name="ry-list"),
         class_name="ry-panel",
         aria_label="Variables",
     )
-    loader = rx.el.span(on_mount=JobVariablesState.show(job), key=job.to_string(), class_name="sr")
-    return rx.fragment(loader, rx.cond(rows.length() > 0, panel, rx.fragment()))
+    return rx.cond(rows.length() > 0, panel, rx.fragment())

@@ -7,10 +7,10 @@ from app.ui.copy import copy_icon
 from app.ui.icons import icon
 
 
-def output_item(output: rx.Var[OutputView], hidden: str) -> rx.Component:
+def output_item(output: rx.Var[OutputView]) -> rx.Component:
     """One output; of a sensitive one the name, and a word instead of the value."""
     name = output["name"].to(str)
-    secret = rx.el.span(icon("eye-off"), hidden, class_name="ry-row c6 mut")
+    secret = rx.el.span(icon("eye-off"), "sensitive", class_name="ry-row c6 mut")
     value = rx.el.span(output["value"], class_name="ry-mono ry-breaks")
     copy = copy_icon(output["value"].to(str), "Copy the output " + name)
     return rx.el.li(

@@ -138,7 +138,7 @@ def outputs() -> rx.Component:
     panel = titled_panel(
         "Outputs",
         rx.el.span(JobState.outputs.length(), class_name="mut num"),
-        rx.el.ul(rx.foreach(JobState.outputs, lambda output: output_item(output, "secret")), class_name="ry-list"),
+        rx.el.ul(rx.foreach(JobState.outputs, output_item), class_name="ry-list"),
     )
     return rx.cond(JobState.outputs.length() > 0, panel, rx.fragment())
 

@@ -60,7 +60,7 @@ def _missing() -> Any:
     last = rx.cond(
         received + 1 >= required, "Confirming gives the last one, and it starts.", "Confirming gives one more."
     )
-    alone = "Confirming starts it. No runner is held meanwhile: any eligible one takes the saved plan."
+    alone = "Confirming starts it. No runner is reserved: any eligible one applies the saved plan."
     deadline = rx.cond(
         Planned.deadline != "",
         rx.fragment(" It expires on ", date(Planned.deadline), " at ", clock_time(Planned.deadline), "."),

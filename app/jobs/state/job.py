@@ -16,6 +16,7 @@ from app.jobs.state.plan import PlanPart
 from app.jobs.view import detail, kept_states, queue, reviews, timeline, words
 from app.jobs.view import state_versions as module_states
 from app.jobs.view.detail import EMPTY_VIEW, EventView, JobView, OutputView
+from app.jobs.view.given import GivenView, build_given
 from app.jobs.view.stages import Stage
 from app.jobs.view.stages import build as build_stages
 from app.live.page import LivePage
@@ -42,6 +43,7 @@ class JobState(PlanPart, LogPart, LivePage, rx.State):
     lease_at: str = ""
     silent_since: str = ""
     planned: reviews.Planned = reviews.Planned()
+    given: list[GivenView] = []
     comments: list[reviews.Comment] = []
     approvals: list[reviews.ApprovalView] = []
     approvals_required: int = 0
@@ -123,8 +125,8 @@ class JobState(PlanPart, LogPart, LivePage, rx.State):
         """Show decisions, comments, the state and its lock."""
         self._assign("approvals", [reviews.approval(row) for row in answer["approvals"]])
         self._assign("has_decided", any(str(row["user_id"]) == user_id for row in answer["approvals"]))
-        is_own = bool(user_id) and str(self._job.get("created_by") or "") == user_id
-        self._assign("own_rule", answer["own_approval"] if is_own else "")
+        self._assign("own_rule", answer["own_approval"] if user_id in answer["requesters"] else "")
+        self._assign("given", [build_given(row) for row in answer["variables"]])
         self._assign("comments", [reviews.comment(row) for row in answer["comments"]])
         self._assign("state", module_states.build(answer["state"]))
         self._assign("kept", kept_states.build(answer["kept"]))

@@ -8,21 +8,22 @@ import reflex as rx
 from app.frame.route import say_in_address
 from app.jobs.view.filters import CHOICES, JobFilter, count, read
 from app.jobs.view.rows import JobRow, build_row
-from app.jobs.view.words import ACTIVE, NEEDS_YOU
+from app.jobs.view.words import ACTIVE
 from app.live.page import LivePage
 from app.live.patches import shown
 from app.project.live_queries import Held, LiveQuery, live_query
 from app.project.models import BrowserSession, Filter, Query
 from app.project.store import Changed, OrgStore
+from app.ui.words import count_needed
 
 PAGE_SIZE = 25
 
 
 # Asked for by each tab with each change.
 @lru_cache(maxsize=1024)
-def jobs_query(chosen: JobFilter, page_number: int) -> LiveQuery:
+def jobs_query(chosen: JobFilter, page_number: int, user_id: str) -> LiveQuery:
     """Ask for a page of the jobs that were chosen, running ones first."""
-    arguments = {**chosen.arguments(), "limit": PAGE_SIZE, "offset": page_number * PAGE_SIZE}
+    arguments = {**chosen.arguments(user_id), "limit": PAGE_SIZE, "offset": page_number * PAGE_SIZE}
     return live_query("list_jobs", ("provision_jobs",), "provision_jobs", **arguments)
 
 
@@ -50,6 +51,7 @@ class JobsState(LivePage, rx.State):
     fresh_count: int = 0
     is_filtered: bool = False
     is_held: bool = False
+    _user_id: str = ""
 
     def _filter(self) -> JobFilter:
         return JobFilter(**{name: getattr(self, name) for name in CHOICES})
@@ -59,12 +61,13 @@ class JobsState(LivePage, rx.State):
             self._assign(name, getattr(chosen, name))
         self.page_number = 0
         self._assign("is_filtered", not chosen.is_open)
-        self._assign("export", chosen.export())
+        self._assign("export", chosen.export(self._user_id))
 
     def _query(self) -> LiveQuery:
-        return jobs_query(self._filter(), self.page_number)
+        return jobs_query(self._filter(), self.page_number, self._user_id)
 
     async def _prepare(self, session: BrowserSession) -> None:
+        self._user_id = session.user_id
         self._take(read(self.router.url.query_parameters))
         self.flashes, self.is_held = {}, False
         await self._name_runner()
@@ -84,7 +87,8 @@ class JobsState(LivePage, rx.State):
         if held is None or not changed.touches(held.query.notices):
             return
         counts = held.answer["counts"]
-        self._assign("needs_count", count(counts, NEEDS_YOU))
+        others = held.answer.get("waits_for_others") or {}
+        self._assign("needs_count", count_needed(counts, others, self._user_id))
         self._assign("active_count", count(counts, ACTIVE))
         self._assign("all_count", count(counts, counts))
         self._assign("total", int(held.answer["total"]))

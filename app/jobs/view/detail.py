@@ -16,6 +16,8 @@ Row = Mapping[str, Any]
 MAIN_STEP = {
     "PLAN": "plan", "DRIFT": "plan", "APPLY": "apply", "DESTROY": "destroy", "OUTPUT": "output", "STATE": "change-state",
 }  # fmt: skip
+# Characters of an output's value.
+MOST_SHOWN = 2000
 # Two heartbeats and a little.
 SILENT_SECONDS = 35.0
 # What an instance reports whose jobs run without a sandbox.
@@ -381,6 +383,11 @@ def build_outputs(job: Row) -> list[OutputView]:
     outputs = (job.get("result") or {}).get("outputs")
     if not isinstance(outputs, Mapping):
         return []
+    return read_outputs(outputs)
+
+
+def read_outputs(outputs: Mapping[str, Any]) -> list[OutputView]:
+    """List outputs of a job or of a state, in one form: a text without quotes, anything else as JSON."""
     return [_output(str(name), entry) for name, entry in sorted(outputs.items()) if isinstance(entry, Mapping)]
 
 
@@ -388,4 +395,5 @@ def _output(name: str, entry: Row) -> OutputView:
     is_secret = bool(entry.get("sensitive"))
     given = entry.get("value")
     value = "" if is_secret else given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
-    return {"name": name, "value": "too long to show" if entry.get("is_truncated") else value, "is_secret": is_secret}
+    shown = "too long to show" if entry.get("is_truncated") else value[:MOST_SHOWN]
+    return {"name": name, "value": shown, "is_secret": is_secret}

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
-from app.jobs.view.words import ACTIVE, FINISHED, NEEDS_YOU
-from app.ui.words import STATUS_WORDS, TYPE_WORDS
+from app.jobs.view.words import ACTIVE, FINISHED
+from app.ui.words import NEEDS_YOU, STATUS_WORDS, TYPE_WORDS
 
 VIEWS: dict[str, frozenset[str]] = {
     "all": frozenset(STATUS_WORDS),
@@ -52,9 +52,9 @@ class JobFilter:
         """Return whether nothing was chosen."""
         return self == JobFilter()
 
-    def arguments(self) -> dict[str, Any]:
-        """Build the arguments of list_jobs."""
-        filters: dict[str, Any] = {}
+    def arguments(self, user_id: str) -> dict[str, Any]:
+        """Build the arguments of list_jobs; the viewer matters only where the rows depend on them, so that others share the answer."""
+        filters: dict[str, Any] = {"needs": user_id} if self.view == "needs" else {}
         if self.statuses != VIEWS["all"]:
             filters["status"] = sorted(self.statuses)
         if self.type != "any":
@@ -72,9 +72,9 @@ class JobFilter:
         chosen = {name: getattr(self, name) for name in CHOICES if getattr(self, name) != getattr(opened, name)}
         return f"?{urlencode(chosen)}" if chosen else ""
 
-    def export(self) -> str:
+    def export(self, user_id: str) -> str:
         """Build the address of the file that has all of them."""
-        asked = self.arguments()
+        asked = self.arguments(user_id)
         return "?" + urlencode({"search": asked["search"], "filters": json.dumps(asked["filters"])})
 
 

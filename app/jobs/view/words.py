@@ -24,7 +24,6 @@ CANCEL_WORDS = {
 ACTIVE = frozenset({"AWAITING_APPROVAL", "QUEUED", "CLAIMED", "PROCESSING"})
 RUNNING = frozenset({"CLAIMED", "PROCESSING"})
 FINISHED = frozenset({"SUCCEEDED", "FAILED", "CANCELLED"})
-NEEDS_YOU = frozenset({"NEEDS_ATTENTION", "AWAITING_APPROVAL"})
 ENGINE_WORDS = {"tofu": "OpenTofu", "terraform": "Terraform", "pulumi": "Pulumi"}
 
 _REASON_LENGTH = 80

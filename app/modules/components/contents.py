@@ -128,9 +128,7 @@ def outputs() -> rx.Component:
     panel = titled_panel(
         "Outputs",
         rx.el.span(State.contents.outputs.length(), class_name="mut num"),
-        rx.el.ul(
-            rx.foreach(State.contents.outputs, lambda output: output_item(output, "sensitive")), class_name="ry-list"
-        ),
+        rx.el.ul(rx.foreach(State.contents.outputs, output_item), class_name="ry-list"),
         custom_attrs={"data-testid": "outputs"},
     )
     return rx.cond(State.contents.outputs.length() > 0, panel, rx.fragment())

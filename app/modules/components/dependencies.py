@@ -78,7 +78,7 @@ def _add() -> rx.Component:
     items = [rx.select.item(label, value=value) for label, value in CHOICES]
     bound = _field("bindings", "Bindings, as input=output", "vpc_id=id, zones", is_needed=False)
     return rx.form(
-        _field("producer", "Path of the module that goes first", "net/vpc", is_needed=True),
+        _field("producer", "Module to depend on", "net/vpc", is_needed=True),
         rx.cond(SessionState.can_admin, bound, rx.fragment()),
         rx.select.root(
             rx.select.trigger(aria_label="When to plan it"),

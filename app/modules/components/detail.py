@@ -20,7 +20,7 @@ from app.modules.state.contents import ModuleContentsState
 from app.modules.state.form import ModuleFormState
 from app.modules.state.modules import HistoryRow, ModulesState
 from app.modules.view.module import Pair
-from app.triggers.components.work import follow, path_schedules
+from app.triggers.components.work import path_schedules
 from app.ui.badges import job_badge, tag
 from app.ui.elements import DOWNLOAD, ago, clock_time, date, since
 from app.ui.icons import icon
@@ -340,7 +340,6 @@ def module_detail() -> rx.Component:
     return rx.el.div(
         _head(),
         _facts(),
-        follow(Module["path"].to(str)),
         _drift_note(),
         changed_note(),
         locks(),

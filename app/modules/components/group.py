@@ -9,7 +9,7 @@ from app.modules.state.form import ModuleFormState
 from app.modules.state.group import GroupState
 from app.modules.state.modules import ModulesState
 from app.modules.view.group import GroupModule, GroupRunner
-from app.triggers.components.work import follow, path_schedules, set_panels, work_buttons
+from app.triggers.components.work import path_schedules, set_panels, work_buttons
 from app.ui.badges import job_badge, runner_badge
 from app.ui.elements import ago
 from app.ui.icons import icon
@@ -163,7 +163,6 @@ def group_detail() -> rx.Component:
             rx.el.div(work_buttons(), _acts(), class_name="ry-acts"),
             class_name="ry-head",
         ),
-        follow(Group["path"].to(str)),
         set_panels(),
         beside_rail([_runners(), _modules()], [path_variables(Group["path"].to(str)), path_schedules(), _inherited()]),
         class_name="ry-stack ry-detail",

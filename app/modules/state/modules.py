@@ -25,6 +25,8 @@ from app.modules.view.tree import Node
 from app.project.live_queries import LiveQuery, live_query
 from app.project.models import BrowserSession, Filter, Query, Row
 from app.project.store import AGAIN, Changed, OrgStore
+from app.triggers.state.work import WorkState
+from app.variables.state.variables import PathVariablesState
 
 HISTORY = 10
 # A group with more than this is searched, not scrolled.
@@ -94,7 +96,7 @@ class ModulesState(LivePage, rx.State):
             await note_visit(self, palette.module(found))
         group = next((row for row in self._groups if str(row["path"]) in asked), None)
         is_missing = bool(asked) and found is None and group is None
-        await self._choose_module(found if is_missing else found or await self._first())
+        await self._choose_module(found if asked else await self._first())
         self.missing = next(iter(asked)) if is_missing else ""
         self._assign("nearest", await self._nearest(self.missing) if is_missing else [])
         await self._ask(*self._queries())
@@ -152,6 +154,12 @@ class ModulesState(LivePage, rx.State):
         self.chosen = f"module:{row['id']}"
         self._opened = sorted({*self._opened[-MOST_OPENED:], *tree.parents(str(row["path"]))})
         await self._read_module(str(row["id"]))
+        await self._open_panels(str(row["path"]))
+
+    async def _open_panels(self, path: str) -> None:
+        """Read what panels of other features show of a path; with the page itself, or their buttons would act on another."""
+        await (await self.get_state(WorkState))._open(path)
+        await (await self.get_state(PathVariablesState))._read(path)
 
     async def _read_module(self, module_id: str) -> None:
         answer = await self._rpc("module_page", {"p_org": await self._org_id(), "p_module": module_id})
@@ -223,19 +231,19 @@ class ModulesState(LivePage, rx.State):
         await self._again()
 
     @rx.event
-    async def choose(self, key: str) -> rx.event.EventSpec | None:
+    async def choose(self, key: str) -> list[Any] | None:
         """Open a module, or open and fold a group."""
         kind, _, rest = key.partition(":")
         if kind == "group":
             await self._choose_group(rest)
-            return say_path(rest) if self.group["path"] == rest else None
+            return [say_path(rest), WorkState.follow] if self.group["path"] == rest else None
         found = await self._find([rest]) if kind == "module" else None
         if found is None:
             return None
         await note_visit(self, palette.module(found))
         await self._choose_module(found)
         await self._turn()
-        return say_path(str(found["path"]))
+        return [say_path(str(found["path"])), WorkState.follow]
 
     async def _choose_group(self, path: str) -> None:
         is_open = path in self._opened
@@ -245,6 +253,7 @@ class ModulesState(LivePage, rx.State):
         if row is not None and not is_open:
             self.chosen, self.missing = f"group:{path}", ""
             self.group = _group(row, self._groups, self._counts)
+            await self._open_panels(path)
         await self._turn()
         if self.chosen == f"group:{path}" and row is not None:
             self._assign("group", _group(row, self._groups, self._counts))

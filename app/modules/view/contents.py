@@ -1,6 +1,5 @@
 """What a module's state holds, what its files say, who has it locked, and how its last jobs went; from rows alone."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,7 +7,7 @@ from math import ceil
 from statistics import median
 from typing import Any, TypedDict
 
-from app.jobs.view.detail import OutputView
+from app.jobs.view.detail import OutputView, read_outputs
 from app.ui.words import STATUS_WORDS, count
 
 Row = Mapping[str, Any]
@@ -126,7 +125,7 @@ def contents(answer: object, drifted: Drift, *, is_all: bool) -> Contents:
         types=_types(found.get("types") or {}),
         resources=tuple(shown),
         more=int(found.get("found") or 0) - len(shown),
-        outputs=_outputs(found.get("outputs") or {}),
+        outputs=tuple(read_outputs(found.get("outputs") or {})),
     )
 
 
@@ -159,19 +158,6 @@ def _types(numbers: Mapping[str, int]) -> tuple[TypeCount, ...]:
         listed.append((f"{count(len(rest), 'other type')}", sum(number for _, number in rest)))
     most = max((number for _, number in listed), default=1)
     return tuple({"name": name, "number": number, "share": f"{100 * number // most}%"} for name, number in listed)
-
-
-def _outputs(outputs: Mapping[str, Any]) -> tuple[OutputView, ...]:
-    found = [(str(name), entry) for name, entry in sorted(outputs.items()) if isinstance(entry, Mapping)]
-    return tuple(
-        {"name": name, "value": _value(entry), "is_secret": bool(entry.get("sensitive"))} for name, entry in found
-    )
-
-
-def _value(entry: Row) -> str:
-    value = entry.get("value")
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return "" if entry.get("sensitive") else text[:2000]
 
 
 def lock(answer: object, own: Row | None) -> LockView:

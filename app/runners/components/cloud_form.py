@@ -184,7 +184,7 @@ def cloud_tab() -> rx.Component:
     none = empty(
         "cloud",
         "No cloud identity yet",
-        "A cloud identity is where runners can be deployed: an AWS role and its regions.",
+        "A cloud identity names an AWS role and the regions to deploy runners in.",
         rx.link(
             rx.button("Add a cloud identity", variant="surface", color_scheme="gray"),
             href="/dashboard/settings/cloud-identities",

@@ -202,6 +202,7 @@ def _start() -> rx.Component:
             rx.el.span("pulumi", class_name="ry-mono"),
             ". ",
             doc_link("Self-hosted setup", "self-hosted"),
+            " · ",
             doc_link("All ways to install it", "runner"),
             class_name="ry-hint",
         ),
@@ -260,7 +261,7 @@ def _registered() -> rx.Component:
             rx.el.span(
                 rx.el.b(State.worker_name, style={"font_weight": "600"}),
                 " is registered. ",
-                rx.el.span("One paste starts it.", class_name="mut"),
+                rx.el.span("Paste a command to start it.", class_name="mut"),
             ),
             class_name="ry-row",
             style={"gap": "10px"},

@@ -158,7 +158,7 @@ def why(worker: Row, job_count: int = 0, note: str = "") -> str:
         return "Woken, waiting for its first heartbeat"
     reason = str(worker.get("status_reason") or "")
     if worker.get("never_contacted") and not reason.startswith(NO_CREDENTIAL):
-        return "Registered, never connected"
+        return "Never connected"
     return capitalised(SILENT if is_silent(worker) else say_reason(reason))
 
 

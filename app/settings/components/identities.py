@@ -109,7 +109,7 @@ def _body() -> rx.Component:
         "No cloud identities yet",
         rx.cond(
             SessionState.can_admin,
-            "Add an AWS role, and runners can be deployed where you say. Nothing secret is kept here.",
+            "Add an AWS role to deploy runners with it. Runyard keeps no secret.",
             "With an AWS role, runners can be deployed in your account. An admin can add one.",
         ),
         admin_button("Add identity", "plus", State.add),

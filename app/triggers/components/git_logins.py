@@ -42,7 +42,10 @@ def logins_panel() -> rx.Component:
     """The logins whose comments are commands."""
     link = rx.button(icon("link"), "Link login", on_click=State.add, variant="surface", color_scheme="gray")
     none = empty(
-        "at-sign", "No logins yet", "Link your login, and comments such as /runyard plan are done as you.", link
+        "at-sign",
+        "No logins yet",
+        "Link your login, and commands in comments, such as /runyard plan, run as you.",
+        link,
     )
     waiting = GitState.is_loading & (State.rows.length() == 0)
     rows = rx.cond(waiting, skeleton_rows(HEADS, 1), rx.foreach(State.rows, _row))

@@ -123,7 +123,7 @@ def _set(row: rx.Var[SetView]) -> rx.Component:
     cancel = rx.button("Cancel the rest", on_click=State.cancel(key), size="1", **SURFACE)
     changed = rx.cond(
         row["changes_href"] != "",
-        rx.link("Show them", href=row["changes_href"].to(str), class_name="ry-link", custom_attrs=CHANGED),
+        rx.link("Show changes", href=row["changes_href"].to(str), class_name="ry-link", custom_attrs=CHANGED),
         rx.fragment(),
     )
     review = link_button("Review", href=row["review_href"].to(str), size="1", attrs={"data-testid": "set-review"})
@@ -143,7 +143,8 @@ def _set(row: rx.Var[SetView]) -> rx.Component:
             rx.el.span(row["by"], rx.cond(row["left"] != "", ", " + row["left"].to(str), ""), class_name="mut hide-s"),
             rx.el.span(class_name="grow"),
             rx.cond(row["review_href"] != "", review, rx.fragment()),
-            rx.cond(SessionState.can_operate, acts, rx.fragment()),
+            # An empty row of buttons would leave its gap.
+            rx.cond(SessionState.can_operate & (row["can_retry"] | row["is_running"]), acts, rx.fragment()),
             class_name="ry-ph wrap",
         ),
         rx.el.div(bar, key_line, class_name="ry-pb", style={"padding_bottom": "12px"}),
@@ -163,15 +164,16 @@ def set_panels() -> rx.Component:
 
 def _schedule(row: rx.Var[ScheduleView]) -> rx.Component:
     inherited = rx.cond(row["path"] == State.path, "", ", from " + row["where"].to(str))
+    modules = rx.cond(row["modules"] == 1, "1 module", row["modules"].to_string() + " modules")
     below = rx.cond(
         row["is_on"],
-        rx.fragment("Next ", row["next"], ", ", row["zone"], ", ", row["modules"], " modules", inherited),
+        rx.fragment("Next ", row["next"], " ", row["zone"], ", ", modules, inherited),
         rx.fragment("Off. ", row["reason"]),
     )
     mark = rx.cond(row["is_on"], icon("calendar-clock", class_name="mut"), icon("circle-pause", class_name="mut"))
     kind = rx.match(row["type"], ("DRIFT", "Drift check"), ("PLAN", "Plan"), ("APPLY", "Apply"), "Destroy")
     text = rx.el.div(
-        kind, ", ", rx.el.span(row["words"], title=row["cron"].to(str)), rx.el.small(below), class_name="grow"
+        kind, " · ", rx.el.span(row["words"], title=row["cron"].to(str)), rx.el.small(below), class_name="grow"
     )
     return rx.el.li(mark, text, key=row["id"])
 
@@ -188,8 +190,3 @@ def path_schedules() -> rx.Component:
         class_name="ry-panel",
         aria_label="Schedules",
     )
-
-
-def follow(path: rx.Var[str]) -> rx.Component:
-    """Loads the panels for a path when it stands on a page; without it they stay empty."""
-    return rx.fragment(rx.el.span(on_mount=State.show(path), key=path, class_name="sr"))

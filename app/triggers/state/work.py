@@ -1,5 +1,7 @@
 """What runs for a module or group as a whole: its sets and its schedules; for panels on the pages of others."""
 
+import contextlib
+import json
 from typing import Any
 
 import reflex as rx
@@ -26,6 +28,13 @@ class WorkState(AppState, rx.State):
     asking: str = ""
     typed: str = ""
 
+    async def _open(self, path: str) -> None:
+        """Read the panels of the path that the page shows now; no question about another one stays open."""
+        self.path, self.asking, self.typed = path, "", ""
+        self.sets, self.schedules, self.is_running = [], [], False
+        with contextlib.suppress(AppError):
+            await self._read()
+
     async def _read(self) -> None:
         org = await self._org_id()
         if not org:
@@ -45,14 +54,18 @@ class WorkState(AppState, rx.State):
         return found
 
     @rx.event
-    async def show(self, path: str) -> rx.event.EventSpec | None:
-        """Show what there is at a path, and follow it while it runs."""
-        self.path = path
-        return await self.poll()
+    def follow(self) -> rx.event.EventSpec | None:
+        """While a set runs, the browser asks again in a while."""
+        if not self.is_running:
+            return None
+        wait = f"new Promise((done) => setTimeout(() => done({json.dumps(self.path)}), {POLL_EVERY_MS}))"
+        return rx.call_script(wait, callback=type(self).poll)
 
     @rx.event
-    async def poll(self) -> rx.event.EventSpec | None:
-        """Read again; while a set runs, the browser asks again in a while."""
+    async def poll(self, path: str) -> rx.event.EventSpec | None:
+        """Read again; what runs at a path that the page has left is followed no more."""
+        if path != self.path:
+            return None
         try:
             await self._read()
         except SignedOut:
@@ -60,10 +73,7 @@ class WorkState(AppState, rx.State):
         except AppError as error:
             # Asked again while a set ran when it last answered: its buttons are disabled until it is seen to end.
             log.info("sets_not_read", reason=error.message)
-        if not self.is_running:
-            return None
-        wait = f"new Promise((done) => setTimeout(done, {POLL_EVERY_MS}))"
-        return rx.call_script(wait, callback=type(self).poll)
+        return self.follow()
 
     @rx.event
     async def start(self, kind: str) -> list[Any] | rx.event.EventSpec | None:
@@ -100,6 +110,6 @@ class WorkState(AppState, rx.State):
             await self._rpc(name, args)
         except AppError as error:
             return say_error(error)
-        follow = await self.poll()
+        follow = await self.poll(self.path)
         # One that is followed already is not followed twice.
         return None if was_running else follow

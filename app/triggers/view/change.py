@@ -101,7 +101,7 @@ def _is_planned(row: Row) -> bool:
 
 def _title(found: Row, pull: Row, git: Row, is_pull: bool) -> str:
     if is_pull:
-        return f"#{pull['number']} · {pull.get('title') or ''}"
+        return f"Pull request #{pull['number']} · {pull.get('title') or ''}"
     return f"{str(found.get('commit') or '')[:7]} · {git.get('subject') or 'Commit'}" if found else ""
 
 

@@ -100,8 +100,12 @@ def _row(row: rx.Var[VariableView]) -> rx.Component:
     return rx.el.tr(
         cell(_name(row), class_name="n-a"),
         cell(row["words"], class_name="mut n-b"),
-        cell(_value(row), class_name="n-c"),
-        cell(_from(row), class_name="mut"),
+        cell(
+            _value(row),
+            rx.el.div(rx.cond(row["is_own"], "", "from "), _from(row), class_name="only-s"),
+            class_name="n-c",
+        ),
+        cell(_from(row), class_name="mut hide-s"),
         cell(_used(row), class_name="mut hide-s"),
         cell(_menu(row), class_name="r n-d"),
         role="row",
@@ -244,19 +248,14 @@ def variable_dialogs() -> list[rx.Component]:
 
 
 def _small(row: rx.Var[VariableView]) -> rx.Component:
-    note = rx.cond(row["is_own"], rx.fragment(), rx.el.small("from ", row["source"], class_name="mut"))
-    return rx.el.tr(
-        cell(_name(row), class_name="n-a"),
-        cell(_value(row), " ", note, class_name="n-c"),
-        role="row",
-        key=row["id"],
-    )
+    note = rx.cond(row["is_own"], rx.fragment(), rx.el.small("from ", row["source"]))
+    return rx.el.li(rx.el.div(_name(row), rx.el.div(_value(row)), " ", note, class_name="grow"), key=row["id"])
 
 
 def path_variables(path: rx.Var[str]) -> rx.Component:
     """The variables that jobs of a module or group are given, and the way to change them."""
     rows = PathVariablesState.rows
-    shown = table("Variables", heads(("Name", ""), ("Value", "")), rx.foreach(rows, _small), class_name="ry-inputs")
+    shown = rx.el.ul(rx.foreach(rows, _small), class_name="ry-list")
     none = rx.el.div("None. The module runs with its own defaults.", class_name="ry-pb mut")
     return rx.el.section(
         rx.el.div(
@@ -267,7 +266,6 @@ def path_variables(path: rx.Var[str]) -> rx.Component:
             class_name="ry-ph",
         ),
         rx.cond(rows.length() > 0, shown, none),
-        rx.el.span(on_mount=PathVariablesState.show(path), key=path, class_name="sr"),
         class_name="ry-panel",
         aria_label="Variables",
     )

@@ -157,13 +157,11 @@ class VariablesState(Items, rx.State):
 class PathVariablesState(AppState, rx.State):
     """The variables of the path that another page shows."""
 
-    path: str = ""
     rows: list[VariableView] = []
 
-    @rx.event
-    async def show(self, path: str) -> None:
+    async def _read(self, path: str) -> None:
         """Read the variables of a path; a page that fails shows its own error."""
-        self.path, self.rows = path, []
+        self.rows = []
         try:
             found = await self._rpc("preview_variables", {"p_org": await self._org_id(), "p_path": path})
         except AppError:

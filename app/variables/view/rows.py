@@ -74,7 +74,7 @@ def build_rows(rows: list[Row], path: str) -> list[VariableView]:
 def build_row(row: Row, path: str) -> VariableView:
     """Put one variable into words."""
     kind = "hcl" if row.get("is_hcl") else str(row["kind"])
-    hidden = [f"{_place(each)} {shown_value(each)}" for each in row.get("hides") or ()]
+    hidden = [f"{shown_value(each)} from {_place(each)}" for each in row.get("hides") or ()]
     use = row.get("last_use") or {}
     return {
         "id": str(row["id"]),

@@ -27,6 +27,16 @@ def test_every_page_is_in_the_navigation_once() -> None:
     assert sorted(pages_of(nav)) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
 
 
+def test_the_documentation_has_the_dashboard_s_mark_and_fonts() -> None:
+    project = tomllib.loads((PROJECT / "zensical.toml").read_text())["project"]
+    theme, [sheet] = project["theme"], project["extra_css"]
+    text = (DOCS / sheet).read_text()
+    files = [theme["logo"], theme["favicon"], *re.findall(r'url\("([^"]+)"\)', text)]
+    assert all((PROJECT / "assets" / file.removeprefix("/")).is_file() for file in files), files
+    families = re.findall(r'font-family:"([^"]+)"', (PROJECT / "assets/css/tokens.css").read_text())
+    assert (theme["font"], set(families)) == (False, set(re.findall(r'font-family:"([^"]+)"', text)))
+
+
 @pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.name)
 def test_decisions_have_one_form(page: Path) -> None:
     text = page.read_text()

@@ -15,5 +15,15 @@ def test_a_count_is_shown_once_it_is_known(key: str) -> None:
 def test_counts_are_known_when_the_database_has_answered() -> None:
     state = SessionState(_reflex_internal_init=True)
     assert not state.is_counted
-    state._show_link(OrgStore("org"))
+    store = OrgStore("org")
+    state._show_link(store)
     assert state.is_counted
+
+    jobs = {"AWAITING_APPROVAL": 2, "NEEDS_ATTENTION": 1, "QUEUED": 9}
+    store.set_overview({"counts": {"jobs": jobs, "waits_for_others": {"me": 2, "you": 1}}})
+    state.user_id = "me"
+    state._show_link(store)
+    assert state.needs_me_count == 0, "a viewer decides nothing"
+    state.can_operate = True
+    state._show_link(store)
+    assert state.needs_me_count == 1

@@ -31,6 +31,8 @@ PAGE: dict[str, Any] = {
     "numbers": {},
     "checked_by": None,
     "own_approval": "",
+    "requesters": ["me"],
+    "variables": [],
     "state": {"serial": 4, "versions": []},
     "kept": None,
     "why": None,
@@ -108,9 +110,9 @@ async def test_what_was_missed_before_the_channel_was_joined_is_asked_for(state:
     assert is_asked_again(store)
 
 
-@pytest.mark.parametrize(("created_by", "rule"), [("me", "others"), ("you", "")])
-async def test_only_the_requester_is_kept_from_approving(state: JobState, created_by: str, rule: str) -> None:
-    store = answered(job={**JOB, "created_by": created_by}, own_approval="others")
+@pytest.mark.parametrize(("requester", "rule"), [("me", "others"), ("you", "")])
+async def test_only_a_requester_is_kept_from_approving(state: JobState, requester: str, rule: str) -> None:
+    store = answered(requesters=["system", requester], own_approval="others")
     await state._show(store, EVERYTHING)
     assert state.own_rule == rule
 

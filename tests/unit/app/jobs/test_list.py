@@ -64,15 +64,16 @@ def test_what_is_not_on_offer_changes_nothing(choice: str, value: str) -> None:
 
 def test_a_filter_is_in_the_query_and_in_the_address() -> None:
     chosen = JobFilter("needs", type="APPLY", runner=WORKER, search="#12 a/b")
-    assert chosen.arguments() == {
+    statuses = ["AWAITING_APPROVAL", "NEEDS_ATTENTION"]
+    assert chosen.arguments("me") == {
         "search": "#12 a/b",
-        "filters": {"status": ["AWAITING_APPROVAL", "NEEDS_ATTENTION"], "type": ["APPLY"], "worker_id": WORKER},
+        "filters": {"needs": "me", "status": statuses, "type": ["APPLY"], "worker_id": WORKER},
         "sort": "newest",
     }
     assert chosen.query() == f"?view=needs&type=APPLY&runner={WORKER}&search=%2312+a%2Fb"
     assert read({"view": "needs", "type": "APPLY", "runner": WORKER, "search": "#12 a/b", "colour": "red"}) == chosen
-    assert JobFilter().arguments()["filters"] == {}
-    assert read({"changed": WORKER}).arguments()["filters"] == {"changed_in": WORKER}
+    assert JobFilter().arguments("me")["filters"] == {}
+    assert read({"changed": WORKER}).arguments("me")["filters"] == {"changed_in": WORKER}
     assert JobFilter().query() == ""
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from app.jobs.view.detail import build_outputs
 from app.modules.view import contents as views
 from app.modules.view.group import modules, runner, summary
 
@@ -30,6 +31,7 @@ def test_contents_are_counted_by_type_and_listed_by_address() -> None:
     ]
     assert (found.total, found.more, found.resources[0]["address"]) == (3, 0, "role.c")
     assert {each["name"]: each["value"] for each in found.outputs} == {"key": "", "n": "3", "url": "https://x"}
+    assert list(found.outputs) == build_outputs({"result": {"outputs": ANSWER["outputs"]}}), "as on a job's page"
 
 
 def test_what_has_drifted_comes_first_and_leads_to_the_job_that_found_it() -> None:

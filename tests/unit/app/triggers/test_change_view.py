@@ -26,7 +26,7 @@ PULL: dict[str, Any] = {
 def test_a_pull_request_is_reviewed_and_applied_while_it_is_open() -> None:
     view = build(PULL)
     assert (view["title"], view["place"], view["head"], view["base"]) == (
-        "#7 · Raise", "raise into main", "aaaaaaa", "bbbbbbb",
+        "Pull request #7 · Raise", "raise into main", "aaaaaaa", "bbbbbbb",
     )  # fmt: skip
     assert (view["can_review"], view["can_apply"], reviewable(PULL)) == (True, True, [99])
     assert view["note"].startswith("main has moved")

@@ -26,5 +26,7 @@ async def test_a_set_that_runs_is_asked_for_again_after_a_failure(
     monkeypatch.setattr(WorkState, "_read", read)
     state = WorkState(_reflex_internal_init=True)
     state.is_running = is_running
-    assert (await state.poll() is not None) is is_followed
+    state.path = "a/b"
+    assert (await state.poll("a/b") is not None) is is_followed
+    assert await state.poll("left") is None
     assert state.is_running is is_running

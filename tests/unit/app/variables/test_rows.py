@@ -14,7 +14,7 @@ def row(**more: Any) -> dict[str, Any]:
 def test_a_row_names_its_value_its_source_and_what_it_hides() -> None:
     hidden = [row(path="a", value=[1]), row(path="", value="x", is_enforced=False)]
     own, inherited = build_rows([row(hides=hidden), row(path="", is_enforced=True, warning="Looks odd.")], "a/b")
-    assert (own["value"], own["is_own"], own["hides"]) == ("3", True, 'hides a [1], the organisation "x"')
+    assert (own["value"], own["is_own"], own["hides"]) == ("3", True, 'hides [1] from a, "x" from the organisation')
     assert (inherited["source"], inherited["is_own"]) == ("the organisation, enforced", False)
     assert inherited["warning"] == "Looks odd."
 

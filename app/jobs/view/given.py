@@ -2,10 +2,6 @@
 
 from typing import TypedDict
 
-import reflex as rx
-
-from app.frame.session import AppState
-from app.project.errors import AppError
 from app.project.models import Row
 
 
@@ -18,7 +14,7 @@ class GivenView(TypedDict):
 
 
 def build_given(row: Row) -> GivenView:
-    """Put a row of list_job_variables into words."""
+    """Put a variable of job_page into words."""
     path = row.get("path")
     source = "given with the request" if path is None else f"{path or 'the organisation'}, version {row['version']}"
     marks = (("enforced", row.get("is_enforced")), ("sealed", row.get("is_sealed")))
@@ -29,19 +25,3 @@ def build_given(row: Row) -> GivenView:
         "source": source,
         "note": ", ".join([word for word, is_so in marks if is_so] + later),
     }
-
-
-class JobVariablesState(AppState, rx.State):
-    """The panel of one job."""
-
-    rows: list[GivenView] = []
-
-    @rx.event
-    async def show(self, job: int) -> None:
-        """Read the names for a job; a page that fails shows its own error."""
-        self.rows = []
-        try:
-            found = await self._rpc("list_job_variables", {"p_job": job})
-        except AppError:
-            return
-        self.rows = [build_given(row) for row in found]

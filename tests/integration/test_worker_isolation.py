@@ -107,8 +107,20 @@ def external_mirror(run_folder: Path) -> Path:
     return mirror
 
 
+@pytest.fixture(scope="session")
+def engines(run_folder: Path) -> Path:
+    """A folder for each engine, where users of their own can pass through: 200 MB that all scenes share."""
+    top = Path(tempfile.mkdtemp(prefix="runyard-engines-", dir=run_folder))
+    top.chmod(0o755)
+    for name in ("tofu", "pulumi"):
+        (top / name).mkdir()
+        if binary := find(ENGINES[name]):
+            shutil.copy2(binary, top / name / binary.name)
+    return top
+
+
 @pytest.fixture
-def make_scene(bench: Bench, run_folder: Path) -> Iterator[Callable[..., Scene]]:
+def make_scene(bench: Bench, run_folder: Path, engines: Path) -> Iterator[Callable[..., Scene]]:
     """Start a runner of one way; skip where the machine has not got it."""
     made: list[Scene] = []
 
@@ -122,7 +134,7 @@ def make_scene(bench: Bench, run_folder: Path) -> Iterator[Callable[..., Scene]]
             **{
                 "WORKER_TOKEN": worker[1] if is_by_variable else "", "RUNYARD_SECRETS": str(secrets), WAYS: way,
                 "HOME": str(base), "TF_CLI_CONFIG_FILE": "",
-                "RUNYARD__ENGINE__ADDITIONALBINARYPATHS": str(base / "engines"), **variables,
+                "RUNYARD__ENGINE__ADDITIONALBINARYPATHS": str(engines / "tofu"), **variables,
             },
         )  # fmt: skip
         bench.online(worker)
@@ -142,14 +154,11 @@ def make_scene(bench: Bench, run_folder: Path) -> Iterator[Callable[..., Scene]]
 
 
 def open_folders(base: Path, token: str, owner: int) -> tuple[Path, Path]:
-    """The runner's secrets, its home and the engines, where users of their own can pass through to their jobs."""
+    """The runner's secrets and its home, where users of their own can pass through to their jobs."""
     base.chmod(0o755)
-    secrets, home, engines = base / "secrets", base / "home", base / "engines"
+    secrets, home = base / "secrets", base / "home"
     secrets.mkdir(mode=0o700)
     home.mkdir(mode=0o711)
-    engines.mkdir()
-    for binary in filter(None, map(find, ENGINES.values())):
-        shutil.copy2(binary, engines / binary.name)
     (secrets / "WORKER_TOKEN").write_text(token)
     for path in (secrets / "WORKER_TOKEN", secrets, home):
         os.chown(path, owner, -1)
@@ -228,10 +237,12 @@ def test_an_external_data_source_finds_nothing_but_its_own(
 
 
 @pytest.mark.parametrize("way", sampled(["auto", "landlock"], 1))
-def test_a_pulumi_program_finds_nothing_but_its_own(make_scene: Callable[..., Scene], way: str) -> None:
+def test_a_pulumi_program_finds_nothing_but_its_own(make_scene: Callable[..., Scene], engines: Path, way: str) -> None:
     if not find(ENGINES["pulumi"]):
         pytest.skip("pulumi not found; `make engines` builds it")
-    scene = make_scene("bubblewrap,namespaces,user" if way == "auto" else way)
+    both = f"{engines}/tofu{os.pathsep}{engines}/pulumi"
+    ways = "bubblewrap,namespaces,user" if way == "auto" else way
+    scene = make_scene(ways, RUNYARD__ENGINE__ADDITIONALBINARYPATHS=both)
     files = {"Pulumi.yaml": PULUMI, "pulumi-language-looter": f"#!/bin/sh\n{looter.shell(*scene.places)}\nexit 1\n"}
     module = scene.bench.module(
         engine="pulumi", source={"files": files}, hooks={"before_init": "chmod +x pulumi-language-looter"}

@@ -41,9 +41,17 @@ def cached_folders(environ: Mapping[str, str]) -> list[Path]:
     end = f"-{platform.system().lower()}-{_MACHINES.get(machine, machine)}"
     found: list[tuple[Version, Path]] = []
     for name in EngineName:
-        for place in folder.glob(f"{name}-*{end}") if folder else ():
+        for place in _matching(folder, f"{name}-*{end}") if folder else ():
             try:
                 found.append((Version(place.name.removeprefix(f"{name}-").removesuffix(end)), place))
             except InvalidVersion:
                 continue
     return [place for _, place in sorted(found, reverse=True)]
+
+
+def _matching(folder: Path, pattern: str) -> list[Path]:
+    try:
+        return list(folder.glob(pattern))
+    except PermissionError:
+        # HOME may be somebody else's, where this user is not let in.
+        return []

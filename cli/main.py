@@ -27,7 +27,7 @@ LAZY: dict[str, tuple[str, str]] = {
     "graph": ("cli.commands.graph", "Draw which module depends on which, as a tree or for Graphviz."),
     "git": ("cli.commands.git_pulls", "Repositories whose pushes plan modules."),
     "schedules": ("cli.commands.schedules", "Jobs that start on a schedule."),
-    "triggers": ("cli.commands.triggers", "What starts jobs without a person: pushes, pull requests, schedules."),
+    "triggers": ("cli.commands.triggers", "Pushes, pull requests and schedules that start jobs."),
     "notifications": ("cli.commands.notifications", "Which events go where, and what became of each message."),
     "runners": ("cli.commands.runners", "Register, list and look after the runners of an organisation."),
     "tokens": ("cli.commands.tokens", "The tokens of a runner."),

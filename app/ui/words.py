@@ -63,6 +63,16 @@ def parse_time(value: str | None) -> datetime | None:
     return datetime.fromisoformat(value) if value else None
 
 
+def queue_wait(seconds: float | None) -> str:
+    """Format how long jobs waited: 0.03 s, 1.8 s, 45 s, 4.0 min, 2.1 h."""
+    if seconds is None:
+        return "–"
+    size, unit = (1, "s") if seconds < 120 else (60, "min") if seconds < 7200 else (3600, "h")
+    value = seconds / size
+    digits = 0 if value == 0 or value >= 10 else 2 if value < 0.1 else 1
+    return f"{value:.{digits}f} {unit}"
+
+
 def duration(seconds: float) -> str:
     """Format a duration: 12 s, 3 min 41 s, 2 h 05 min, 3 d 4 h."""
     whole = max(0, int(seconds))

@@ -1,4 +1,4 @@
-"""`runyard triggers`: what starts jobs without a person."""
+"""`runyard triggers`: pushes, pull requests and schedules that start jobs."""
 
 from typing import Annotated, Any
 
@@ -7,7 +7,7 @@ import typer
 from cli.command import Here, command, new_app
 from cli.errors import Usage
 
-app = new_app("What starts jobs without a person.")
+app = new_app("Pushes, pull requests and schedules that start jobs.")
 KINDS = {"push": "push", "pull-request": "pull_request", "schedule": "schedule"}
 COLUMNS = ("kind", "path", "is_on", "when", "apply", "last_at", "last_result", "job", "reason")
 PAGE = 200

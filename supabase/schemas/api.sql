@@ -820,9 +820,9 @@ begin
 end
 $$;
 comment on function public.list_triggers is
-  'A page of what starts jobs without a person {total, rows with their last event}, by path: pushes and '
-  'pull requests for each module of a connected repository, and schedules; the search is in path and '
-  'repository, filters {kind: push, pull_request, schedule}. Members.';
+  'A page of triggers {total, rows with their last event}, by path: pushes and pull requests for each '
+  'module of a connected repository, and schedules; the search is in path and repository, filters {kind: '
+  'push, pull_request, schedule}. Members.';
 grant execute on function public.list_triggers to authenticated;
 
 create function public.list_unused_variables(p_org uuid, p_days integer default 30) returns jsonb

@@ -81,7 +81,7 @@ begin
 end;
 $$;
 comment on function private.list_triggers is
-  'A page of what starts jobs without a person {total, rows with their last event}, by path: pushes and pull requests '
+  'A page of triggers {total, rows with their last event}, by path: pushes and pull requests '
   'for each module of a connected repository, and schedules; the search is in path and repository, filters {kind: '
   'push, pull_request, schedule}. Members.';
 grant execute on function private.list_triggers to authenticated;

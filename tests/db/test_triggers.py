@@ -1,4 +1,4 @@
-"""What starts jobs without a person: pushes, pull requests and schedules in one list."""
+"""Pushes, pull requests and schedules that start jobs, in one list."""
 
 from typing import Any
 

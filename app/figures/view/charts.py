@@ -47,15 +47,6 @@ class Bar(TypedDict):
 NO_LINE: Line = {"line": "", "area": "", "left": "", "top": "", "figure": "–"}
 
 
-def seconds(value: float | None) -> str:
-    """Format a wait: 1.8 s, 4 min, 2.1 h."""
-    if value is None:
-        return "–"
-    if value < 120:
-        return f"{value:.1f} s" if value < 10 else f"{value:.0f} s"
-    return f"{value / 60:.0f} min" if value < 7200 else f"{value / 3600:.1f} h"
-
-
 def percent(value: float | None) -> str:
     """Format a share: 98.4 %."""
     return "–" if value is None else f"{100 * value:.1f} %"

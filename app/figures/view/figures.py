@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 from app.figures.view import charts, marks
 from app.figures.view.charts import Bar, Line, Moment, Tick
 from app.figures.view.marks import Mark
+from app.ui.words import queue_wait
 
 Row = Mapping[str, Any]
 RANGES = {"1h": 1, "24h": 24, "7d": 168}
@@ -104,15 +105,15 @@ def wait(points: Sequence[Row], whole: Row, now: Row) -> Chart:
     waiting = int((now.get("jobs") or {}).get("QUEUED") or 0)
     series = {name: charts.values(points, name) for name in ("p50", "p95", "p99")}
     high = charts.nice_wait(max((value for one in series.values() for value in one if value is not None), default=1.0))
-    lines = {name: charts.line(one, 0.0, high, charts.seconds(whole.get(name))) for name, one in series.items()}
-    figure, _, unit = charts.seconds(whole.get("p95")).partition(" ")
+    lines = {name: charts.line(one, 0.0, high, queue_wait(whole.get(name))) for name, one in series.items()}
+    figure, _, unit = queue_wait(whole.get("p95")).partition(" ")
     return {
         **NO_CHART,
         "figure": figure,
         "unit": f"{unit} p95",
         "aside": f"{waiting:,} waiting now" if waiting else "",
         "lines": lines,
-        "ticks": charts.ticks(0.0, high, lambda value: charts.seconds(value) if value else "0 s", 6),
+        "ticks": charts.ticks(0.0, high, queue_wait, 6),
     }
 
 
@@ -174,7 +175,7 @@ def _part(row: Row, href: str, place: int) -> Part:
     return {
         "name": str(row["name"]),
         "href": href,
-        "p95": charts.seconds(row.get("p95")),
+        "p95": queue_wait(row.get("p95")),
         "busy": f"{float(row.get('busy') or 0.0):.1f} slots",
         "width": f"{100 * busy:.0f}%",
         "passed": charts.percent(share),

@@ -6,6 +6,7 @@ from typing import Any, TypedDict
 
 from app.project.store import OrgStore
 from app.runners.view.curves import NO_CURVE, Curve, bars, smooth
+from app.ui.words import queue_wait
 
 Row = Mapping[str, Any]
 MAX_PERCENT = 300
@@ -30,16 +31,6 @@ def _series(rows: Sequence[Row], key: str) -> list[float | None]:
     return [None if row.get(key) is None else float(row[key]) for row in rows]
 
 
-def _short(value: float) -> str:
-    return f"{value:.2f}" if 0 < value < 0.1 else f"{value:.1f}" if value < 100 else f"{value:.0f}"
-
-
-def _seconds(value: float) -> tuple[str, str]:
-    if value < 120:
-        return _short(value), "s"
-    return (_short(value / 60), "min") if value < 7200 else (_short(value / 3600), "h")
-
-
 def _blank() -> Tile:
     return {
         "figure": "–",
@@ -59,16 +50,15 @@ def wait_tile(rows: Sequence[Row], key: str, waiting: int = 0) -> Tile:
     known = [value for value in series if value is not None]
     if not known:
         return {**_blank(), "aside": f"{waiting:,} waiting now" if waiting else ""}
-    figure, unit = _seconds(known[-1])
+    figure, unit = queue_wait(known[-1]).split()
     before = known[:-1]
     change = known[-1] - sum(before) / len(before) if before else 0.0
-    moved, moved_unit = _seconds(abs(change))
     return {
         **_blank(),
         "figure": figure,
         "unit": unit,
         "aside": "this hour" if series[-1] is not None else "last hour with jobs",
-        "move": f"{moved} {moved_unit} vs 24 h" if abs(change) >= 0.1 else "",
+        "move": f"{queue_wait(abs(change))} vs 24 h" if abs(change) >= 0.1 else "",
         "is_up": change > 0,
         "is_good": change <= 0,
         "curve": smooth(series),

@@ -14,7 +14,7 @@ from app.ui.table import cell, page_foot, search_box, show_all
 
 State = TriggersState
 HEADS = (("On", ""), ("Starts", ""), ("When", ""), ("Last event", ""), ("Actions", "r"))
-ABOUT = "What starts jobs without a person. A schedule skips a module while its job of the previous run is unfinished."
+ABOUT = "Pushes, pull requests and schedules that start jobs. A schedule skips a module whose last job has not ended."
 GIT = "/dashboard/settings/git"
 
 

@@ -256,7 +256,7 @@ def path_variables(path: rx.Var[str]) -> rx.Component:
     """The variables that jobs of a module or group are given, and the way to change them."""
     rows = PathVariablesState.rows
     shown = rx.el.ul(rx.foreach(rows, _small), class_name="ry-list")
-    none = rx.el.div("None. The module runs with its own defaults.", class_name="ry-pb mut")
+    none = rx.el.div("None. Modules run with their own defaults.", class_name="ry-pb mut")
     return rx.el.section(
         rx.el.div(
             rx.el.h2("Variables"),

@@ -89,7 +89,7 @@ lint-only:
 	@$(MAKE) -j 2 $(LINTS)
 
 lint-mypy:
-	@echo "==> mypy" && $(PY) -m mypy app worker stack cli
+	@echo "==> mypy" && $(PY) -m mypy --explicit-package-bases app worker stack cli benchmarks
 
 lint-deno:
 	@echo "==> deno" && .venv/bin/deno lint --quiet stack/edge supabase/functions \

@@ -107,11 +107,12 @@ async def read_socket(wire: Wire, times: Times) -> None:
 @asynccontextmanager
 async def subscribers(stack: RunningStack, scenario: Scenario) -> AsyncIterator[list[Wire]]:
     """Live subscribers, each with claims of its own."""
+    origin = {"iss": stack.settings.auth_issuer, "aud": "authenticated"}
     async with AsyncExitStack() as opened:
         wires = []
         for number in range(scenario.subscribers):
             wire = await opened.enter_async_context(open_wire(stack.url, stack.publishable_key))
-            claims = {"role": "authenticated", "sub": f"user-{number}", "exp": int(time.time()) + 3600}
+            claims = {**origin, "role": "authenticated", "sub": f"user-{number}", "exp": int(time.time()) + 3600}
             binding = {"event": "*", "schema": "public", "table": scenario.table}
             await wire.live(f"bench-{number}", [binding], access_token=sign(stack.secrets, claims))
             wires.append(wire)

@@ -8,7 +8,7 @@ class Sizes:
     """Numbers of one run; each can be set on the command line."""
 
     repeats: int = 3
-    pairs: int = 9
+    pairs: int = 5
     workers: tuple[int, ...] = (1, 4, 16)
     jobs: int = 400
     seconds: float = 2

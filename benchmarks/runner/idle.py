@@ -19,6 +19,7 @@ from worker.api.replies import HeartbeatReply
 from worker.api.server import Server
 from worker.api.transport import Transport
 from worker.clock import SystemClock
+from worker.logs.known_secrets import KnownSecrets
 from worker.loops.claim import ClaimLoop
 from worker.loops.heartbeat import Heartbeat
 from worker.process_status import ProcessStatus
@@ -85,8 +86,15 @@ class Others:
     def __enter__(self) -> Self:
         self._thread.start()
         self._tasks = asyncio.run_coroutine_threadsafe(self._start(self._register()), self._loop).result()
-        wait_until(lambda: self._live == OTHERS, timeout_seconds=300)
+        wait_until(self._are_live, timeout_seconds=300)
         return self
+
+    def _are_live(self) -> bool:
+        """Whether all have a session; the error of one that failed is raised at once."""
+        for task in self._tasks:
+            if task.done():
+                task.result()
+        return self._live == OTHERS
 
     def __exit__(self, *_: object) -> None:
         for task in self._tasks:
@@ -114,7 +122,7 @@ class Others:
         transport = Transport(url, http=http)
         names = {"WORKER_ID": worker, "WORKER_TOKEN": TOKEN, "SUPABASE_URL": url}
         identity = RunnerIdentity(worker, "simulated", str(uuid.uuid4()), Path("/nonexistent"))
-        credentials = Credentials(load_settings(environ=names), transport)
+        credentials = Credentials(load_settings(environ=names), transport, KnownSecrets())
         session = RunnerSession(transport, credentials, identity, {"hostname": "simulated"}, clock)
         async with turn:
             await session.open()

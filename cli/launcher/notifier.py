@@ -9,6 +9,7 @@ import httpx
 import psycopg
 
 from cli.launcher.journal import Journal
+from stack.listening import wait_notified
 
 POLL_EVERY_SECONDS = 3.0
 # The function sends for 40 s at most; whatever it could not finish is due again when its lease is over.
@@ -42,7 +43,7 @@ class Notifier:
                 await connection.execute(_LISTEN)
                 while True:
                     await self.poll(connection)
-                    async for _ in connection.notifies(timeout=POLL_EVERY_SECONDS, stop_after=1):
+                    if await wait_notified(connection, POLL_EVERY_SECONDS):
                         await asyncio.sleep(_PAUSE_SECONDS if self.calls else 0)
         except psycopg.Error as error:
             self._say(error)

@@ -187,13 +187,13 @@ class Supervisor:
             self.journal.note("postgres", note)
 
     async def _serve(self) -> None:
-        sweeper = Sweeper(self._owner_url, self.journal)
         notifier = Notifier(self._owner_url, self.settings.functions_url, self.journal)
-        await asyncio.gather(
-            self._repeat(RELOAD_EVERY_SECONDS, self._reload_functions()),
-            self._repeat(SWEEP_EVERY_SECONDS, lambda: asyncio.to_thread(sweeper.poll)),
-            self._repeat(POLL_EVERY_SECONDS, notifier.watch),
-        )
+        with contextlib.closing(Sweeper(self._owner_url, self.journal)) as sweeper:
+            await asyncio.gather(
+                self._repeat(RELOAD_EVERY_SECONDS, self._reload_functions()),
+                self._repeat(SWEEP_EVERY_SECONDS, lambda: asyncio.to_thread(sweeper.poll)),
+                self._repeat(POLL_EVERY_SECONDS, notifier.watch),
+            )
 
     def _reload_functions(self) -> Callable[[], Awaitable[None]]:
         folder = self.settings.supabase_folder

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import psycopg
 from psycopg import AsyncConnection, generators, pq
 
+from stack.listening import wait_readable
 from stack.realtime.errors import StreamEnded
 from stack.realtime.pgoutput import EPOCH_MICROSECONDS, Message, decode
 
@@ -74,13 +75,7 @@ class WalStream:
             self._report()
 
     async def _wait_readable(self) -> None:
-        loop = asyncio.get_running_loop()
-        readable = asyncio.Event()
-        loop.add_reader(self._pgconn.socket, readable.set)
-        try:
-            await readable.wait()
-        finally:
-            loop.remove_reader(self._pgconn.socket)
+        await wait_readable(self._pgconn.socket)
         try:
             self._pgconn.consume_input()
         except psycopg.OperationalError as error:

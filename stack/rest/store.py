@@ -5,6 +5,7 @@ import logging
 
 import psycopg
 
+from stack.listening import wait_notified
 from stack.rest.catalog import SchemaCatalog, load_catalog
 
 QUIET_SECONDS = 0.02
@@ -52,8 +53,7 @@ class CatalogStore:
             await connection.execute("listen pgrst")
             await self._load(connection)
             while True:
-                async for _ in connection.notifies(stop_after=1):
-                    pass
+                await wait_notified(connection)
                 # A migration notifies many times; one reload serves them all.
                 async for _ in connection.notifies(timeout=QUIET_SECONDS):
                     pass

@@ -1,6 +1,7 @@
 """The embedded stack's stand-in for pg_cron: time passes without any heartbeat."""
 
 import io
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
@@ -9,6 +10,12 @@ import pytest
 from cli.launcher.journal import Journal
 from cli.launcher.sweeper import Sweeper
 from tests.db.world import World
+from tests.support.waiting import wait_until
+
+SESSION = """
+  select max(pid) from pg_stat_activity where query like '%%private.sweep()%%' and pid <> pg_backend_pid()
+    and datname = current_database()
+"""
 
 
 @pytest.fixture
@@ -29,7 +36,8 @@ def lose_all(world: World) -> int:
 
 def test_a_job_is_requeued_without_any_heartbeat(fresh_world: World, journal: Journal) -> None:
     job = lose_all(fresh_world)
-    Sweeper(fresh_world.database.url, journal).poll()
+    with closing(Sweeper(fresh_world.database.url, journal)) as sweeper:
+        sweeper.poll()
     assert fresh_world.status(job) == "QUEUED"
     assert fresh_world.events(job)[-1] == "lost"
     assert journal.tail("sweep") == ""
@@ -43,13 +51,13 @@ def test_a_failing_sweep_is_written_down_once_and_tried_again(fresh_world: World
     owner.execute(
         "create or replace function private.sweep_leases() returns integer language plpgsql as 'begin return 1/0; end'"
     )
-    sweeper = Sweeper(fresh_world.database.url, journal)
-    for _ in range(2):
+    with closing(Sweeper(fresh_world.database.url, journal)) as sweeper:
+        for _ in range(2):
+            sweeper.poll()
+        assert journal.tail("sweep").count("division by zero") == 1
+        assert fresh_world.service.call("installation_health")["swept_seconds_ago"] is None, "begun is not done"
+        owner.execute(body[0])
         sweeper.poll()
-    assert journal.tail("sweep").count("division by zero") == 1
-    assert fresh_world.service.call("installation_health")["swept_seconds_ago"] is None, "begun is not done"
-    owner.execute(body[0])
-    sweeper.poll()
     assert fresh_world.status(job) == "QUEUED"
     assert fresh_world.service.call("installation_health")["swept_seconds_ago"] in range(60)
 
@@ -59,7 +67,27 @@ def test_a_database_that_is_away_is_not_fatal(journal: Journal) -> None:
     assert "trying again" in journal.tail("sweep")
 
 
+def test_it_stays_connected_and_connects_again_when_the_database_ends_its_session(
+    fresh_world: World, journal: Journal
+) -> None:
+    job = lose_all(fresh_world)
+    owner = fresh_world.owner
+    with closing(Sweeper(fresh_world.database.url, journal)) as sweeper:
+        sweeper.poll()
+        first = owner.one(SESSION)
+        sweeper.poll()
+        assert owner.one(SESSION) == first is not None
+        owner.connection.execute("select pg_terminate_backend(%s)", [first])
+        wait_until(lambda: owner.one(SESSION) is None)
+        sweeper.poll()
+        assert journal.tail("sweep").count("trying again") == 1
+        sweeper.poll()
+        assert owner.one(SESSION) not in (None, first)
+    assert fresh_world.status(job) == "QUEUED"
+
+
 def test_another_projects_database_is_left_alone(fresh_world: World, journal: Journal) -> None:
     elsewhere = psycopg.conninfo.make_conninfo(fresh_world.database.url, dbname="postgres")
-    Sweeper(elsewhere, journal).poll()
+    with closing(Sweeper(elsewhere, journal)) as sweeper:
+        sweeper.poll()
     assert journal.tail("sweep") == ""

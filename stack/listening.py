@@ -1,0 +1,32 @@
+"""Waiting for PostgreSQL to send something; psycopg's own wait looks at the clock ten times a second, for as long as it lasts."""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+from psycopg import AsyncConnection
+
+
+async def wait_readable(socket: int, seconds: float | None = None) -> None:
+    """Return when something can be read, or after a time."""
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    loop.add_reader(socket, readable.set)
+    try:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await readable.wait()
+    finally:
+        loop.remove_reader(socket)
+
+
+async def wait_notified(connection: AsyncConnection[Any], seconds: float | None = None) -> bool:
+    """Wait for a notification; whether one came. Those that came with the answer of a query count."""
+    if not await _is_notified(connection):
+        await wait_readable(connection.pgconn.socket, seconds)
+        return await _is_notified(connection)
+    return True
+
+
+async def _is_notified(connection: AsyncConnection[Any]) -> bool:
+    return bool([each async for each in connection.notifies(timeout=0)])

@@ -63,11 +63,16 @@ def parse_time(value: str | None) -> datetime | None:
     return datetime.fromisoformat(value) if value else None
 
 
-def queue_wait(seconds: float | None) -> str:
-    """Format how long jobs waited: 0.03 s, 1.8 s, 45 s, 4.0 min, 2.1 h."""
+def wait_unit(seconds: float) -> tuple[float, str]:
+    """Choose the unit of a wait: its seconds and its name."""
+    return (1.0, "s") if seconds < 120 else (60.0, "min") if seconds < 7200 else (3600.0, "h")
+
+
+def queue_wait(seconds: float | None, longest: float = 0.0) -> str:
+    """Format how long jobs waited: 0.03 s, 1.8 s, 45 s, 4.0 min, 2.1 h; on an axis, all in the unit of its end."""
     if seconds is None:
         return "–"
-    size, unit = (1, "s") if seconds < 120 else (60, "min") if seconds < 7200 else (3600, "h")
+    size, unit = wait_unit(max(seconds, longest))
     value = seconds / size
     digits = 0 if value == 0 or value >= 10 else 2 if value < 0.1 else 1
     return f"{value:.{digits}f} {unit}"

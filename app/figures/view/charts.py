@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
+from app.ui.words import wait_unit
+
 Row = Mapping[str, Any]
 WIDTH, HEIGHT = 1000.0, 200.0
 LABELS = 5
@@ -62,8 +64,9 @@ def nice(high: float, steps: Sequence[float] = STEPS) -> float:
 
 def nice_wait(high: float) -> float:
     """The end of an axis of waits: its fifths are round in the unit that they are shown in."""
-    unit = 3600.0 if high > 7200 else 60.0 if high > 120 else 1.0
-    return unit * nice(max(high / unit, 1.0), (1.0, 2.0, 5.0, 10.0))
+    ends = ((unit, unit * nice(max(high / unit, 1.0), (1.0, 2.0, 5.0, 10.0))) for unit in (1.0, 60.0, 3600.0))
+    # A wait of 110 s would end at 200 s, which is shown in minutes: so it ends at 2 minutes.
+    return next(end for unit, end in ends if wait_unit(end)[0] == unit)
 
 
 def values(points: Sequence[Row], name: str) -> list[float | None]:

@@ -113,7 +113,7 @@ def wait(points: Sequence[Row], whole: Row, now: Row) -> Chart:
         "unit": f"{unit} p95",
         "aside": f"{waiting:,} waiting now" if waiting else "",
         "lines": lines,
-        "ticks": charts.ticks(0.0, high, queue_wait, 6),
+        "ticks": charts.ticks(0.0, high, lambda seconds: queue_wait(seconds, longest=high), 6),
     }
 
 

@@ -1,5 +1,6 @@
 """The modules page: the tree, and beside it the module or group that was chosen."""
 
+import asyncio
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, TypedDict
@@ -158,8 +159,8 @@ class ModulesState(LivePage, rx.State):
 
     async def _open_panels(self, path: str) -> None:
         """Read what panels of other features show of a path; with the page itself, or their buttons would act on another."""
-        await (await self.get_state(WorkState))._open(path)
-        await (await self.get_state(PathVariablesState))._read(path)
+        work, variables = await self.get_state(WorkState), await self.get_state(PathVariablesState)
+        await asyncio.gather(work._open(path), variables._read(path))
 
     async def _read_module(self, module_id: str) -> None:
         answer = await self._rpc("module_page", {"p_org": await self._org_id(), "p_module": module_id})

@@ -1,5 +1,6 @@
 """What runs for a module or group as a whole: its sets and its schedules; for panels on the pages of others."""
 
+import asyncio
 import contextlib
 import json
 from typing import Any
@@ -39,8 +40,10 @@ class WorkState(AppState, rx.State):
         org = await self._org_id()
         if not org:
             return
-        sets = await self._rpc("list_sets", {"p_org": org, "p_path": self.path, "p_limit": 3})
-        schedules = await self._rpc("list_schedules", {"p_org": org, "p_path": self.path})
+        here = {"p_org": org, "p_path": self.path}
+        sets, schedules = await asyncio.gather(
+            self._rpc("list_sets", {**here, "p_limit": 3}), self._rpc("list_schedules", here)
+        )
         shown = [row for number, row in enumerate(sets) if number == 0 or row["status"] == "RUNNING"]
         self._assign("sets", [build_view(row, await self._why(row)) for row in shown])
         self._assign("schedules", [build_schedule(row) for row in schedules])

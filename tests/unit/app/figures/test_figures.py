@@ -50,6 +50,19 @@ def test_the_headlines_say_the_whole_span() -> None:
     assert [tick["text"] for tick in made["wait"]["ticks"]] == ["50 s", "40 s", "30 s", "20 s", "10 s", "0 s"]
 
 
+@pytest.mark.parametrize(
+    ("longest", "labels"),
+    [
+        (90.0, ["100 s", "80 s", "60 s", "40 s", "20 s", "0 s"]),
+        (110.0, ["2.0 min", "1.6 min", "1.2 min", "0.8 min", "0.4 min", "0 min"]),
+        (6_100.0, ["2.0 h", "1.6 h", "1.2 h", "0.8 h", "0.4 h", "0 h"]),
+    ],
+)
+def test_an_axis_of_waits_has_one_unit(longest: float, labels: list[str]) -> None:
+    made = build(answer(point(0), point(1, p99=longest)))
+    assert [tick["text"] for tick in made["wait"]["ticks"]] == labels
+
+
 def test_an_organisation_without_jobs_has_no_figures() -> None:
     empty = {"jobs": 0, "failed": 0, "succeeded": 0, "p50": None, "p95": None, "p99": None}
     quiet = point(0, jobs=0, succeeded=0, failed=0, p50=None, p95=None, p99=None, share=None)

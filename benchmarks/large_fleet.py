@@ -28,7 +28,7 @@ SHARE = float(os.environ.get("RUNYARD_BENCH_SHARE", "1"))
 # Never fewer than the names that are searched for below.
 RUNNERS, MODULES, FINISHED, QUEUED = (max(60, int(n * SHARE)) for n in (5_000, 2_000, 200_000, 20_000))
 TABS = (1, int(os.environ.get("RUNYARD_BENCH_TABS", "500")))
-QUIET_SECONDS = 20
+QUIET_SECONDS = 10
 CALM_SECONDS = 0.1
 AIM_MS = 1000
 PARTS = ("postgres", "gateway", "dashboard")

@@ -21,7 +21,7 @@ from benchmarks.outcome import Outcome
 from tests.integration.edge.people import Person, Runner, make_token
 from tests.support.stack import RunningStack, start_stack
 
-SAMPLES = 30
+SAMPLES = 20
 FLOODERS = 24
 HIGHEST_COST = 12
 AIM = 2.0

@@ -67,16 +67,26 @@ class Round:
         found: dict[str, Drain] = {
             "pgqueuer": lambda m: asyncio.run(peers.pgqueuer_drain(url("pgqueuer"), jobs, workers, 1, m)),
             "ours": lambda m: self._ours(workers, 1, m),
-            "pgqueuer_batch_10": lambda m: asyncio.run(peers.pgqueuer_drain(url("pgqueuer"), jobs, workers, 10, m)),
-            "ours_batch_50": lambda m: self._ours(workers, 50, m),
         }
         folder = self.folder
         if folder is not None:
             found["graphile"] = lambda m: peers.graphile_drain(folder, url("graphile"), jobs, workers, "plain", m)
+        if self.sizes.batch:
+            found |= self._batched(folder)
+        return self._rates(found) | ({"pgbench": self._limit} if self.bench.pgbench() else {})
+
+    def _batched(self, folder: Path | None) -> dict[str, Drain]:
+        """Many jobs by one claim, which no runner does; `--full` alone."""
+        url, jobs, workers = self._url, self.sizes.jobs, self.workers
+        found: dict[str, Drain] = {
+            "pgqueuer_batch_10": lambda m: asyncio.run(peers.pgqueuer_drain(url("pgqueuer"), jobs, workers, 10, m)),
+            "ours_batch_50": lambda m: self._ours(workers, self.sizes.batch, m),
+        }
+        if folder is not None:
             found["graphile_batched"] = lambda m: peers.graphile_drain(
                 folder, url("graphile"), jobs, workers, "batched", m
             )
-        return self._rates(found) | ({"pgbench": self._limit} if self.bench.pgbench() else {})
+        return found
 
     def _rates(self, found: dict[str, Drain]) -> Contestants:
         return {name: partial(self._rate, name, drain) for name, drain in found.items()}

@@ -11,12 +11,12 @@ class Sizes:
     pairs: int = 5
     workers: tuple[int, ...] = (1, 4, 16)
     jobs: int = 400
-    seconds: float = 2
+    seconds: float = 1.5
     calls: int = 300
     queued: int = 50_000
     finished: int = 50_000
     ahead: int = 20_000
-    dead: int = 20_000
+    dead: int = 5_000
     enqueued: int = 500
     wakes: int = 100
     crowd: int = 2000
@@ -24,7 +24,8 @@ class Sizes:
     history: int = 100_000
     old_lines: int = 200_000
     runners: int = 10_000
-    fleet_seconds: float = 30
+    fleet_seconds: float = 15
+    batch: int = 0
 
 
 FULL = Sizes(
@@ -43,4 +44,5 @@ FULL = Sizes(
     history=5_000_000,
     old_lines=1_000_000,
     fleet_seconds=300,
+    batch=50,
 )

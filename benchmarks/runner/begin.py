@@ -11,7 +11,7 @@ from tests.support.waiting import wait_until
 
 SAMPLES = 60
 # Spread over several polls, so that a job may meet any moment of the pause between two.
-SECONDS = {"realtime": 15.0, "polling": 40.0}
+SECONDS = {"realtime": 15.0, "polling": 25.0}
 # The job stays where it is: the end of another job also makes a runner look for work.
 HOLD = {"hooks": {"before_init": "exec sleep 600"}}
 

@@ -2,21 +2,23 @@
 
 from app.frame.route import Route
 from app.settings.components.account import account
-from app.settings.components.accounts import accounts
-from app.settings.components.identities import identities
+from app.settings.components.audit import audit
+from app.settings.components.cloud_identities import identities
 from app.settings.components.job_identities import job_identities
 from app.settings.components.members import members
-from app.settings.components.records import audit, organisation, releases
+from app.settings.components.organisation import organisation
+from app.settings.components.releases import releases
+from app.settings.components.service_accounts import accounts
 from app.settings.components.triggers import git, notifications, triggers, updates
 from app.settings.components.variables import variables
 from app.settings.state.account import AccountState
-from app.settings.state.accounts import AccountsState
 from app.settings.state.audit import AuditState
-from app.settings.state.identities import IdentitiesState
+from app.settings.state.cloud_identities import IdentitiesState
 from app.settings.state.job_identities import JobIdentitiesState
 from app.settings.state.members import MembersState
 from app.settings.state.organisation import OrganisationState
 from app.settings.state.releases import ReleasesState
+from app.settings.state.service_accounts import AccountsState
 from app.triggers.state.git import GitState
 from app.triggers.state.notifications import NotificationsState
 from app.triggers.state.triggers import TriggersState

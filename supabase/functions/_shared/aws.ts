@@ -5,7 +5,7 @@
 
 import { z } from "zod";
 import { read } from "./env.ts";
-import { ask } from "./providers.ts";
+import { ask } from "./identity_providers.ts";
 import { checkClaims, type Trust } from "./trust.ts";
 
 export const AWS_ISSUER = "https://sts.amazonaws.com";

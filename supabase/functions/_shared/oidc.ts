@@ -3,7 +3,7 @@
 import * as jose from "jose";
 import { checkAddress } from "./addresses.ts";
 import { AWS_ISSUER, AWS_PREFIX, verifyAws } from "./aws.ts";
-import { ask, ProviderAway } from "./providers.ts";
+import { ask, ProviderAway } from "./identity_providers.ts";
 import { checkClaims, type Trust } from "./trust.ts";
 
 /** Public-key algorithms only: with HS256 a public key could be used as the secret. */

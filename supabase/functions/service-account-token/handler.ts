@@ -26,7 +26,7 @@ import {
   serveWith,
 } from "../_shared/http.ts";
 import { verifyAny } from "../_shared/oidc.ts";
-import { ProviderAway } from "../_shared/providers.ts";
+import { ProviderAway } from "../_shared/identity_providers.ts";
 import { findMatch, type StoredHash } from "../_shared/secrets.ts";
 import { ACCOUNT_TOKEN_SECONDS, signAccount, signActing, signPersonal } from "../_shared/tokens.ts";
 import { type Trust } from "../_shared/trust.ts";

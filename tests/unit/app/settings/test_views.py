@@ -6,7 +6,8 @@ import bcrypt
 import pytest
 
 from app.runners.view import cloud_identities as identities
-from app.settings.view import accounts, members
+from app.settings.view import members
+from app.settings.view import service_accounts as accounts
 
 NOW = datetime(2026, 11, 15, 14, 0, tzinfo=UTC)
 ARN = "arn:aws:iam::123456784410:role/runyard-deploy"

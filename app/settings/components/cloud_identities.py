@@ -5,7 +5,7 @@ import reflex as rx
 from app.frame.session import SessionState
 from app.runners.view.cloud_identities import IdentityView
 from app.settings.components.frame import admin_button, item_table, menu, menu_item, settings_page, settings_panel
-from app.settings.state.identities import IdentitiesState
+from app.settings.state.cloud_identities import IdentitiesState
 from app.ui.copy import code_block
 from app.ui.dialog import question
 from app.ui.elements import ago

@@ -4,8 +4,8 @@ import reflex as rx
 
 from app.frame.session import SessionState
 from app.settings.components.frame import admin_button, item_table, menu, menu_item, settings_page, settings_panel
-from app.settings.state.accounts import AccountsState
-from app.settings.view.accounts import NO_ROLE, ROLES, AccountView, TrustView
+from app.settings.state.service_accounts import AccountsState
+from app.settings.view.service_accounts import NO_ROLE, ROLES, AccountView, TrustView
 from app.settings.view.trusts import PLATFORMS
 from app.ui.copy import copy_button
 from app.ui.dialog import question, secret_dialog

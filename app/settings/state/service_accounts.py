@@ -10,7 +10,7 @@ from app.live.item_form import ItemForm
 from app.project.errors import AppError
 from app.project.models import BrowserSession, Filter, Query
 from app.project.store import Changed, OrgStore
-from app.settings.view.accounts import (
+from app.settings.view.service_accounts import (
     AccountView,
     NewSecret,
     TrustView,

@@ -1,0 +1,106 @@
+"""The organisation itself: its settings, and its end."""
+
+import reflex as rx
+
+from app.frame.session import SessionState
+from app.settings.components.frame import or_problem, settings_page, settings_panel
+from app.settings.state.organisation import OrganisationState
+from app.ui.dialog import act_button, question
+from app.ui.elements import date
+from app.ui.form.elements import check_field, text_field
+
+
+def _organisation_form() -> rx.Component:
+    state = OrganisationState
+    may = SessionState.role == "owner"
+    save = rx.button("Save", type="submit", variant="surface", color_scheme="gray", disabled=~state.is_changed | ~may)
+    said = rx.cond(may, rx.cond(state.is_changed, "", "No changes"), "Only an owner changes this.")
+    return rx.form(
+        text_field("name", "Name", state.name, state.errors, "Shown in the UI.", on_change=state.touch),
+        text_field(
+            "retention",
+            "Keep job logs for",
+            state.retention,
+            state.errors,
+            "Days. Older logs are removed; jobs, plans and events stay.",
+            type="number",
+            on_change=state.touch,
+        ),
+        check_field(
+            "People may approve jobs that they requested themselves",
+            name="can_approve_own",
+            default_checked=state.can_approve_own,
+            on_change=state.touch_check,
+        ),
+        rx.el.div(save, rx.el.span(said, class_name="sm"), class_name="ry-acts"),
+        on_submit=state.save,
+        class_name="ry-pb ry-org-form",
+        key=state.ident + state.name + state.retention + state.can_approve_own.to_string(),
+    )
+
+
+def _delete_panel() -> rx.Component:
+    """The way to delete the organisation, for its owners."""
+    state = OrganisationState
+    typed = rx.el.div(
+        rx.el.label("Type ", rx.el.b(state.slug), " to confirm", html_for="organisation-typed"),
+        rx.input(
+            id="organisation-typed",
+            value=state.typed,
+            on_change=state.type_slug,
+            auto_complete="off",
+            custom_attrs={"spellCheck": "false"},
+        ),
+        class_name="ry-f ry-dialog-field",
+    )
+    dialog = question(
+        typed,
+        is_open=state.is_deleting,
+        title="Delete this organisation?",
+        text="Its jobs, logs, states and audit log are deleted for everybody. This cannot be undone.",
+        act="Delete organisation",
+        on_act=state.delete,
+        on_keep=state.ask_delete(False),
+        is_disabled=state.typed != state.slug,
+    )
+    button = act_button("Delete organisation…", is_danger=True, variant="surface", on_click=state.ask_delete(True))
+    return settings_panel(
+        "Delete",
+        "Possible once the organisation has no modules and no runners. To leave it or to hand it over, use Members.",
+        rx.fragment(),
+        rx.el.div(button, dialog, class_name="ry-pb"),
+    )
+
+
+def organisation() -> rx.Component:
+    """The organisation's page."""
+    state = OrganisationState
+    facts = rx.el.div(
+        rx.el.dl(
+            rx.el.dt("Short name"),
+            rx.el.dd(state.slug, class_name="ry-mono"),
+            rx.el.dt("Id"),
+            rx.el.dd(state.ident, class_name="ry-mono ry-breaks"),
+            rx.el.dt("Since"),
+            rx.el.dd(date(state.created_at)),
+            class_name="ry-dl",
+        ),
+        class_name="ry-pb",
+    )
+    return settings_page(
+        "organisation",
+        settings_panel(
+            "Organisation",
+            "Its name, and how long logs are kept.",
+            rx.fragment(),
+            or_problem(state, "The organisation", _organisation_form()),
+        ),
+        settings_panel(
+            # Only when it is known: our own elements write into the page, which would confuse React's first look at it.
+            "Identity",
+            "Identifier for the API.",
+            rx.fragment(),
+            rx.cond(state.ident != "", facts, rx.fragment()),
+        ),
+        rx.cond(SessionState.role == "owner", _delete_panel(), rx.fragment()),
+    )

@@ -31,7 +31,7 @@ help: ## Show this help
 	@echo "  RUNYARD_HOME=folder make up        keep database, secrets and logs there instead of in .runyard/"
 	@echo "  RUNYARD_PG_BIN=folder make up      another PostgreSQL, 15 or later, by its bin folder"
 	@echo "  make test ARGS='-k name'           only some tests"
-	@echo "  make test MARK=browser             only tests that need a browser; also engine, docker, kubernetes, aws"
+	@echo "  make test MARK=browser             only tests that need a browser; also engine, docker, kubernetes, gitea, aws"
 
 setup: ## Create or update .venv (the other targets do it automatically)
 	@$(SETUP) run
@@ -119,7 +119,7 @@ lint-prose:
 format: setup-lint ## Format, and fix what ruff can fix
 	@$(PY) -m ruff check --fix-only --quiet . ; $(PY) -m ruff format .
 
-check: setup-test ## Run the checks and the quick tests of what this branch changes: the inner loop
+check: setup-test ## Run ruff, mypy, import contracts and the quick tests of what this branch changes: the inner loop
 	@$(MAKE) -j 2 lint-ruff lint-imports lint-mypy
 	@tests="$$($(PY) -m tests.support.changes)"; test -z "$$tests" || $(PYTEST) $$tests $(NOT_SLOW) $(ARGS)
 

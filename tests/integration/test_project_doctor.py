@@ -77,6 +77,8 @@ def test_a_whole_project_has_nothing_to_do(running_stack: RunningStack) -> None:
     assert (code, [name for name, check in found.items() if not check["is_well"]]) == (0, []), found
     assert "something else drives the sweep" in found["extensions"]["said"]
     assert running_stack.secrets.signing_jwk["kid"] in found["JWT keys"]["said"]
+    functions = {f"functions/{entry.parent.name}" for entry in PROJECT.glob("supabase/functions/*/index.ts")}
+    assert {name for name in found if name.startswith("functions/")} == functions
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@
     pressed = null;
     act.click();
   }
-  /* What was typed into a form is not lost by Escape or by a click beside it: its way out gets the focus, and has to be pressed.
+  /* Escape or a click beside a form does not lose its contents: its way out gets the focus, and has to be pressed.
      At the window, because a dialog hears Escape at the document before anything in it does. */
   const typed = new WeakSet();
   document.addEventListener("input", ({ target }) => typed.add(target), true);

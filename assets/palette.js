@@ -14,7 +14,7 @@
     input()?.setAttribute("aria-activedescendant", all[next].id);
   };
 
-  // What is typed between the key and the field's focus belongs to the field, not to the page's own keys.
+  // Characters typed before the field has the focus belong to the field, not to the page's own keys.
   const PATIENCE = 10_000;
   let early = null;
   // Whether it was opened and not left again; its field, and the field's text, since each page has a field of its own.

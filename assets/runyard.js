@@ -1,4 +1,4 @@
-/* What ticks, copies and listens to keys without asking the server. No dependency, no outside request. */
+/* Clocks, copy buttons and keys that need no request to the server. No dependency, no outside request. */
 (() => {
   "use strict";
   let skew = 0;

@@ -1,4 +1,4 @@
-// What the log view knows about a log: which chunks there are, which of them are loaded, what is folded,
+// The model of a log: which chunks there are, which of them are loaded, what is folded,
 // and where on the page each line would be. No DOM and no network in here.
 
 import { baseOf, partOf } from "./source.js";
@@ -168,12 +168,12 @@ export class LogModel {
     return chunk.rows[chunk.rows.length - 1] * LINE;
   }
 
-  /** Where a line of a block begins, in pixels below the block's top. */
+  /** The start of a line of a block, in pixels below the block's top. */
   offsetIn(block, at) {
     return (this.columns && block.chunk.rows ? block.chunk.rows[at] : at) * LINE;
   }
 
-  /** Which line of a block is at so many pixels below its top. */
+  /** The line of a block at so many pixels below its top. */
   lineAt(block, pixels) {
     const row = Math.floor(pixels / LINE);
     const rows = this.columns ? block.chunk.rows : null;

@@ -30,12 +30,12 @@ export function headRow(block, step, onFold) {
   );
 }
 
-/** Where the plan's log ends and the log of what applies it begins. */
+/** The row between the plan's log and the apply's. */
 export function partRow(phase) {
   return el("div", { class: "ry-lp", role: "separator", "aria-label": phase }, el("b", {}, phase));
 }
 
-/** What is missing is shown as missing. */
+/** A row that shows that lines are missing. */
 export function gapRow({ from, to }, isOver) {
   const isOne = from === to;
   const parts = isOne ? `Part ${from} of the log has` : `Parts ${from} to ${to} of the log have`;

@@ -1,4 +1,4 @@
-// Where the reader is. A very long log is taller than a browser allows, so the canvas may be shorter than the log.
+// The reader's place in the log. A very long log is taller than a browser allows, so the canvas may be shorter than the log.
 
 const MAX_CANVAS = 8_000_000; // browsers stop at 16 to 33 million pixels
 
@@ -58,7 +58,7 @@ export function placeOf(model, top) {
   return { seq: block.chunk.seq, at, over: top - block.top - model.offsetIn(block, at) };
 }
 
-/** Where a remembered place is now; null when it no longer exists. */
+/** The present position of a remembered place; null when it no longer exists. */
 export function topOf(model, { key, seq, at, over }) {
   const block = seq ? model.blockOfSeq(seq) : model.blocks.find((one) => one.kind === "head" && one.section.key === key);
   return block ? block.top + (seq ? model.offsetIn(block, at) : 0) + over : null;

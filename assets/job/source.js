@@ -5,7 +5,7 @@ const PAGE_CHUNKS = 200;
 // A run's apply has a log of its own, after its plan's: here its chunks are numbered from a billion on.
 const PART = 1_000_000_000;
 
-/** Which part of the log a chunk belongs to. */
+/** The part of the log that a chunk belongs to. */
 export function partOf(seq) {
   return Math.floor((seq - 1) / PART);
 }
@@ -47,7 +47,7 @@ export class LogSource {
     return this.#numbered((await this.#get(`${this.base}/lines?${this.query}&from=${first}&to=${last}`)).chunks);
   }
 
-  /** Which chunks of a span have these words in them. */
+  /** The chunks of a span that contain these words. */
   async find(words, from, to) {
     const span = `from=${from - this.from}&to=${to - this.from}`;
     const answer = await this.#get(`${this.base}/find?${this.query}&${span}&q=${encodeURIComponent(words)}`);

@@ -15,7 +15,7 @@ const POLL_MS = 5_000;
 const SAFETY_MS = 15_000;
 const SEARCH_MS = 180;
 const SEARCH_HERE_BYTES = 3_000_000;
-// What hides the page's edges: its bar and the log's own at the top, the menu of a narrow screen below.
+// The bars that hide the page's edges: its bar and the log's own at the top, the menu of a narrow screen below.
 const TOP_BAR = 120;
 const BELOW = 96;
 const LIVE = ["CLAIMED", "PROCESSING"];
@@ -99,7 +99,7 @@ export class LogView {
     this.#offer();
   }
 
-  /** What applies the plan has begun: its log follows the plan's, and what the reader looks at stays. */
+  /** The apply has begun: its log follows the plan's, and the lines in view stay in view. */
   #continue() {
     this.attempt = this.latest;
     this.model.keepFolds();

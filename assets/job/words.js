@@ -1,4 +1,4 @@
-// What the log's frame says.
+// The words of the log's frame.
 
 import { el, number, size } from "./dom.js";
 import { icon } from "./icons.js";

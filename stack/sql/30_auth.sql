@@ -142,7 +142,7 @@ create table if not exists auth.audit_log_entries (
 );
 create index if not exists audit_log_entries_created_at_idx on auth.audit_log_entries (created_at);
 
--- Who is asking: claims come from the API as one JSON setting, or one setting per claim from older servers.
+-- The identity of the caller: claims come from the API as one JSON setting, or one setting per claim from older servers.
 create or replace function auth.jwt() returns jsonb
 language sql stable as $$
   select coalesce(

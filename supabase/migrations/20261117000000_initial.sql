@@ -475,7 +475,7 @@ begin
 end;
 $$;
 
--- How far somebody has proved who they are. Auth signs a token for a password alone, too, and marks it; whether
+-- The strength of a sign-in. Auth signs a token for a password alone, too, and marks it; whether
 -- that is enough is decided here, once, and asked where the database learns who is calling: by every policy
 -- (my_org_ids) and at the beginning of every act (need, need_person). Runners never come this way.
 -- Whether the caller has proved who they are as far as their account asks for it: somebody with two-step sign-in has
@@ -633,7 +633,7 @@ comment on column public.audit_events.detail is 'What changed; never a secret.';
 
 -- ## who is a member
 
--- What members do, each with the least role that may. Policies, lists and calls all ask here.
+-- The verbs of members, each with the least role that may. Policies, lists and calls all read this view.
 create view private.verbs as
 select
   v.verb,
@@ -692,7 +692,7 @@ create policy "Members see their organisation's invitations" on public.invitatio
 create policy "Admins read the audit log" on public.audit_events
   for select to authenticated using (org_id = any(array(select private.my_org_ids('audit.read'))));
 
--- What records call the caller: a person, a service account, or the system.
+-- The name of the caller in records: a person, a service account, or the system.
 create function private.caller_kind() returns public.actor_kind
 language plpgsql stable set search_path = '' as $$
 begin
@@ -738,8 +738,8 @@ begin
 end;
 $$;
 
--- What records of an organisation call the caller: the member's email address, the service account's name, else the
--- user's id. An act in a runner's call, for any organisation, is done by "system".
+-- The name of the caller in records of an organisation: the member's email address, the service account's name, else
+-- the user's id. An act in a runner's call, for any organisation, is done by "system".
 create function private.caller_label(p_org uuid) returns text
 language plpgsql stable set search_path = '' as $$
 declare
@@ -761,7 +761,7 @@ language sql immutable set search_path = '' as $$
       'hex')) end
 $$;
 
--- What is not the same in two versions of a row: {field: {from, to}}.
+-- The differences between two versions of a row: {field: {from, to}}.
 create function private.changes(p_before jsonb, p_after jsonb) returns jsonb
 language sql stable set search_path = '' as $$
   select coalesce(jsonb_object_agg(a.key, jsonb_build_object('from', private.audit_value(b.value), 'to',
@@ -834,7 +834,7 @@ grant execute on function private.set_organization_makers to service_role;
 
 -- ## organisations and members
 
--- What people do with organisations: create, change, invite, accept, change a role, leave.
+-- Acts of people on organisations: create, change, invite, accept, change a role, leave.
 create function private.create_organization(p_name text, p_slug text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -2014,7 +2014,7 @@ create type public.source_kind as enum ('git', 'archive', 'inline', 'local', 'up
 comment on type public.source_kind is
   'Where a module''s code comes from; "upload" is a job''s alone: a folder that was sent to be planned.';
 
--- How plans of a repository are applied; null where another place sets it.
+-- The mode in which plans of a repository are applied; null where another place sets it.
 create function private.is_apply_mode(p_mode text) returns boolean
 language sql immutable set search_path = '' as $$
   select p_mode in ('after_merge', 'before_merge', 'merge_queue', 'never')
@@ -2750,8 +2750,8 @@ comment on column public.worker_instances.engine_note is
 comment on column public.worker_instances.last_error is
   'The last problem that it reported. None of a shared runner, which everybody sees: it may reveal another''s job.';
 
--- How many jobs an instance runs at a time: as many as its runner may, or fewer where the process reports it; at least
--- one.
+-- The number of jobs that an instance runs at a time: as many as its runner may, or fewer where the process reports it;
+-- at least one.
 create function private.slots_of(p_capacity integer, p_facts jsonb) returns integer
 language plpgsql immutable set search_path = '' as $$
 begin
@@ -3087,7 +3087,7 @@ declare
   v_worker public.workers := private.lock_worker(p_worker, 'runner.manage');
   v_account pg_catalog.uuid := v_worker.service_account_id;
 begin
-  -- What only registration takes would be ignored here.
+  -- Options that only registration accepts would be ignored here.
   perform private.refuse_unknown_keys(p_options, array['name', 'labels', 'capacity', 'accepted_job_types',
     'allow_multiple_instances', 'is_assigned_to_all_modules', 'service_account_id', 'scaling']);
   perform private.check_worker_options(v_worker.org_id, p_options);
@@ -3824,7 +3824,7 @@ begin
 end;
 $$;
 
--- Why a job failed, as a runner reports it; refuses what is none.
+-- Reads a runner's report of why a job failed; refuses anything else.
 create function private.report_error(p_error jsonb) returns jsonb
 language plpgsql immutable strict set search_path = '' as $$
 begin
@@ -4061,8 +4061,8 @@ begin
 end;
 $$;
 
--- What is stored of an attempt's log: chunks up to a number, bytes and SHA-256; the digest only up to 16 MiB, so that a
--- finish call stays short. A loop, because it reads the log once and keeps no more than that; a query that does the
+-- The stored part of an attempt's log: chunks up to a number, bytes and SHA-256; the digest only up to 16 MiB, so that
+-- a finish call stays short. A loop, because it reads the log once and keeps no more than that; a query that does the
 -- same takes twice as long to plan.
 create function private.stored_log(
   p_job bigint, p_attempt integer, p_day date, p_last integer, out chunks bigint, out bytes bigint, out sha256 text
@@ -4303,7 +4303,7 @@ begin
 end;
 $$;
 
--- What pages show of a state: its managed resources by address, and its outputs, with sensitive values masked.
+-- The part of a state that pages show: its managed resources by address, and its outputs, with sensitive values masked.
 create function private.state_contents(p_body text) returns jsonb
 language plpgsql immutable set search_path = '' as $$
 declare
@@ -4809,7 +4809,7 @@ language sql immutable set search_path = '' as $$
   select jsonb_build_object('weighs', p_weighs, 'text', p_text, 'at', p_at)
 $$;
 
--- What the job that holds a lock says for or against opening it.
+-- The status of the job that has a lock: a reason for or against opening it.
 create function private.attempt_evidence(
   p_attempt integer, p_live private.live_jobs, p_job public.provision_jobs
 ) returns jsonb
@@ -5473,7 +5473,7 @@ grant execute on function private.list_dependencies to authenticated;
 
 -- ## values
 
--- Why a bound value cannot be given, or null.
+-- Returns why a bound value is not available, or null.
 create function private.binding_problem(
   p_producer public.modules, p_state jsonb, p_output text, p_value jsonb, p_planned boolean
 ) returns text
@@ -5566,7 +5566,7 @@ begin
 end;
 $$;
 
--- Why a module may not be applied with a commit, or null.
+-- Returns why a module may not be applied with a commit, or null.
 create function private.promotion_problem(p_module uuid, p_commit text) returns text
 language plpgsql stable set search_path = '' as $$
 begin
@@ -5591,8 +5591,8 @@ begin
 end;
 $$;
 
--- Why a plan may not be applied: its commit was not applied where it should have been. Null for one that may, and for
--- a plan that destroys.
+-- Returns why a plan may not be applied: its commit was not applied where it should have been. Null for one that may,
+-- and for a plan that destroys.
 create function private.plan_promotion_problem(p_plan public.provision_jobs) returns text
 language plpgsql stable set search_path = '' as $$
 begin
@@ -6122,7 +6122,7 @@ begin
     select from private.live_tokens as t where t.id = p_token and t.worker_id = p_worker)) then
     return;
   end if;
-  -- Who has proved to be an account of the same organisation may know what is missing; others learn nothing.
+  -- An account of the same organisation may learn what is missing; others learn nothing.
   if v_account.id is not null then
     perform private.fail('RY403', format('The service account "%s" is not assigned to this runner.', v_account.name),
       format('Choose it on the runner''s page under Edit, or: runyard runners update "%s" --service-account "%s".',
@@ -6473,7 +6473,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_runner private.runner := private.this_runner();
 begin
-  -- Who waited for a successor's session must not end that one: the row first, then whether this session still lives.
+  -- A caller that waited must not end a successor's session: lock the row first, then check that this session is live.
   perform from public.workers as w where w.id = v_runner.worker_id for no key update;
   v_runner := private.this_runner();
   perform private.end_sessions(v_runner.worker_id, v_runner.instance_id, null,
@@ -6723,7 +6723,7 @@ select
   w.id as worker_id,
   coalesce(w.desired_count > 0 and (w.cloud ->> 'starting_at')::timestamptz > now() - interval '10 minutes', false)
     as is_starting,
-  -- What was deployed from here is given its token by the job that starts it.
+  -- A cloud-hosted runner gets its token from the job that starts it.
   w.type = 'cloud-hosted' or exists (
     select from private.live_tokens as t where t.worker_id = w.id
   ) or exists (
@@ -6765,7 +6765,7 @@ comment on column private.worker_liveness.used is 'Slots in use of the fresh ins
 comment on column private.worker_liveness.capacity is 'Slots of the fresh instances.';
 comment on column private.worker_liveness.status is 'ONLINE, DRAINING or OFFLINE.';
 
--- Why a runner cannot take jobs when all of its fresh instances report that they lack something. Else
+-- Returns why a runner cannot claim jobs when all of its fresh instances report that they lack something. Else
 -- null.
 create function private.degraded_words(p_worker uuid) returns text
 language sql stable set search_path = '' as $$
@@ -7020,7 +7020,7 @@ begin
 end;
 $$;
 
--- What a heartbeat tells a runner about itself.
+-- The part of the answer to a heartbeat that is about the runner itself.
 create function private.heartbeat_answer(p_runner private.runner) returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin
@@ -7338,7 +7338,7 @@ begin
 end;
 $$;
 
--- What a job needs of a runner: its lane, without a number.
+-- The requirements of a job on its runner: its lane, without a number.
 create function private.lane_needs(p_job public.provision_jobs) returns private.lanes
 language plpgsql stable set search_path = '' as $$
 declare
@@ -7945,8 +7945,8 @@ comment on column private.variable_uses.job_id is 'A job; its row may be past it
 
 -- ## setting
 
--- Why a value should not be kept as plain text; null where nothing suggests a secret. Shapes of well-known tokens, and
--- names as people choose them.
+-- Returns why a value should not be kept as plain text; null where nothing suggests a secret. Shapes of well-known
+-- tokens, and names as people choose them.
 create function private.secret_warning(p_name text, p_value jsonb) returns text
 language sql immutable set search_path = '' as $$
   select case
@@ -8550,7 +8550,7 @@ comment on function private.survey is
   'at these paths, and the last plan of each with the state that it brought in. Members.';
 grant execute on function private.survey to authenticated;
 
--- What becomes of a root: the specification of its module. An archive's files are kept in the module.
+-- The specification of the module that a root becomes. An archive's files are kept in the module.
 create function private.root_spec(p_job public.provision_jobs, p_root jsonb) returns jsonb
 language plpgsql stable set search_path = '' as $$
 declare
@@ -8693,7 +8693,7 @@ begin
 end;
 $$;
 
--- What a change of a state does, in one line of at most 500 characters.
+-- Describes a change of a state in one line of at most 500 characters.
 create function private.state_change_words(p_change jsonb) returns text
 language sql stable set search_path = '' as $$
   select left(case p_change ->> 'action'
@@ -8789,7 +8789,7 @@ begin
 end;
 $$;
 
--- What a plan had frozen, for the job that applies it: the same module, from the same commit.
+-- The settings that a plan froze, for the job that applies it: the same module, from the same commit.
 create function private.planned_payload(p_plan bigint) returns jsonb
 language plpgsql stable set search_path = '' as $$
 declare
@@ -8825,7 +8825,7 @@ comment on type private.placement is 'What the queue of a state needs to know ab
 
 -- Jobs of a set are read by their numbers: "offset 0" makes it a look for each, and never a comparison of every row
 -- with every number; the end of this file, that it is a look into the index.
--- Where those of these jobs that are QUEUED belong: state and lane. Each lane is looked up once, all of them together.
+-- The place of each QUEUED job among these: state and lane. All lanes are looked up together, each once.
 create function private.placements(
   p_jobs bigint[]
 ) returns table (job_id bigint, state_key uuid, priority smallint, attempt integer, lane_id integer)
@@ -8882,7 +8882,7 @@ begin
 end;
 $$;
 
--- What new jobs of an organisation begin with: their first event and their place in the queue. The caller holds the
+-- Writes the start of new jobs of an organisation: their first event and their place in the queue. The caller holds the
 -- locks of their states.
 create function private.place_jobs(p_org uuid, p_jobs bigint[], p_reason text) returns void
 language plpgsql set search_path = '' as $$
@@ -9128,7 +9128,7 @@ declare
   v_options pg_catalog.jsonb := coalesce(p_options, '{}') - array['labels', 'priority', 'pinned_worker_id',
     'pinned_instance_name', 'max_attempts', 'idempotency_key', 'approvals_required', 'reason', 'upload_id',
     'variables', 'created_by', 'created_by_label'];
-  -- What a push or a pull request plans is that commit, or that merge, wherever the branch is by then.
+  -- A push or a pull request plans that commit, or that merge, wherever the branch is by then.
   v_pin pg_catalog.jsonb := jsonb_strip_nulls(jsonb_build_object('commit', p_options #> '{git,commit}', 'merge',
     p_options #> '{git,merge}'));
   v_groups pg_catalog.jsonb := private.group_chains(p_org, p_modules);
@@ -9220,7 +9220,7 @@ begin
 end;
 $$;
 
--- What a member asks for: a job for each of these modules, in its queue, and in the audit log. Their numbers.
+-- Enqueues a job for each of these modules, as a member requests it, and writes the audit log; returns their numbers.
 create function private.request_jobs(
   p_org uuid, p_type public.job_type, p_modules uuid[], p_keys text[], p_options jsonb
 ) returns bigint[]
@@ -9348,7 +9348,7 @@ comment on function private.enqueue_jobs is
   'Idempotent by its key. Operators.';
 grant execute on function private.enqueue_jobs to authenticated;
 
--- What is read by its number is read through its index, whatever was known about the tables when a session made its
+-- A job is read by its number through its index, whatever was known about the tables when a session made its
 -- plans: made for empty tables, they read every job once for each of a thousand. (No JIT: see the runners' roles.)
 do $$
 declare
@@ -9399,12 +9399,12 @@ $$;
 -- Whether an engine's version is one that a module accepts: the same rules as the runner's own check.
 create function private.meets_requirement(p_version text, p_required text) returns boolean
 language sql immutable set search_path = '' as $$
-  -- What cannot be read here is left to the runner, which refuses it with words.
+  -- A constraint that cannot be read here is left to the runner, which refuses it and explains why.
   select coalesce(bool_and(coalesce(private.is_requirement_met(p_version, r.part), true)), true)
   from regexp_split_to_table(coalesce(nullif(trim(p_required), ''), '>=0'), ',') as r (part)
 $$;
 
--- What an instance lacks now to run a lane's jobs: null for nothing, else cloud_missing, engine_preparing,
+-- Names what an instance lacks now to run a lane's jobs: null for nothing, else cloud_missing, engine_preparing,
 -- engine_missing, engine_version or degraded.
 create function private.shortfall(p_lane private.lanes, p_offer private.offer) returns text
 language plpgsql immutable set search_path = '' as $$
@@ -9585,7 +9585,7 @@ begin
 end;
 $$;
 
--- What this request has taken already, so that a repeated claim gets the same answer; nothing otherwise.
+-- The jobs that this request has claimed already, so that a repeated claim gets the same answer; nothing otherwise.
 create function private.claimed_json(p_instance uuid, p_request uuid) returns json
 language plpgsql stable set search_path = '' as $$
 begin
@@ -9711,7 +9711,7 @@ grant execute on function private.worker_job to worker, executor;
 
 -- ==================== schemas/finish.sql
 
--- How a job ends: reported by its runner, given back, or lost with its runner; and what follows a plan. Finishing is
+-- The end of a job: reported by its runner, given back, or lost with its runner; and what follows a plan. Finishing is
 -- idempotent by (job, attempt). An attempt that lost its job may still report: the report is kept as late and changes
 -- nothing. end_job ends every job.
 
@@ -9754,7 +9754,7 @@ begin
   -- A module with auto-apply does not destroy automatically.
   v_is_auto := coalesce(nullif(p_plan.payload #> '{options,auto_apply}', 'null') = 'true',
     v_module.auto_apply and not v_is_destroy);
-  -- What a person has locked waits for a person.
+  -- A module that a person has locked waits for a person.
   v_is_held := not v_is_auto or exists (select from public.module_locks as l where l.module_id = v_module.id)
     or private.plan_promotion_problem(p_plan) is not null;
   if v_module.id is null or not (v_is_auto or coalesce(p_plan.payload #> '{options,confirm}' = 'true', false)) then
@@ -9836,7 +9836,7 @@ begin
 end;
 $$;
 
--- What follows from the end of a job: drift noted or cleared, the apply of a plan, applies that are outdated now, what
+-- Acts on the end of a job: drift noted or cleared, the apply of a plan, applies that are outdated now, what
 -- it was done for.
 create function private.follow_end(p_job bigint) returns void
 language plpgsql set search_path = '' as $$
@@ -10029,7 +10029,7 @@ begin
 end;
 $$;
 
--- How many different runners were lost while they ran this job.
+-- Counts the different runners that were lost while they ran this job.
 create function private.lost_workers(p_job bigint) returns integer
 language sql stable set search_path = '' as $$
   select count(distinct e.detail ->> 'worker_id')::integer from public.job_events as e where e.job_id = p_job
@@ -10070,7 +10070,7 @@ begin
 end;
 $$;
 
--- What happens to a job whose runner was lost: attention if infrastructure was touched, else cancelled, quarantined,
+-- Decides about a job whose runner was lost: attention if infrastructure was touched, else cancelled, quarantined,
 -- failed for good, or queued again.
 create function private.lose_job(p_job bigint, p_reason text) returns text
 language plpgsql set search_path = '' as $$
@@ -10108,7 +10108,7 @@ begin
 end;
 $$;
 
--- How many different runners gave a job back for lack of the same thing, how often, and with which message.
+-- Counts the runners that gave a job back for lack of the same thing, and how often; with each runner's reason.
 create function private.given_back(p_job bigint, p_code text) returns table (runners integer, times integer, words text)
 language sql stable set search_path = '' as $$
   select count(*)::integer, coalesce(sum(r.times), 0)::integer,
@@ -10400,7 +10400,7 @@ grant execute on function private.worker_finish to worker, executor;
 
 -- ==================== schemas/control.sql
 
--- What people decide about jobs: cancel, retry, resolve NEEDS_ATTENTION, approve, confirm, comment; and maintenance,
+-- Decisions of people about jobs: cancel, retry, resolve NEEDS_ATTENTION, approve, confirm, comment; and maintenance,
 -- during which no job is claimed.
 
 create table public.approvals (
@@ -10665,7 +10665,7 @@ begin
   v_new.needs_confirmation := false;
   v_new.created_by := private.caller_id();
   v_new.created_by_label := private.caller_label(v_old.org_id);
-  -- What the module asks for now counts, unless the job asked for more.
+  -- The module's present requirement counts, unless the job requires more.
   if v_old.type in ('APPLY', 'DESTROY', 'STATE') then
     perform private.refuse_locked_modules(array[v_old.module_id], v_old.plan_job_id);
     v_new.approvals_required := greatest(v_old.approvals_required, v_module.approvals_required);
@@ -10789,7 +10789,7 @@ grant execute on function private.resolve_attention to authenticated;
 
 -- ## deciding
 
--- Who requested a job: directly, or by running a schedule of which it or its plan is part.
+-- The people who requested a job: directly, or by running a schedule of which it or its plan is part.
 create function private.requesters(p_job public.provision_jobs) returns setof uuid
 language sql stable set search_path = '' as $$
   select p_job.created_by where p_job.created_by is not null
@@ -11256,7 +11256,7 @@ language sql immutable set search_path = '' as $$
     when p_type in ('PLAN', 'DRIFT', 'OUTPUT', 'STATE') then 'plan' end
 $$;
 
--- How the sub claims of an organisation are made.
+-- The template of the sub claims of an organisation.
 create function private.subject_template(p_org uuid) returns text
 language sql stable set search_path = '' as $$
   select coalesce((select s.template from public.identity_subjects as s where s.org_id = p_org),
@@ -11277,7 +11277,7 @@ begin
 end;
 $$;
 
--- Where the code of a job comes from.
+-- The kind of a job's source: fork, pull_request, branch, upload or settings.
 create function private.identity_trust(p_payload jsonb) returns text
 language sql immutable set search_path = '' as $$
   select case when p_payload #> '{options,git,is_fork}' = 'true' then 'fork'
@@ -11314,8 +11314,8 @@ language sql stable set search_path = '' as $$
   where o.id = p_job.org_id
 $$;
 
--- How long a token lives: as long as the lease, at most 15 minutes. During a change no other runner gets the job but by
--- a person's decision, so the 15 minutes bridge a short outage of the project. 0 when the lease has run out.
+-- The lifetime of a token: as long as the lease, at most 15 minutes. During a change no other runner gets the job but
+-- by a person's decision, so the 15 minutes bridge a short outage of the project. 0 when the lease has run out.
 create function private.identity_seconds(p_live private.live_jobs) returns integer
 language sql stable set search_path = '' as $$
   select case when l.seconds <= 0 then 0 when p_live.has_touched then 900 else least(l.seconds, 900) end
@@ -12215,7 +12215,7 @@ declare
   v_task pg_catalog.jsonb;
   v_worker public.workers;
 begin
-  -- What the task is made of is kept: the next deployment and every update make it the same, at their own version.
+  -- The task's definition is kept: the next deployment and every update use it again, with their own version.
   select jsonb_object_agg(o.key, case when o.key = 'image' then to_jsonb(regexp_replace(o.value #>> '{}', ':[^:/]+$',
     '')) else o.value end)
   into v_task from jsonb_each(coalesce(p_options, '{}')) as o where o.key in ('cpu', 'memory', 'image',
@@ -12342,7 +12342,7 @@ comment on function private.worker_target_token is
   'A deploying job gives its target a token (hash only); one that was never used is replaced.';
 grant execute on function private.worker_target_token to worker, executor;
 
--- What a job about a runner needs to know of it.
+-- The facts about a runner that a job for it needs.
 create function private.target_json(p_worker uuid) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_build_object('id', w.id, 'name', w.name, 'status', s.status, 'status_reason', s.reason, 'version',
@@ -12498,7 +12498,8 @@ comment on table public.scaling_decisions is 'Why a cloud-hosted runner was give
 comment on column public.scaling_decisions.detail is 'The numbers that it was computed from.';
 comment on column public.scaling_decisions.dry_run is 'Whether it was only computed, not carried out.';
 
--- What a planner needs to decide how many tasks each cloud-hosted runner should have; null: of all organisations.
+-- The facts by which a planner decides how many tasks each cloud-hosted runner should have; null: of all
+-- organisations.
 create function private.scaling_inputs(p_orgs uuid[]) returns jsonb
 language sql stable set search_path = '' as $$
   select coalesce(jsonb_agg(jsonb_build_object(
@@ -12938,7 +12939,7 @@ grant execute on function private.list_sets to authenticated;
 
 -- ## control of sets
 
--- What people do with sets: plan all below a group or check all for drift, cancel the rest, retry what failed; and what
+-- Acts of people on sets: plan all below a group or check all for drift, cancel the rest, retry what failed; and what
 -- the sweep does with them.
 -- Whether something of a set waits or runs.
 create function private.is_set_open(p_set uuid) returns boolean
@@ -13055,7 +13056,7 @@ begin
       and (j.retry_of is null or j.created_at <= p_set.cancelled_at) order by j.module_id limit p_limit
   loop
     v_count := v_count + 1;
-    -- What cannot be had at once is left to the sweep; what a runner takes meanwhile, runs.
+    -- Jobs that are locked now are left to the sweep; jobs that a runner claims meanwhile run.
     perform private.try_cancel(v_job, 'user', p_set.cancelled_by_label, 'The rest of the set was cancelled.');
   end loop;
   return v_count;
@@ -13082,7 +13083,7 @@ $$;
 comment on function private.cancel_set is 'Cancels what waits of a set; what runs, finishes. Operators.';
 grant execute on function private.cancel_set to authenticated;
 
--- What failed of a set and may be retried, as much as one call takes.
+-- The failed jobs of a set that may be retried, as many as one call accepts.
 create function private.failed_jobs(p_set uuid) returns table (job_id bigint, module_id uuid)
 language sql stable set search_path = '' as $$
   select j.id, j.module_id from private.set_members as m join public.provision_jobs as j on j.id = m.job_id
@@ -13327,7 +13328,7 @@ begin
 end;
 $$;
 
--- Which members of a set wait for the apply of which others, in words.
+-- The members of a set that wait for the apply of others, with those others, in words.
 create function private.waits_for_apply(p_set uuid) returns table (consumer_id uuid, producer_id uuid, words text)
 language sql stable set search_path = '' as $$
   select o.consumer_id, o.producer_id, format('Waits for %s: %s.', p.path, string_agg(format('`%s` %s', o.output,
@@ -13688,7 +13689,7 @@ $$;
 -- at that commit. So lost, repeated and forged events, force-pushes and squashes all lead to the same plans. Webhook
 -- secrets and API tokens arrive sealed, as those of notifications do.
 
--- What makes two URLs the same repository: host and path, whichever protocol, user and spelling.
+-- The part by which two URLs are the same repository: host and path, whichever protocol, user and spelling.
 create function private.repository_key(p_url text) returns text
 language plpgsql immutable set search_path = '' as $$
 declare
@@ -13949,7 +13950,7 @@ begin
 end;
 $$;
 
--- What a runner has to read: branches, folders and paths of the modules, and the commits that were applied.
+-- The reading list of a runner: branches, folders and paths of the modules, and the commits that were applied.
 create function private.resolve_work(p_connection public.git_connections) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_build_object('url', (array_agg(m.source ->> 'url' order by m.path))[1], 'pull_requests',
@@ -13992,7 +13993,7 @@ create type private.git_finding as (
 );
 comment on type private.git_finding is 'What is decided about one module, and why.';
 
--- Why content that was seen before is not planned again.
+-- Returns why content that was seen before is not planned again.
 create function private.seen_words(p_git public.module_git) returns text
 language plpgsql stable set search_path = '' as $$
 declare
@@ -14004,7 +14005,7 @@ begin
 end;
 $$;
 
--- What a runner found in the branches, judged for each module of the repository.
+-- Judges a runner's findings in the branches for each module of the repository.
 create function private.judge_branches(p_connection public.git_connections, p_found jsonb)
 returns setof private.git_finding
 language sql stable set search_path = '' as $$
@@ -14160,7 +14161,7 @@ begin
 end;
 $$;
 
--- What follows from the end of a RESOLVE job that a runner finished.
+-- Acts on the result of a RESOLVE job that a runner finished.
 create function private.decide_resolved(p_job public.provision_jobs, p_connection public.git_connections) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -14185,7 +14186,7 @@ begin
 end;
 $$;
 
--- What follows from the end of any RESOLVE job. Never a reason for the end of a job to fail.
+-- Acts on the end of any RESOLVE job; an error here never makes the end of a job fail.
 create function private.after_resolve(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -14271,7 +14272,7 @@ language sql immutable set search_path = '' as $$
     when p_delivery -> 'is_deleted' = 'true' then 'The branch was deleted.' end
 $$;
 
--- What follows from a new delivery: a command is done, everything else is decided by a look at the repository.
+-- Acts on a new delivery: runs a command; for everything else, a reading of the repository decides.
 create function private.follow_delivery(
   p_connection public.git_connections, p_row public.git_deliveries, p_delivery jsonb
 ) returns public.git_deliveries
@@ -14374,7 +14375,7 @@ $$;
 -- Repositories: what people do with the connections of git.sql and with the way single modules follow them, and what
 -- pages and commands show of both.
 
--- How a module follows its repository, as pages and commands show it.
+-- The link between a module and its repository, as pages and commands show it.
 create function private.module_git_json(p_module public.modules) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_build_object('id', m.id, 'path', m.path, 'is_on', coalesce(g.is_on, true), 'branch', coalesce(g.branch,
@@ -14602,7 +14603,7 @@ comment on function private.set_module_git is
   'Changes how a module follows its repository {is_on, branch, paths, apply}. Operators.';
 grant execute on function private.set_module_git to authenticated;
 
--- How a module follows its connected repository; null where its repository is not connected.
+-- Describes the link between a module and its connected repository; null where its repository is not connected.
 create function private.module_repository(p_module public.modules) returns jsonb
 language sql stable set search_path = '' as $$
   select private.module_git_json(p_module) || jsonb_build_object('repository', c.repository, 'error', c.error,
@@ -14947,7 +14948,7 @@ language sql stable set search_path = '' as $$
     and (not r.is_fork or p_connection.allows_forks and r.allowed_commit is not null)
 $$;
 
--- What a runner found out about a pull request, judged for each module of the repository.
+-- Judges a runner's findings about a pull request for each module of the repository.
 create function private.judge_pull(
   p_connection public.git_connections, p_pull public.pull_requests, p_found jsonb
 ) returns setof private.git_finding
@@ -15023,7 +15024,7 @@ begin
 end;
 $$;
 
--- What follows for pull requests from a reading of their repository.
+-- Updates pull requests after a reading of their repository.
 create function private.decide_pulls(p_job public.provision_jobs, p_connection public.git_connections) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -15326,7 +15327,7 @@ begin
 end;
 $$;
 
--- What follows from the end of a pull request: its locks end, the reviews of one that was merged count for applies that
+-- Acts on the end of a pull request: its locks end, the reviews of one that was merged count for applies that
 -- wait already, and modules that it was applied to without a merge are planned from their branch again.
 create function private.end_pull(p_connection public.git_connections, p_number integer) returns void
 language plpgsql set search_path = '' as $$
@@ -15461,7 +15462,7 @@ begin
 end;
 $$;
 
--- What the check of a queued commit shows {state, description}; null where the commit is not in a queue.
+-- Builds the check of a queued commit {state, description}; null where the commit is not in a queue.
 create function private.queue_report(p_connection uuid, p_commit text) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_strip_nulls(jsonb_build_object('state', case when g.status = 'PASSED' then 'success'
@@ -15575,7 +15576,7 @@ begin
 end;
 $$;
 
--- What follows for the entries of the queue from a reading of their repository.
+-- Updates the entries of the queue after a reading of their repository.
 create function private.decide_queue(p_job public.provision_jobs, p_connection public.git_connections) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -15610,7 +15611,7 @@ begin
 end;
 $$;
 
--- Why an entry whose plans have ended is not applied; null where it is.
+-- Returns why an entry whose plans have ended is not applied; null where it is.
 create function private.group_problem(p_group private.merge_groups) returns text
 language sql stable set search_path = '' as $$
   select format('%s: %s', o.path, w.words)
@@ -15697,7 +15698,7 @@ begin
 end;
 $$;
 
--- What follows for an entry from the end of one of its jobs. The caller has the lock of the job's state, so it waits
+-- Updates an entry after the end of one of its jobs. The caller has the lock of the job's state, so it waits
 -- for no entry: the sweep moves on those that somebody is at.
 create function private.follow_group(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
@@ -16555,7 +16556,7 @@ begin
 end;
 $$;
 
--- What may be sent now, and which of its organisation's messages it is.
+-- Messages that may be sent now, each with its place among its organisation's.
 create function private.due_deliveries() returns table (id bigint, turn bigint)
 language sql stable set search_path = '' as $$
   -- Five for each rule: a slow receiver must not keep all senders busy. Nor must somebody with much to send: each
@@ -17037,7 +17038,7 @@ language sql immutable set search_path = '' as $$
   where case when jsonb_typeof(p_summary -> n) = 'number' then (p_summary ->> n)::numeric between 0 and 1000000 end
 $$;
 
--- How a module's plan or apply went: words for people, and the state of a status.
+-- The outcome of a module's plan or apply: words for people, and the state of a status.
 create function private.report_words(p_is_apply boolean, p_status public.job_status, p_has_changes boolean)
 returns table (result text, state text)
 language sql immutable set search_path = '' as $$
@@ -17078,7 +17079,7 @@ language sql stable set search_path = '' as $$
   order by o.path
 $$;
 
--- Why there is no result of a pull request yet, or cannot be one; null where its plans are the result.
+-- Returns why there is no result of a pull request yet, or cannot be one; null where its plans are the result.
 create function private.pull_trouble(p_connection public.git_connections, p_pull public.pull_requests)
 returns table (state text, words text)
 language sql stable set search_path = '' as $$
@@ -17143,7 +17144,7 @@ begin
 end;
 $$;
 
--- What a sender writes at the provider {provider, url, base_url, kind, …}.
+-- The report that a sender writes at the provider {provider, url, base_url, kind, …}.
 create function private.report_body(p_delivery public.deliveries) returns jsonb
 language plpgsql stable set search_path = '' as $$
 declare
@@ -17227,7 +17228,7 @@ language sql stable set search_path = '' as $$
     and '#' || l.pull_request = p_key
 $$;
 
--- Which commit and pull request a change is about: the pull request of a number, else the one that became the commit.
+-- The commit and the pull request of a change: the pull request of a number, else the one that became the commit.
 create function private.change_pull(p_connection uuid, p_commit text, p_number integer) returns public.pull_requests
 language sql stable set search_path = '' as $$
   select r from public.pull_requests as r where r.connection_id = p_connection
@@ -17631,7 +17632,7 @@ language sql set search_path = '' as $$
   where p_connection.has_token and p_connection.provider <> 'generic'
 $$;
 
--- What a sender writes below a command {kind, number, comment_id, reaction, answer}.
+-- The reply that a sender writes below a command {kind, number, comment_id, reaction, answer}.
 create function private.command_answer(p_delivery bigint) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_build_object('kind', 'answer', 'id', c.delivery_id, 'number', c.pull_request, 'comment_id',
@@ -17795,7 +17796,7 @@ begin
 end;
 $$;
 
--- What the words about a runner and a lane's jobs name.
+-- The names that the sentences about a runner and a lane's jobs need.
 create function private.verdict_facts(p_lane private.lanes, p_worker public.workers) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_build_object('engine', p_lane.engine, 'version', p_lane.engine_version, 'cloud', p_lane.cloud,
@@ -17826,7 +17827,7 @@ begin
 end;
 $$;
 
--- Why a job waits that no runner could take now, in one sentence, and what would help, in another; else null.
+-- Explains why no runner could claim a waiting job now, in one sentence, and what would help, in another; else null.
 create function private.queue_words(p_job public.provision_jobs, p_live private.live_jobs) returns text[]
 language plpgsql stable set search_path = '' as $$
 declare
@@ -17864,7 +17865,7 @@ begin
 end;
 $$;
 
--- How many ready jobs that want the same runners go before this one; counted up to a thousand.
+-- Counts the ready jobs for the same runners that come before this one; counted up to a thousand.
 create function private.jobs_ahead(p_lane private.lanes, p_live private.live_jobs) returns integer
 language plpgsql stable set search_path = '' as $$
 begin
@@ -17979,7 +17980,7 @@ grant execute on function private.explain_set to authenticated;
 
 -- ==================== schemas/pages.sql
 
--- What pages ask for. Lists of runners, jobs and modules come a page at a time, with search, order and true counts:
+-- The answers to pages. Lists of runners, jobs and modules come a page at a time, with search, order and true counts:
 -- REST cuts a table at a thousand rows. The list of events reads two indexes by time, no further than one page; a
 -- search that finds little stops after a bound and marks its answer.
 
@@ -18015,7 +18016,7 @@ language sql immutable set search_path = '' as $$
     when p_status = 'QUEUED' then 3 else 4 end
 $$;
 
--- How many jobs of these types there are in an organisation, by status; of those that ended, 10,000 of each status at
+-- Counts the jobs of these types in an organisation, by status; of those that ended, 10,000 of each status at
 -- most: there may be years of jobs. From the index alone: their rows are wide.
 create function private.job_counts(p_org uuid, p_types public.job_type[]) returns jsonb
 language plpgsql stable set search_path = '' set enable_seqscan = off as $$
@@ -18039,7 +18040,7 @@ create function private.jobs_about(
 ) returns table (id bigint, status public.job_status)
 language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan set enable_seqscan = off as $$
 declare
-  -- What somebody types is part of a module's path or of a runner's name, or a job's number: few of those, and their
+  -- A search is part of a module's path or of a runner's name, or a job's number: few of those, and their
   -- jobs by an index.
   v_modules pg_catalog.uuid[] := case when p_pattern is null then array[p_module] else array(
     select m.id from public.modules as m where m.org_id = p_org and m.path ilike p_pattern) end;
@@ -18069,7 +18070,7 @@ language sql stable set search_path = '' as $$
   from public.provision_jobs as p where p.id = p_job.plan_job_id and p.number = p_job.number
 $$;
 
--- What is not asked for must not be in the plan: with it, the pages of the queue come from one index alone.
+-- A filter that is not set must not be in the plan: without it, the pages of the queue come from one index alone.
 create function private.list_jobs(
   p_org uuid, p_search text default null, p_filters jsonb default '{}', p_sort text default 'active', p_limit integer
   default 50, p_offset integer default 0, p_before bigint default null
@@ -18175,7 +18176,7 @@ comment on function private.job_by_number is
   'none where there is no such number. Members.';
 grant execute on function private.job_by_number to authenticated;
 
--- Who else may approve a job that its requester may not: 'others', or nobody ('alone': a reason will do); '' where
+-- The approvers of a job that its requester may not approve: 'others', or nobody ('alone': a reason will do); '' where
 -- nothing keeps the requester from it.
 create function private.own_approval(p_job public.provision_jobs) returns text
 language plpgsql stable set search_path = '' as $$
@@ -18189,7 +18190,7 @@ begin
 end;
 $$;
 
--- What happened to a job and to the plan that it applies, and which other jobs its facts name.
+-- The events of a job and of the plan that it applies, and the other jobs that their facts name.
 create function private.job_history(p_job public.provision_jobs) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_build_object(
@@ -18448,7 +18449,7 @@ begin
 end;
 $$;
 
--- What is wrong with an organisation's runners, or some of them: never_contacted, out_of_contact, degraded (and why),
+-- The problems of an organisation's runners, or of some of them: never_contacted, out_of_contact, degraded (and why),
 -- clock_off (by how many seconds), takes_no_jobs, outdated, not_isolated; healthy where nothing is.
 create function private.runner_health(
   p_org uuid, p_workers uuid[]
@@ -18553,7 +18554,7 @@ language sql stable set search_path = '' as $$
   where i.worker_id = p_worker
 $$;
 
--- What is not asked for must not be in the plan.
+-- A filter that is not set must not be in the plan.
 create function private.list_runners(
   p_org uuid, p_search text default null, p_filters jsonb default '{}', p_sort text default 'name', p_limit integer
   default 50, p_offset integer default 0
@@ -18702,14 +18703,14 @@ language sql stable set search_path = '' as $$
       or e.worker_id = any (p_workers))
 $$;
 
--- What is not asked for must not be in the plan.
+-- A filter that is not set must not be in the plan.
 create function private.list_events(
   p_org uuid, p_search text default null, p_filters jsonb default '{}', p_limit integer default 50, p_offset integer
   default 0
 ) returns jsonb
 language plpgsql stable security definer set search_path = '' set plan_cache_mode = force_custom_plan as $$
 declare
-  -- Where nothing narrows them, the page itself; else so many are looked through.
+  -- Without a filter, the page itself; else so many rows are searched.
   v_most integer := 50000;
   v_kinds pg_catalog.text[] := private.text_list(p_filters -> 'kind');
   v_pattern pg_catalog.text := private.search_pattern(p_search);
@@ -18727,7 +18728,7 @@ begin
   end if;
   v_since := coalesce((p_filters ->> 'since')::pg_catalog.timestamptz, '-infinity');
   v_until := coalesce((p_filters ->> 'until')::pg_catalog.timestamptz, 'infinity');
-  -- Where there is no event, PostgreSQL 15 reads no filter.
+  -- Without an event, PostgreSQL 15 evaluates no filter.
   perform (p_filters ->> 'worker_id')::pg_catalog.uuid, (p_filters ->> 'job')::bigint;
   v_workers := case when v_pattern is not null then array(
     select w.id from public.workers as w where w.org_id = p_org and w.name ilike v_pattern) end;
@@ -18777,7 +18778,7 @@ language sql stable set search_path = '' as $$
   order by d.id desc limit 1
 $$;
 
--- What an event led to for one module. One that came before the module, or before its move, does not name it.
+-- The outcome of an event for one module. An event from before the module, or before its move, does not name it.
 create function private.delivery_for_module(p_delivery public.git_deliveries, p_module public.modules) returns jsonb
 language sql stable set search_path = '' as $$
   select to_jsonb(d) || jsonb_build_object(
@@ -18961,7 +18962,7 @@ language sql immutable set search_path = '' as $$
     200)::smallint
 $$;
 
--- How long an organisation's jobs that ended in a span had waited, in counts per step and size.
+-- Counts the waits of an organisation's jobs that ended in a span, per step and size.
 create function private.wait_counts(
   p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval
 ) returns setof private.waits_hourly
@@ -18977,14 +18978,14 @@ language sql stable set search_path = '' as $$
   group by 1, 2, 3
 $$;
 
--- How many seconds a size of private.waits_hourly means.
+-- The seconds that a size of private.waits_hourly means.
 create function private.wait_seconds(p_size smallint) returns double precision
 language sql immutable set search_path = '' as $$
   -- The middle of the size: at most a twentieth off.
   select 0.01 * 1e8::double precision ^ ((p_size - 0.5) / 200)
 $$;
 
--- How busy an organisation's runners, or everybody's, were in a span, in numbers per step.
+-- The load of an organisation's runners, or of all, in a span, in numbers per step.
 create function private.load_sums(
   p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval
 ) returns setof private.load_hourly
@@ -19115,7 +19116,7 @@ begin
 end;
 $$;
 
--- Which share of its slots an organisation used, in steps of a quarter of an hour, an hour or more.
+-- The share of its slots that an organisation used, in steps of a quarter of an hour, an hour or more.
 create function private.load_points(
   p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval
 ) returns table (at timestamptz, share double precision)
@@ -19209,7 +19210,7 @@ begin
 end;
 $$;
 
--- What happened in a span that a chart cannot tell: outages, and releases with how many runners have them.
+-- Events in a span that a chart cannot show: outages, and releases with how many runners have them.
 create function private.figure_marks(p_org uuid, p_from timestamptz, p_to timestamptz) returns jsonb
 language sql stable set search_path = '' as $$
   select coalesce(jsonb_agg(to_jsonb(m) order by m.at desc), '[]') from (
@@ -19268,7 +19269,7 @@ grant execute on function private.fleet_figures to authenticated;
 -- ## figures for a monitoring system
 
 -- Figures of the installation as a whole, for a monitoring system: counts and times, no names and no organisations.
--- How long the jobs that ended within the last five minutes had waited, in seconds.
+-- The waits of the jobs that ended within the last five minutes, in seconds.
 create function private.recent_waits() returns jsonb
 language sql stable set search_path = '' as $$
   -- Organisation by organisation, by its index: jobs that ended lately were claimed lately.

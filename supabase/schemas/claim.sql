@@ -31,12 +31,12 @@ $$;
 -- Whether an engine's version is one that a module accepts: the same rules as the runner's own check.
 create function private.meets_requirement(p_version text, p_required text) returns boolean
 language sql immutable set search_path = '' as $$
-  -- What cannot be read here is left to the runner, which refuses it with words.
+  -- A constraint that cannot be read here is left to the runner, which refuses it and explains why.
   select coalesce(bool_and(coalesce(private.is_requirement_met(p_version, r.part), true)), true)
   from regexp_split_to_table(coalesce(nullif(trim(p_required), ''), '>=0'), ',') as r (part)
 $$;
 
--- What an instance lacks now to run a lane's jobs: null for nothing, else cloud_missing, engine_preparing,
+-- Names what an instance lacks now to run a lane's jobs: null for nothing, else cloud_missing, engine_preparing,
 -- engine_missing, engine_version or degraded.
 create function private.shortfall(p_lane private.lanes, p_offer private.offer) returns text
 language plpgsql immutable set search_path = '' as $$
@@ -217,7 +217,7 @@ begin
 end;
 $$;
 
--- What this request has taken already, so that a repeated claim gets the same answer; nothing otherwise.
+-- The jobs that this request has claimed already, so that a repeated claim gets the same answer; nothing otherwise.
 create function private.claimed_json(p_instance uuid, p_request uuid) returns json
 language plpgsql stable set search_path = '' as $$
 begin

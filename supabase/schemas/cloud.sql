@@ -131,7 +131,7 @@ declare
   v_task pg_catalog.jsonb;
   v_worker public.workers;
 begin
-  -- What the task is made of is kept: the next deployment and every update make it the same, at their own version.
+  -- The task's definition is kept: the next deployment and every update use it again, with their own version.
   select jsonb_object_agg(o.key, case when o.key = 'image' then to_jsonb(regexp_replace(o.value #>> '{}', ':[^:/]+$',
     '')) else o.value end)
   into v_task from jsonb_each(coalesce(p_options, '{}')) as o where o.key in ('cpu', 'memory', 'image',
@@ -258,7 +258,7 @@ comment on function private.worker_target_token is
   'A deploying job gives its target a token (hash only); one that was never used is replaced.';
 grant execute on function private.worker_target_token to worker, executor;
 
--- What a job about a runner needs to know of it.
+-- The facts about a runner that a job for it needs.
 create function private.target_json(p_worker uuid) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_build_object('id', w.id, 'name', w.name, 'status', s.status, 'status_reason', s.reason, 'version',
@@ -414,7 +414,8 @@ comment on table public.scaling_decisions is 'Why a cloud-hosted runner was give
 comment on column public.scaling_decisions.detail is 'The numbers that it was computed from.';
 comment on column public.scaling_decisions.dry_run is 'Whether it was only computed, not carried out.';
 
--- What a planner needs to decide how many tasks each cloud-hosted runner should have; null: of all organisations.
+-- The facts by which a planner decides how many tasks each cloud-hosted runner should have; null: of all
+-- organisations.
 create function private.scaling_inputs(p_orgs uuid[]) returns jsonb
 language sql stable set search_path = '' as $$
   select coalesce(jsonb_agg(jsonb_build_object(

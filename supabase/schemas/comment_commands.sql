@@ -350,7 +350,7 @@ language sql set search_path = '' as $$
   where p_connection.has_token and p_connection.provider <> 'generic'
 $$;
 
--- What a sender writes below a command {kind, number, comment_id, reaction, answer}.
+-- The reply that a sender writes below a command {kind, number, comment_id, reaction, answer}.
 create function private.command_answer(p_delivery bigint) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_build_object('kind', 'answer', 'id', c.delivery_id, 'number', c.pull_request, 'comment_id',

@@ -1,4 +1,4 @@
--- What people decide about jobs: cancel, retry, resolve NEEDS_ATTENTION, approve, confirm, comment; and maintenance,
+-- Decisions of people about jobs: cancel, retry, resolve NEEDS_ATTENTION, approve, confirm, comment; and maintenance,
 -- during which no job is claimed.
 
 create table public.approvals (
@@ -263,7 +263,7 @@ begin
   v_new.needs_confirmation := false;
   v_new.created_by := private.caller_id();
   v_new.created_by_label := private.caller_label(v_old.org_id);
-  -- What the module asks for now counts, unless the job asked for more.
+  -- The module's present requirement counts, unless the job requires more.
   if v_old.type in ('APPLY', 'DESTROY', 'STATE') then
     perform private.refuse_locked_modules(array[v_old.module_id], v_old.plan_job_id);
     v_new.approvals_required := greatest(v_old.approvals_required, v_module.approvals_required);
@@ -387,7 +387,7 @@ grant execute on function private.resolve_attention to authenticated;
 
 -- ## deciding
 
--- Who requested a job: directly, or by running a schedule of which it or its plan is part.
+-- The people who requested a job: directly, or by running a schedule of which it or its plan is part.
 create function private.requesters(p_job public.provision_jobs) returns setof uuid
 language sql stable set search_path = '' as $$
   select p_job.created_by where p_job.created_by is not null

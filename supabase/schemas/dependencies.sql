@@ -473,7 +473,7 @@ grant execute on function private.list_dependencies to authenticated;
 
 -- ## values
 
--- Why a bound value cannot be given, or null.
+-- Returns why a bound value is not available, or null.
 create function private.binding_problem(
   p_producer public.modules, p_state jsonb, p_output text, p_value jsonb, p_planned boolean
 ) returns text
@@ -566,7 +566,7 @@ begin
 end;
 $$;
 
--- Why a module may not be applied with a commit, or null.
+-- Returns why a module may not be applied with a commit, or null.
 create function private.promotion_problem(p_module uuid, p_commit text) returns text
 language plpgsql stable set search_path = '' as $$
 begin
@@ -591,8 +591,8 @@ begin
 end;
 $$;
 
--- Why a plan may not be applied: its commit was not applied where it should have been. Null for one that may, and for
--- a plan that destroys.
+-- Returns why a plan may not be applied: its commit was not applied where it should have been. Null for one that may,
+-- and for a plan that destroys.
 create function private.plan_promotion_problem(p_plan public.provision_jobs) returns text
 language plpgsql stable set search_path = '' as $$
 begin

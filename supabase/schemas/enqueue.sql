@@ -19,7 +19,7 @@ begin
 end;
 $$;
 
--- What a plan had frozen, for the job that applies it: the same module, from the same commit.
+-- The settings that a plan froze, for the job that applies it: the same module, from the same commit.
 create function private.planned_payload(p_plan bigint) returns jsonb
 language plpgsql stable set search_path = '' as $$
 declare
@@ -55,7 +55,7 @@ comment on type private.placement is 'What the queue of a state needs to know ab
 
 -- Jobs of a set are read by their numbers: "offset 0" makes it a look for each, and never a comparison of every row
 -- with every number; the end of this file, that it is a look into the index.
--- Where those of these jobs that are QUEUED belong: state and lane. Each lane is looked up once, all of them together.
+-- The place of each QUEUED job among these: state and lane. All lanes are looked up together, each once.
 create function private.placements(
   p_jobs bigint[]
 ) returns table (job_id bigint, state_key uuid, priority smallint, attempt integer, lane_id integer)
@@ -112,7 +112,7 @@ begin
 end;
 $$;
 
--- What new jobs of an organisation begin with: their first event and their place in the queue. The caller holds the
+-- Writes the start of new jobs of an organisation: their first event and their place in the queue. The caller holds the
 -- locks of their states.
 create function private.place_jobs(p_org uuid, p_jobs bigint[], p_reason text) returns void
 language plpgsql set search_path = '' as $$
@@ -358,7 +358,7 @@ declare
   v_options pg_catalog.jsonb := coalesce(p_options, '{}') - array['labels', 'priority', 'pinned_worker_id',
     'pinned_instance_name', 'max_attempts', 'idempotency_key', 'approvals_required', 'reason', 'upload_id',
     'variables', 'created_by', 'created_by_label'];
-  -- What a push or a pull request plans is that commit, or that merge, wherever the branch is by then.
+  -- A push or a pull request plans that commit, or that merge, wherever the branch is by then.
   v_pin pg_catalog.jsonb := jsonb_strip_nulls(jsonb_build_object('commit', p_options #> '{git,commit}', 'merge',
     p_options #> '{git,merge}'));
   v_groups pg_catalog.jsonb := private.group_chains(p_org, p_modules);
@@ -450,7 +450,7 @@ begin
 end;
 $$;
 
--- What a member asks for: a job for each of these modules, in its queue, and in the audit log. Their numbers.
+-- Enqueues a job for each of these modules, as a member requests it, and writes the audit log; returns their numbers.
 create function private.request_jobs(
   p_org uuid, p_type public.job_type, p_modules uuid[], p_keys text[], p_options jsonb
 ) returns bigint[]
@@ -578,7 +578,7 @@ comment on function private.enqueue_jobs is
   'Idempotent by its key. Operators.';
 grant execute on function private.enqueue_jobs to authenticated;
 
--- What is read by its number is read through its index, whatever was known about the tables when a session made its
+-- A job is read by its number through its index, whatever was known about the tables when a session made its
 -- plans: made for empty tables, they read every job once for each of a thousand. (No JIT: see the runners' roles.)
 do $$
 declare

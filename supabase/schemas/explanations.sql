@@ -152,7 +152,7 @@ begin
 end;
 $$;
 
--- What the words about a runner and a lane's jobs name.
+-- The names that the sentences about a runner and a lane's jobs need.
 create function private.verdict_facts(p_lane private.lanes, p_worker public.workers) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_build_object('engine', p_lane.engine, 'version', p_lane.engine_version, 'cloud', p_lane.cloud,
@@ -183,7 +183,7 @@ begin
 end;
 $$;
 
--- Why a job waits that no runner could take now, in one sentence, and what would help, in another; else null.
+-- Explains why no runner could claim a waiting job now, in one sentence, and what would help, in another; else null.
 create function private.queue_words(p_job public.provision_jobs, p_live private.live_jobs) returns text[]
 language plpgsql stable set search_path = '' as $$
 declare
@@ -221,7 +221,7 @@ begin
 end;
 $$;
 
--- How many ready jobs that want the same runners go before this one; counted up to a thousand.
+-- Counts the ready jobs for the same runners that come before this one; counted up to a thousand.
 create function private.jobs_ahead(p_lane private.lanes, p_live private.live_jobs) returns integer
 language plpgsql stable set search_path = '' as $$
 begin

@@ -106,7 +106,7 @@ language sql immutable set search_path = '' as $$
     200)::smallint
 $$;
 
--- How long an organisation's jobs that ended in a span had waited, in counts per step and size.
+-- Counts the waits of an organisation's jobs that ended in a span, per step and size.
 create function private.wait_counts(
   p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval
 ) returns setof private.waits_hourly
@@ -122,14 +122,14 @@ language sql stable set search_path = '' as $$
   group by 1, 2, 3
 $$;
 
--- How many seconds a size of private.waits_hourly means.
+-- The seconds that a size of private.waits_hourly means.
 create function private.wait_seconds(p_size smallint) returns double precision
 language sql immutable set search_path = '' as $$
   -- The middle of the size: at most a twentieth off.
   select 0.01 * 1e8::double precision ^ ((p_size - 0.5) / 200)
 $$;
 
--- How busy an organisation's runners, or everybody's, were in a span, in numbers per step.
+-- The load of an organisation's runners, or of all, in a span, in numbers per step.
 create function private.load_sums(
   p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval
 ) returns setof private.load_hourly
@@ -260,7 +260,7 @@ begin
 end;
 $$;
 
--- Which share of its slots an organisation used, in steps of a quarter of an hour, an hour or more.
+-- The share of its slots that an organisation used, in steps of a quarter of an hour, an hour or more.
 create function private.load_points(
   p_org uuid, p_from timestamptz, p_to timestamptz, p_step interval
 ) returns table (at timestamptz, share double precision)
@@ -354,7 +354,7 @@ begin
 end;
 $$;
 
--- What happened in a span that a chart cannot tell: outages, and releases with how many runners have them.
+-- Events in a span that a chart cannot show: outages, and releases with how many runners have them.
 create function private.figure_marks(p_org uuid, p_from timestamptz, p_to timestamptz) returns jsonb
 language sql stable set search_path = '' as $$
   select coalesce(jsonb_agg(to_jsonb(m) order by m.at desc), '[]') from (
@@ -413,7 +413,7 @@ grant execute on function private.fleet_figures to authenticated;
 -- ## figures for a monitoring system
 
 -- Figures of the installation as a whole, for a monitoring system: counts and times, no names and no organisations.
--- How long the jobs that ended within the last five minutes had waited, in seconds.
+-- The waits of the jobs that ended within the last five minutes, in seconds.
 create function private.recent_waits() returns jsonb
 language sql stable set search_path = '' as $$
   -- Organisation by organisation, by its index: jobs that ended lately were claimed lately.

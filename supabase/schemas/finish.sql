@@ -1,4 +1,4 @@
--- How a job ends: reported by its runner, given back, or lost with its runner; and what follows a plan. Finishing is
+-- The end of a job: reported by its runner, given back, or lost with its runner; and what follows a plan. Finishing is
 -- idempotent by (job, attempt). An attempt that lost its job may still report: the report is kept as late and changes
 -- nothing. end_job ends every job.
 
@@ -41,7 +41,7 @@ begin
   -- A module with auto-apply does not destroy automatically.
   v_is_auto := coalesce(nullif(p_plan.payload #> '{options,auto_apply}', 'null') = 'true',
     v_module.auto_apply and not v_is_destroy);
-  -- What a person has locked waits for a person.
+  -- A module that a person has locked waits for a person.
   v_is_held := not v_is_auto or exists (select from public.module_locks as l where l.module_id = v_module.id)
     or private.plan_promotion_problem(p_plan) is not null;
   if v_module.id is null or not (v_is_auto or coalesce(p_plan.payload #> '{options,confirm}' = 'true', false)) then
@@ -123,7 +123,7 @@ begin
 end;
 $$;
 
--- What follows from the end of a job: drift noted or cleared, the apply of a plan, applies that are outdated now, what
+-- Acts on the end of a job: drift noted or cleared, the apply of a plan, applies that are outdated now, what
 -- it was done for.
 create function private.follow_end(p_job bigint) returns void
 language plpgsql set search_path = '' as $$
@@ -316,7 +316,7 @@ begin
 end;
 $$;
 
--- How many different runners were lost while they ran this job.
+-- Counts the different runners that were lost while they ran this job.
 create function private.lost_workers(p_job bigint) returns integer
 language sql stable set search_path = '' as $$
   select count(distinct e.detail ->> 'worker_id')::integer from public.job_events as e where e.job_id = p_job
@@ -357,7 +357,7 @@ begin
 end;
 $$;
 
--- What happens to a job whose runner was lost: attention if infrastructure was touched, else cancelled, quarantined,
+-- Decides about a job whose runner was lost: attention if infrastructure was touched, else cancelled, quarantined,
 -- failed for good, or queued again.
 create function private.lose_job(p_job bigint, p_reason text) returns text
 language plpgsql set search_path = '' as $$
@@ -395,7 +395,7 @@ begin
 end;
 $$;
 
--- How many different runners gave a job back for lack of the same thing, how often, and with which message.
+-- Counts the runners that gave a job back for lack of the same thing, and how often; with each runner's reason.
 create function private.given_back(p_job bigint, p_code text) returns table (runners integer, times integer, words text)
 language sql stable set search_path = '' as $$
   select count(*)::integer, coalesce(sum(r.times), 0)::integer,

@@ -4,7 +4,7 @@
 -- at that commit. So lost, repeated and forged events, force-pushes and squashes all lead to the same plans. Webhook
 -- secrets and API tokens arrive sealed, as those of notifications do.
 
--- What makes two URLs the same repository: host and path, whichever protocol, user and spelling.
+-- The part by which two URLs are the same repository: host and path, whichever protocol, user and spelling.
 create function private.repository_key(p_url text) returns text
 language plpgsql immutable set search_path = '' as $$
 declare
@@ -265,7 +265,7 @@ begin
 end;
 $$;
 
--- What a runner has to read: branches, folders and paths of the modules, and the commits that were applied.
+-- The reading list of a runner: branches, folders and paths of the modules, and the commits that were applied.
 create function private.resolve_work(p_connection public.git_connections) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_build_object('url', (array_agg(m.source ->> 'url' order by m.path))[1], 'pull_requests',
@@ -308,7 +308,7 @@ create type private.git_finding as (
 );
 comment on type private.git_finding is 'What is decided about one module, and why.';
 
--- Why content that was seen before is not planned again.
+-- Returns why content that was seen before is not planned again.
 create function private.seen_words(p_git public.module_git) returns text
 language plpgsql stable set search_path = '' as $$
 declare
@@ -320,7 +320,7 @@ begin
 end;
 $$;
 
--- What a runner found in the branches, judged for each module of the repository.
+-- Judges a runner's findings in the branches for each module of the repository.
 create function private.judge_branches(p_connection public.git_connections, p_found jsonb)
 returns setof private.git_finding
 language sql stable set search_path = '' as $$
@@ -476,7 +476,7 @@ begin
 end;
 $$;
 
--- What follows from the end of a RESOLVE job that a runner finished.
+-- Acts on the result of a RESOLVE job that a runner finished.
 create function private.decide_resolved(p_job public.provision_jobs, p_connection public.git_connections) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -501,7 +501,7 @@ begin
 end;
 $$;
 
--- What follows from the end of any RESOLVE job. Never a reason for the end of a job to fail.
+-- Acts on the end of any RESOLVE job; an error here never makes the end of a job fail.
 create function private.after_resolve(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -587,7 +587,7 @@ language sql immutable set search_path = '' as $$
     when p_delivery -> 'is_deleted' = 'true' then 'The branch was deleted.' end
 $$;
 
--- What follows from a new delivery: a command is done, everything else is decided by a look at the repository.
+-- Acts on a new delivery: runs a command; for everything else, a reading of the repository decides.
 create function private.follow_delivery(
   p_connection public.git_connections, p_row public.git_deliveries, p_delivery jsonb
 ) returns public.git_deliveries

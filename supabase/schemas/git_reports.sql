@@ -97,7 +97,7 @@ language sql immutable set search_path = '' as $$
   where case when jsonb_typeof(p_summary -> n) = 'number' then (p_summary ->> n)::numeric between 0 and 1000000 end
 $$;
 
--- How a module's plan or apply went: words for people, and the state of a status.
+-- The outcome of a module's plan or apply: words for people, and the state of a status.
 create function private.report_words(p_is_apply boolean, p_status public.job_status, p_has_changes boolean)
 returns table (result text, state text)
 language sql immutable set search_path = '' as $$
@@ -138,7 +138,7 @@ language sql stable set search_path = '' as $$
   order by o.path
 $$;
 
--- Why there is no result of a pull request yet, or cannot be one; null where its plans are the result.
+-- Returns why there is no result of a pull request yet, or cannot be one; null where its plans are the result.
 create function private.pull_trouble(p_connection public.git_connections, p_pull public.pull_requests)
 returns table (state text, words text)
 language sql stable set search_path = '' as $$
@@ -203,7 +203,7 @@ begin
 end;
 $$;
 
--- What a sender writes at the provider {provider, url, base_url, kind, …}.
+-- The report that a sender writes at the provider {provider, url, base_url, kind, …}.
 create function private.report_body(p_delivery public.deliveries) returns jsonb
 language plpgsql stable set search_path = '' as $$
 declare
@@ -287,7 +287,7 @@ language sql stable set search_path = '' as $$
     and '#' || l.pull_request = p_key
 $$;
 
--- Which commit and pull request a change is about: the pull request of a number, else the one that became the commit.
+-- The commit and the pull request of a change: the pull request of a number, else the one that became the commit.
 create function private.change_pull(p_connection uuid, p_commit text, p_number integer) returns public.pull_requests
 language sql stable set search_path = '' as $$
   select r from public.pull_requests as r where r.connection_id = p_connection

@@ -255,7 +255,7 @@ language sql immutable set search_path = '' as $$
     when p_type in ('PLAN', 'DRIFT', 'OUTPUT', 'STATE') then 'plan' end
 $$;
 
--- How the sub claims of an organisation are made.
+-- The template of the sub claims of an organisation.
 create function private.subject_template(p_org uuid) returns text
 language sql stable set search_path = '' as $$
   select coalesce((select s.template from public.identity_subjects as s where s.org_id = p_org),
@@ -276,7 +276,7 @@ begin
 end;
 $$;
 
--- Where the code of a job comes from.
+-- The kind of a job's source: fork, pull_request, branch, upload or settings.
 create function private.identity_trust(p_payload jsonb) returns text
 language sql immutable set search_path = '' as $$
   select case when p_payload #> '{options,git,is_fork}' = 'true' then 'fork'
@@ -313,8 +313,8 @@ language sql stable set search_path = '' as $$
   where o.id = p_job.org_id
 $$;
 
--- How long a token lives: as long as the lease, at most 15 minutes. During a change no other runner gets the job but by
--- a person's decision, so the 15 minutes bridge a short outage of the project. 0 when the lease has run out.
+-- The lifetime of a token: as long as the lease, at most 15 minutes. During a change no other runner gets the job but
+-- by a person's decision, so the 15 minutes bridge a short outage of the project. 0 when the lease has run out.
 create function private.identity_seconds(p_live private.live_jobs) returns integer
 language sql stable set search_path = '' as $$
   select case when l.seconds <= 0 then 0 when p_live.has_touched then 900 else least(l.seconds, 900) end

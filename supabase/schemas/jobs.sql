@@ -506,7 +506,7 @@ begin
 end;
 $$;
 
--- Why a job failed, as a runner reports it; refuses what is none.
+-- Reads a runner's report of why a job failed; refuses anything else.
 create function private.report_error(p_error jsonb) returns jsonb
 language plpgsql immutable strict set search_path = '' as $$
 begin

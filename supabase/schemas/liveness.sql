@@ -86,7 +86,7 @@ select
   w.id as worker_id,
   coalesce(w.desired_count > 0 and (w.cloud ->> 'starting_at')::timestamptz > now() - interval '10 minutes', false)
     as is_starting,
-  -- What was deployed from here is given its token by the job that starts it.
+  -- A cloud-hosted runner gets its token from the job that starts it.
   w.type = 'cloud-hosted' or exists (
     select from private.live_tokens as t where t.worker_id = w.id
   ) or exists (
@@ -128,7 +128,7 @@ comment on column private.worker_liveness.used is 'Slots in use of the fresh ins
 comment on column private.worker_liveness.capacity is 'Slots of the fresh instances.';
 comment on column private.worker_liveness.status is 'ONLINE, DRAINING or OFFLINE.';
 
--- Why a runner cannot take jobs when all of its fresh instances report that they lack something. Else
+-- Returns why a runner cannot claim jobs when all of its fresh instances report that they lack something. Else
 -- null.
 create function private.degraded_words(p_worker uuid) returns text
 language sql stable set search_path = '' as $$
@@ -383,7 +383,7 @@ begin
 end;
 $$;
 
--- What a heartbeat tells a runner about itself.
+-- The part of the answer to a heartbeat that is about the runner itself.
 create function private.heartbeat_answer(p_runner private.runner) returns jsonb
 language plpgsql stable set search_path = '' as $$
 begin

@@ -165,8 +165,8 @@ begin
 end;
 $$;
 
--- What is stored of an attempt's log: chunks up to a number, bytes and SHA-256; the digest only up to 16 MiB, so that a
--- finish call stays short. A loop, because it reads the log once and keeps no more than that; a query that does the
+-- The stored part of an attempt's log: chunks up to a number, bytes and SHA-256; the digest only up to 16 MiB, so that
+-- a finish call stays short. A loop, because it reads the log once and keeps no more than that; a query that does the
 -- same takes twice as long to plan.
 create function private.stored_log(
   p_job bigint, p_attempt integer, p_day date, p_last integer, out chunks bigint, out bytes bigint, out sha256 text

@@ -52,7 +52,7 @@ begin
 end;
 $$;
 
--- What the check of a queued commit shows {state, description}; null where the commit is not in a queue.
+-- Builds the check of a queued commit {state, description}; null where the commit is not in a queue.
 create function private.queue_report(p_connection uuid, p_commit text) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_strip_nulls(jsonb_build_object('state', case when g.status = 'PASSED' then 'success'
@@ -166,7 +166,7 @@ begin
 end;
 $$;
 
--- What follows for the entries of the queue from a reading of their repository.
+-- Updates the entries of the queue after a reading of their repository.
 create function private.decide_queue(p_job public.provision_jobs, p_connection public.git_connections) returns void
 language plpgsql set search_path = '' as $$
 declare
@@ -201,7 +201,7 @@ begin
 end;
 $$;
 
--- Why an entry whose plans have ended is not applied; null where it is.
+-- Returns why an entry whose plans have ended is not applied; null where it is.
 create function private.group_problem(p_group private.merge_groups) returns text
 language sql stable set search_path = '' as $$
   select format('%s: %s', o.path, w.words)
@@ -288,7 +288,7 @@ begin
 end;
 $$;
 
--- What follows for an entry from the end of one of its jobs. The caller has the lock of the job's state, so it waits
+-- Updates an entry after the end of one of its jobs. The caller has the lock of the job's state, so it waits
 -- for no entry: the sweep moves on those that somebody is at.
 create function private.follow_group(p_job public.provision_jobs) returns void
 language plpgsql set search_path = '' as $$

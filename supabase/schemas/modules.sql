@@ -11,7 +11,7 @@ create type public.source_kind as enum ('git', 'archive', 'inline', 'local', 'up
 comment on type public.source_kind is
   'Where a module''s code comes from; "upload" is a job''s alone: a folder that was sent to be planned.';
 
--- How plans of a repository are applied; null where another place sets it.
+-- The mode in which plans of a repository are applied; null where another place sets it.
 create function private.is_apply_mode(p_mode text) returns boolean
 language sql immutable set search_path = '' as $$
   select p_mode in ('after_merge', 'before_merge', 'merge_queue', 'never')

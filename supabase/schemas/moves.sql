@@ -114,7 +114,7 @@ comment on function private.survey is
   'at these paths, and the last plan of each with the state that it brought in. Members.';
 grant execute on function private.survey to authenticated;
 
--- What becomes of a root: the specification of its module. An archive's files are kept in the module.
+-- The specification of the module that a root becomes. An archive's files are kept in the module.
 create function private.root_spec(p_job public.provision_jobs, p_root jsonb) returns jsonb
 language plpgsql stable set search_path = '' as $$
 declare
@@ -257,7 +257,7 @@ begin
 end;
 $$;
 
--- What a change of a state does, in one line of at most 500 characters.
+-- Describes a change of a state in one line of at most 500 characters.
 create function private.state_change_words(p_change jsonb) returns text
 language sql stable set search_path = '' as $$
   select left(case p_change ->> 'action'

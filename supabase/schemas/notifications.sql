@@ -326,7 +326,7 @@ begin
 end;
 $$;
 
--- What may be sent now, and which of its organisation's messages it is.
+-- Messages that may be sent now, each with its place among its organisation's.
 create function private.due_deliveries() returns table (id bigint, turn bigint)
 language sql stable set search_path = '' as $$
   -- Five for each rule: a slow receiver must not keep all senders busy. Nor must somebody with much to send: each

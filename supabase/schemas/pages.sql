@@ -1,4 +1,4 @@
--- What pages ask for. Lists of runners, jobs and modules come a page at a time, with search, order and true counts:
+-- The answers to pages. Lists of runners, jobs and modules come a page at a time, with search, order and true counts:
 -- REST cuts a table at a thousand rows. The list of events reads two indexes by time, no further than one page; a
 -- search that finds little stops after a bound and marks its answer.
 
@@ -34,7 +34,7 @@ language sql immutable set search_path = '' as $$
     when p_status = 'QUEUED' then 3 else 4 end
 $$;
 
--- How many jobs of these types there are in an organisation, by status; of those that ended, 10,000 of each status at
+-- Counts the jobs of these types in an organisation, by status; of those that ended, 10,000 of each status at
 -- most: there may be years of jobs. From the index alone: their rows are wide.
 create function private.job_counts(p_org uuid, p_types public.job_type[]) returns jsonb
 language plpgsql stable set search_path = '' set enable_seqscan = off as $$
@@ -58,7 +58,7 @@ create function private.jobs_about(
 ) returns table (id bigint, status public.job_status)
 language plpgsql stable set search_path = '' set plan_cache_mode = force_custom_plan set enable_seqscan = off as $$
 declare
-  -- What somebody types is part of a module's path or of a runner's name, or a job's number: few of those, and their
+  -- A search is part of a module's path or of a runner's name, or a job's number: few of those, and their
   -- jobs by an index.
   v_modules pg_catalog.uuid[] := case when p_pattern is null then array[p_module] else array(
     select m.id from public.modules as m where m.org_id = p_org and m.path ilike p_pattern) end;
@@ -88,7 +88,7 @@ language sql stable set search_path = '' as $$
   from public.provision_jobs as p where p.id = p_job.plan_job_id and p.number = p_job.number
 $$;
 
--- What is not asked for must not be in the plan: with it, the pages of the queue come from one index alone.
+-- A filter that is not set must not be in the plan: without it, the pages of the queue come from one index alone.
 create function private.list_jobs(
   p_org uuid, p_search text default null, p_filters jsonb default '{}', p_sort text default 'active', p_limit integer
   default 50, p_offset integer default 0, p_before bigint default null
@@ -194,7 +194,7 @@ comment on function private.job_by_number is
   'none where there is no such number. Members.';
 grant execute on function private.job_by_number to authenticated;
 
--- Who else may approve a job that its requester may not: 'others', or nobody ('alone': a reason will do); '' where
+-- The approvers of a job that its requester may not approve: 'others', or nobody ('alone': a reason will do); '' where
 -- nothing keeps the requester from it.
 create function private.own_approval(p_job public.provision_jobs) returns text
 language plpgsql stable set search_path = '' as $$
@@ -208,7 +208,7 @@ begin
 end;
 $$;
 
--- What happened to a job and to the plan that it applies, and which other jobs its facts name.
+-- The events of a job and of the plan that it applies, and the other jobs that their facts name.
 create function private.job_history(p_job public.provision_jobs) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_build_object(
@@ -467,7 +467,7 @@ begin
 end;
 $$;
 
--- What is wrong with an organisation's runners, or some of them: never_contacted, out_of_contact, degraded (and why),
+-- The problems of an organisation's runners, or of some of them: never_contacted, out_of_contact, degraded (and why),
 -- clock_off (by how many seconds), takes_no_jobs, outdated, not_isolated; healthy where nothing is.
 create function private.runner_health(
   p_org uuid, p_workers uuid[]
@@ -572,7 +572,7 @@ language sql stable set search_path = '' as $$
   where i.worker_id = p_worker
 $$;
 
--- What is not asked for must not be in the plan.
+-- A filter that is not set must not be in the plan.
 create function private.list_runners(
   p_org uuid, p_search text default null, p_filters jsonb default '{}', p_sort text default 'name', p_limit integer
   default 50, p_offset integer default 0
@@ -721,14 +721,14 @@ language sql stable set search_path = '' as $$
       or e.worker_id = any (p_workers))
 $$;
 
--- What is not asked for must not be in the plan.
+-- A filter that is not set must not be in the plan.
 create function private.list_events(
   p_org uuid, p_search text default null, p_filters jsonb default '{}', p_limit integer default 50, p_offset integer
   default 0
 ) returns jsonb
 language plpgsql stable security definer set search_path = '' set plan_cache_mode = force_custom_plan as $$
 declare
-  -- Where nothing narrows them, the page itself; else so many are looked through.
+  -- Without a filter, the page itself; else so many rows are searched.
   v_most integer := 50000;
   v_kinds pg_catalog.text[] := private.text_list(p_filters -> 'kind');
   v_pattern pg_catalog.text := private.search_pattern(p_search);
@@ -746,7 +746,7 @@ begin
   end if;
   v_since := coalesce((p_filters ->> 'since')::pg_catalog.timestamptz, '-infinity');
   v_until := coalesce((p_filters ->> 'until')::pg_catalog.timestamptz, 'infinity');
-  -- Where there is no event, PostgreSQL 15 reads no filter.
+  -- Without an event, PostgreSQL 15 evaluates no filter.
   perform (p_filters ->> 'worker_id')::pg_catalog.uuid, (p_filters ->> 'job')::bigint;
   v_workers := case when v_pattern is not null then array(
     select w.id from public.workers as w where w.org_id = p_org and w.name ilike v_pattern) end;

@@ -86,7 +86,7 @@ language sql stable set search_path = '' as $$
     and (not r.is_fork or p_connection.allows_forks and r.allowed_commit is not null)
 $$;
 
--- What a runner found out about a pull request, judged for each module of the repository.
+-- Judges a runner's findings about a pull request for each module of the repository.
 create function private.judge_pull(
   p_connection public.git_connections, p_pull public.pull_requests, p_found jsonb
 ) returns setof private.git_finding
@@ -162,7 +162,7 @@ begin
 end;
 $$;
 
--- What follows for pull requests from a reading of their repository.
+-- Updates pull requests after a reading of their repository.
 create function private.decide_pulls(p_job public.provision_jobs, p_connection public.git_connections) returns void
 language plpgsql set search_path = '' as $$
 declare

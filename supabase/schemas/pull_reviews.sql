@@ -175,7 +175,7 @@ begin
 end;
 $$;
 
--- What follows from the end of a pull request: its locks end, the reviews of one that was merged count for applies that
+-- Acts on the end of a pull request: its locks end, the reviews of one that was merged count for applies that
 -- wait already, and modules that it was applied to without a merge are planned from their branch again.
 create function private.end_pull(p_connection public.git_connections, p_number integer) returns void
 language plpgsql set search_path = '' as $$

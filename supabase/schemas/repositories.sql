@@ -1,7 +1,7 @@
 -- Repositories: what people do with the connections of git.sql and with the way single modules follow them, and what
 -- pages and commands show of both.
 
--- How a module follows its repository, as pages and commands show it.
+-- The link between a module and its repository, as pages and commands show it.
 create function private.module_git_json(p_module public.modules) returns jsonb
 language sql stable set search_path = '' as $$
   select jsonb_build_object('id', m.id, 'path', m.path, 'is_on', coalesce(g.is_on, true), 'branch', coalesce(g.branch,
@@ -229,7 +229,7 @@ comment on function private.set_module_git is
   'Changes how a module follows its repository {is_on, branch, paths, apply}. Operators.';
 grant execute on function private.set_module_git to authenticated;
 
--- How a module follows its connected repository; null where its repository is not connected.
+-- Describes the link between a module and its connected repository; null where its repository is not connected.
 create function private.module_repository(p_module public.modules) returns jsonb
 language sql stable set search_path = '' as $$
   select private.module_git_json(p_module) || jsonb_build_object('repository', c.repository, 'error', c.error,

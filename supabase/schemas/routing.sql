@@ -254,7 +254,7 @@ begin
 end;
 $$;
 
--- What a job needs of a runner: its lane, without a number.
+-- The requirements of a job on its runner: its lane, without a number.
 create function private.lane_needs(p_job public.provision_jobs) returns private.lanes
 language plpgsql stable set search_path = '' as $$
 declare

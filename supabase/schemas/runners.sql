@@ -133,8 +133,8 @@ comment on column public.worker_instances.engine_note is
 comment on column public.worker_instances.last_error is
   'The last problem that it reported. None of a shared runner, which everybody sees: it may reveal another''s job.';
 
--- How many jobs an instance runs at a time: as many as its runner may, or fewer where the process reports it; at least
--- one.
+-- The number of jobs that an instance runs at a time: as many as its runner may, or fewer where the process reports it;
+-- at least one.
 create function private.slots_of(p_capacity integer, p_facts jsonb) returns integer
 language plpgsql immutable set search_path = '' as $$
 begin
@@ -470,7 +470,7 @@ declare
   v_worker public.workers := private.lock_worker(p_worker, 'runner.manage');
   v_account pg_catalog.uuid := v_worker.service_account_id;
 begin
-  -- What only registration takes would be ignored here.
+  -- Options that only registration accepts would be ignored here.
   perform private.refuse_unknown_keys(p_options, array['name', 'labels', 'capacity', 'accepted_job_types',
     'allow_multiple_instances', 'is_assigned_to_all_modules', 'service_account_id', 'scaling']);
   perform private.check_worker_options(v_worker.org_id, p_options);

@@ -172,7 +172,7 @@ begin
     select from private.live_tokens as t where t.id = p_token and t.worker_id = p_worker)) then
     return;
   end if;
-  -- Who has proved to be an account of the same organisation may know what is missing; others learn nothing.
+  -- An account of the same organisation may learn what is missing; others learn nothing.
   if v_account.id is not null then
     perform private.fail('RY403', format('The service account "%s" is not assigned to this runner.', v_account.name),
       format('Choose it on the runner''s page under Edit, or: runyard runners update "%s" --service-account "%s".',
@@ -523,7 +523,7 @@ language plpgsql security definer set search_path = '' as $$
 declare
   v_runner private.runner := private.this_runner();
 begin
-  -- Who waited for a successor's session must not end that one: the row first, then whether this session still lives.
+  -- A caller that waited must not end a successor's session: lock the row first, then check that this session is live.
   perform from public.workers as w where w.id = v_runner.worker_id for no key update;
   v_runner := private.this_runner();
   perform private.end_sessions(v_runner.worker_id, v_runner.instance_id, null,

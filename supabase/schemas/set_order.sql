@@ -48,7 +48,7 @@ begin
 end;
 $$;
 
--- Which members of a set wait for the apply of which others, in words.
+-- The members of a set that wait for the apply of others, with those others, in words.
 create function private.waits_for_apply(p_set uuid) returns table (consumer_id uuid, producer_id uuid, words text)
 language sql stable set search_path = '' as $$
   select o.consumer_id, o.producer_id, format('Waits for %s: %s.', p.path, string_agg(format('`%s` %s', o.output,

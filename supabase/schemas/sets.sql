@@ -225,7 +225,7 @@ grant execute on function private.list_sets to authenticated;
 
 -- ## control of sets
 
--- What people do with sets: plan all below a group or check all for drift, cancel the rest, retry what failed; and what
+-- Acts of people on sets: plan all below a group or check all for drift, cancel the rest, retry what failed; and what
 -- the sweep does with them.
 -- Whether something of a set waits or runs.
 create function private.is_set_open(p_set uuid) returns boolean
@@ -342,7 +342,7 @@ begin
       and (j.retry_of is null or j.created_at <= p_set.cancelled_at) order by j.module_id limit p_limit
   loop
     v_count := v_count + 1;
-    -- What cannot be had at once is left to the sweep; what a runner takes meanwhile, runs.
+    -- Jobs that are locked now are left to the sweep; jobs that a runner claims meanwhile run.
     perform private.try_cancel(v_job, 'user', p_set.cancelled_by_label, 'The rest of the set was cancelled.');
   end loop;
   return v_count;
@@ -369,7 +369,7 @@ $$;
 comment on function private.cancel_set is 'Cancels what waits of a set; what runs, finishes. Operators.';
 grant execute on function private.cancel_set to authenticated;
 
--- What failed of a set and may be retried, as much as one call takes.
+-- The failed jobs of a set that may be retried, as many as one call accepts.
 create function private.failed_jobs(p_set uuid) returns table (job_id bigint, module_id uuid)
 language sql stable set search_path = '' as $$
   select j.id, j.module_id from private.set_members as m join public.provision_jobs as j on j.id = m.job_id

@@ -46,7 +46,7 @@ begin
 end;
 $$;
 
--- What pages show of a state: its managed resources by address, and its outputs, with sensitive values masked.
+-- The part of a state that pages show: its managed resources by address, and its outputs, with sensitive values masked.
 create function private.state_contents(p_body text) returns jsonb
 language plpgsql immutable set search_path = '' as $$
 declare
@@ -552,7 +552,7 @@ language sql immutable set search_path = '' as $$
   select jsonb_build_object('weighs', p_weighs, 'text', p_text, 'at', p_at)
 $$;
 
--- What the job that holds a lock says for or against opening it.
+-- The status of the job that has a lock: a reason for or against opening it.
 create function private.attempt_evidence(
   p_attempt integer, p_live private.live_jobs, p_job public.provision_jobs
 ) returns jsonb

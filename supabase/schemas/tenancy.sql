@@ -42,7 +42,7 @@ begin
 end;
 $$;
 
--- How far somebody has proved who they are. Auth signs a token for a password alone, too, and marks it; whether
+-- The strength of a sign-in. Auth signs a token for a password alone, too, and marks it; whether
 -- that is enough is decided here, once, and asked where the database learns who is calling: by every policy
 -- (my_org_ids) and at the beginning of every act (need, need_person). Runners never come this way.
 -- Whether the caller has proved who they are as far as their account asks for it: somebody with two-step sign-in has
@@ -200,7 +200,7 @@ comment on column public.audit_events.detail is 'What changed; never a secret.';
 
 -- ## who is a member
 
--- What members do, each with the least role that may. Policies, lists and calls all ask here.
+-- The verbs of members, each with the least role that may. Policies, lists and calls all read this view.
 create view private.verbs as
 select
   v.verb,
@@ -259,7 +259,7 @@ create policy "Members see their organisation's invitations" on public.invitatio
 create policy "Admins read the audit log" on public.audit_events
   for select to authenticated using (org_id = any(array(select private.my_org_ids('audit.read'))));
 
--- What records call the caller: a person, a service account, or the system.
+-- The name of the caller in records: a person, a service account, or the system.
 create function private.caller_kind() returns public.actor_kind
 language plpgsql stable set search_path = '' as $$
 begin
@@ -305,8 +305,8 @@ begin
 end;
 $$;
 
--- What records of an organisation call the caller: the member's email address, the service account's name, else the
--- user's id. An act in a runner's call, for any organisation, is done by "system".
+-- The name of the caller in records of an organisation: the member's email address, the service account's name, else
+-- the user's id. An act in a runner's call, for any organisation, is done by "system".
 create function private.caller_label(p_org uuid) returns text
 language plpgsql stable set search_path = '' as $$
 declare
@@ -328,7 +328,7 @@ language sql immutable set search_path = '' as $$
       'hex')) end
 $$;
 
--- What is not the same in two versions of a row: {field: {from, to}}.
+-- The differences between two versions of a row: {field: {from, to}}.
 create function private.changes(p_before jsonb, p_after jsonb) returns jsonb
 language sql stable set search_path = '' as $$
   select coalesce(jsonb_object_agg(a.key, jsonb_build_object('from', private.audit_value(b.value), 'to',
@@ -401,7 +401,7 @@ grant execute on function private.set_organization_makers to service_role;
 
 -- ## organisations and members
 
--- What people do with organisations: create, change, invite, accept, change a role, leave.
+-- Acts of people on organisations: create, change, invite, accept, change a role, leave.
 create function private.create_organization(p_name text, p_slug text) returns jsonb
 language plpgsql security definer set search_path = '' as $$
 declare

@@ -12,7 +12,7 @@ language sql stable set search_path = '' as $$
   order by d.id desc limit 1
 $$;
 
--- What an event led to for one module. One that came before the module, or before its move, does not name it.
+-- The outcome of an event for one module. An event from before the module, or before its move, does not name it.
 create function private.delivery_for_module(p_delivery public.git_deliveries, p_module public.modules) returns jsonb
 language sql stable set search_path = '' as $$
   select to_jsonb(d) || jsonb_build_object(

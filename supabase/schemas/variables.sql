@@ -105,8 +105,8 @@ comment on column private.variable_uses.job_id is 'A job; its row may be past it
 
 -- ## setting
 
--- Why a value should not be kept as plain text; null where nothing suggests a secret. Shapes of well-known tokens, and
--- names as people choose them.
+-- Returns why a value should not be kept as plain text; null where nothing suggests a secret. Shapes of well-known
+-- tokens, and names as people choose them.
 create function private.secret_warning(p_name text, p_value jsonb) returns text
 language sql immutable set search_path = '' as $$
   select case

@@ -1,5 +1,5 @@
 -- Fills a database with an organisation, its runners and its jobs, without calling a function for each of a million rows.
--- What the functions would have written is written here in bulk; the functions then work on it as on anything else.
+-- Writes in bulk the rows that the functions would have written; the functions then work on them as on any others.
 create schema bench;
 
 create function bench.add_runners(p_count integer, p_capacity integer) returns void language plpgsql as $$
@@ -81,7 +81,7 @@ begin
   perform public.worker_heartbeat('ONLINE', '1.0.0', '[]', null);
 end $$;
 
--- What others do: a durable row that a heartbeat updates by its key; a row for each line of a log, behind the same fence.
+-- The ways of others: a durable row that a heartbeat updates by its key; a row for each line of a log, behind the same fence.
 create table bench.heartbeats (id integer primary key, last_seen_at timestamptz not null) with (fillfactor = 50);
 insert into bench.heartbeats select n, now() from generate_series(1, 1000) as n;
 

@@ -1,4 +1,4 @@
--- What the Auth service keeps besides GoTrue's main tables: how a session was signed in (GoTrue's own
+-- Tables of the Auth service besides GoTrue's main ones: the way a session was signed in (GoTrue's own
 -- table), and the mails that this stack does not send.
 
 create table if not exists auth.mfa_amr_claims (
@@ -26,7 +26,7 @@ create table if not exists auth.runyard_outbox (
   created_at timestamptz not null default now()
 );
 
--- What was mailed, as hashes: a link's token and a code to type, the newest of each kind.
+-- The mailed secrets, as hashes: a link's token and a code to type, the newest of each kind.
 create table if not exists auth.runyard_mailed_tokens (
   user_id uuid not null references auth.users (id) on delete cascade,
   kind text not null,

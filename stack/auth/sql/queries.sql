@@ -194,7 +194,7 @@ on conflict do nothing
 returning *
 
 -- name: drop_stale_factors
--- What was begun and never confirmed.
+-- Removes factors that were begun and never confirmed.
 delete from auth.mfa_factors
 where user_id = %(user_id)s and status = 'unverified' and created_at < now() - interval '5 minutes'
 

@@ -1,4 +1,4 @@
--- What the Realtime server asks of the database beyond plain queries. It connects as authenticator, which may
+-- Functions of the Realtime server beyond plain queries. It connects as authenticator, which may
 -- become the API roles and nothing else: a token that names another role is refused by PostgreSQL itself.
 
 grant usage on schema _realtime to authenticator, supabase_realtime_admin;

@@ -29,7 +29,7 @@ order by a.attnum
 select relrowsecurity from pg_class where oid = %(table)s
 
 -- name: role_view
--- What a role may read of a table.
+-- The columns and rows of a table that a role may read.
 select
   r.rolbypassrls or r.rolsuper as bypasses_rls,
   array(

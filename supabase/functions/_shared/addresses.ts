@@ -1,4 +1,4 @@
-/** Which addresses an issuer or a receiver may have: an organisation's admin writes them, and they must not lead inside. */
+/** The addresses that an issuer or a receiver may have: an organisation's admin writes them, and they must not lead inside. */
 
 import { lookup } from "node:dns/promises";
 import { isHosted, read } from "./env.ts";
@@ -53,7 +53,7 @@ function isNamed(url: URL): boolean {
   return named.includes(url.host) || named.includes(url.hostname);
 }
 
-/** What an address is of, and the variable that allows addresses inside, for tests and closed networks. */
+/** The owner of an address, and the variable that allows addresses inside, for tests and closed networks. */
 interface Kind {
   name: string;
   allowed: string;

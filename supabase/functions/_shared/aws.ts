@@ -1,5 +1,5 @@
 /**
- * Who a machine is in AWS: it signs a GetCallerIdentity request, and STS, which alone can check the signature, names the
+ * The identity of a machine in AWS: it signs a GetCallerIdentity request, and STS, which alone can check the signature, names the
  * signer. The audience is one of the signed headers, so a request that was signed for others is refused.
  */
 

@@ -59,7 +59,7 @@ export function publicUrl(): string {
   return read("RUNYARD_PUBLIC_URL") ?? need("SUPABASE_URL");
 }
 
-/** Where people open the dashboard, if the project's settings name it. */
+/** The address of the dashboard, if the project's settings name it. */
 export function dashboardUrl(): string | undefined {
   return read("RUNYARD_DASHBOARD_URL")?.replace(/\/+$/, "");
 }

@@ -1,4 +1,4 @@
-/** What a delivery says, in the words of the database, whichever provider sent it. */
+/** Translates a delivery of any provider into the words of the database. */
 
 export type Provider = "github" | "gitlab" | "gitea" | "generic";
 

@@ -35,7 +35,7 @@ interface Comparison {
   done: PromiseWithResolvers<boolean>;
 }
 
-/** What waits, by organisation: the next one is always of the organisation that has waited longest for its turn. */
+/** The waiting hashes, by organisation: the next one is always of the organisation that has waited longest for its turn. */
 class Turns {
   #waiting = new Map<string, Comparison[]>();
   #running = new Map<string, number>();
@@ -70,7 +70,7 @@ class Turns {
     return undefined;
   }
 
-  /** How long an organisation rests after a turn: a quarter of one processor is the most that its flood costs others. */
+  /** The pause of an organisation after a turn: a quarter of one processor is the most that its flood costs others. */
   restOf(owner: string, milliseconds: number): number {
     const isAlone = performance.now() - this.#changedAt >= COMPANY_MILLISECONDS;
     return isAlone || !this.#waiting.has(owner) ? 0 : REST * milliseconds;

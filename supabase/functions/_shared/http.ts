@@ -99,7 +99,7 @@ export function parse<T>(schema: z.ZodType<T>, body: unknown): T {
   throw new Answer(400, { code: "RY422", message, details: issues });
 }
 
-/** What the nearest proxy wrote into a header: it appends what it saw, the rest the caller may have invented. */
+/** The value that the nearest proxy appended to a header; the caller may have invented the rest. */
 function lastOf(request: Request, header: string): string {
   return (request.headers.get(header) ?? "").split(",").at(-1)!.trim();
 }

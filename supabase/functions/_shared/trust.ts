@@ -1,4 +1,4 @@
-/** What a service account trusts, and whether somebody's claims are the bound ones. */
+/** The trust of a service account: which claims it is bound to, and whether given claims match. */
 
 export interface Trust {
   issuer: string;

@@ -1,4 +1,4 @@
-/** Who sent a delivery: signatures over the raw body, compared in constant time. */
+/** The proof of a delivery's sender: signatures over the raw body, compared in constant time. */
 
 import type { Provider } from "../_shared/git_events.ts";
 import { isEqual } from "../_shared/secrets.ts";

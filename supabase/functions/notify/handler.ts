@@ -78,7 +78,7 @@ async function needAdmin(request: Request, org: string): Promise<void> {
   });
 }
 
-/** What may be shown of an address: whom a mail goes to; of a webhook its last four characters. */
+/** The part of an address that may be shown: all of a mail address, the last four characters of a webhook. */
 function hintOf(channel: string, address: string): string {
   return channel === "mail"
     ? address

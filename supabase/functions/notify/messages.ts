@@ -1,4 +1,4 @@
-/** What a receiver gets: our own shape, Slack's, Teams' or a mail. */
+/** A message as its receiver gets it: our own shape, Slack's, Teams' or a mail. */
 
 import { dashboardUrl } from "../_shared/env.ts";
 
@@ -24,7 +24,7 @@ interface Subject {
   path?: string;
 }
 
-/** Where the dashboard shows what a message is about; nothing where its address is not known. */
+/** The address of the page that a message is about; nothing where the dashboard's address is not known. */
 export function linkOf(message: Message): string | undefined {
   const address = dashboardUrl();
   if (!address) return undefined;

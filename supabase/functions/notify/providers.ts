@@ -1,4 +1,4 @@
-/** Where and how a git provider accepts statuses and comments. */
+/** The endpoints and formats in which a git provider accepts statuses and comments. */
 
 export interface Report {
   kind: "status" | "comment" | "answer" | "pulls";
@@ -41,13 +41,13 @@ export interface Write {
 export interface Provider {
   headers(token: string): Record<string, string>;
   status(report: Report, target_url?: string): Write;
-  /** Where the comments of a pull request are, and where one of them is. */
+  /** The paths of the comments of a pull request, and of one of them. */
   comments(report: Report): string;
   comment(report: Report, id: number): string;
   edit: "PATCH" | "PUT";
   /** A reaction to a comment. */
   reaction(report: Report, id: number): Write;
-  /** Where pull requests are listed, and how one is read as its event would be. */
+  /** The path that lists pull requests, and the reader that turns one into its event. */
   pulls(report: Report): string;
   event(pull: Record<string, unknown>): Record<string, unknown>;
 }

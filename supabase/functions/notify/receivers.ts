@@ -1,9 +1,9 @@
-/** Which addresses a message may be sent to, and how sending one ends. */
+/** The addresses that a message may be sent to, and the result of sending it. */
 
 import { checkAddress, RECEIVER, type Target } from "../_shared/addresses.ts";
 import { publicUrl } from "../_shared/env.ts";
 
-/** How sending went. */
+/** The result of sending. */
 export interface Outcome {
   status: "DELIVERED" | "KEPT" | "FAILED";
   http_status?: number;

@@ -1,5 +1,5 @@
 /**
- * What `terraform_remote_state` with the backend "remote" asks, and nothing more: a job reads the outputs of modules that
+ * Serves `terraform_remote_state` with the backend "remote", and nothing more: a job reads the outputs of modules that
  * grant them to its own. The caller's own token is passed to the database, which decides; this function only translates.
  */
 

@@ -1,4 +1,4 @@
-/** What a runner may ask of worker-session. */
+/** The requests that worker-session accepts from a runner. */
 
 import { z } from "zod";
 

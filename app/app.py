@@ -45,7 +45,7 @@ from app.triggers import change_page
 from app.triggers import page as reviews
 from app.triggers import routes as git_routes
 
-# What the browser reads and sends without the websocket.
+# The routes that the browser uses without the websocket.
 API = (
     sign_in_routes.build_routes,
     job_routes.build_routes,
@@ -112,7 +112,7 @@ def _head() -> list[rx.Component]:
 
 
 def _loads(route: Route) -> Any:
-    """What opens a page; behind the sign-in, dialogs of another page or of before a reload are closed first."""
+    """Return the events that open a page; behind the sign-in they first close dialogs of another page or of before a reload."""
     own = route.on_load if isinstance(route.on_load, list) else [route.on_load]
     is_framed = route.path.startswith("/dashboard")
     left = [PaletteState.leave, ReleaseNotesState.leave, RunnerActionState.leave]

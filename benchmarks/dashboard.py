@@ -1,4 +1,4 @@
-"""How fast a commit is seen in a real browser with 1 to 500 tabs open, and what a tab costs."""
+"""Measures the delay from a commit to a real browser with 1 to 500 tabs open, and the cost of a tab."""
 
 import asyncio
 import re
@@ -70,7 +70,7 @@ class Listener(asyncio.Protocol):
             self._tab.socket.transport.write(PONG)
 
     def arrivals(self) -> Iterator[tuple[str, float]]:
-        """Which change came when: with the last byte of its frame."""
+        """Yield each change with the time at which the last byte of its frame arrived."""
         held = b""
         for at, data in self.chunks:
             held += data
@@ -84,7 +84,7 @@ class Listener(asyncio.Protocol):
 
 
 def frame_size(frame: bytes) -> int:
-    """How long a server's websocket frame is, by its first bytes; more than there is when they are too few to tell."""
+    """Return the length of a server's websocket frame, by its first bytes; more than there are when they are too few to tell."""
     length = frame[1] & 127 if len(frame) > 1 else 0
     head = {126: 4, 127: 10}.get(length, 2)
     if len(frame) < head:
@@ -118,7 +118,7 @@ class Shown:
     cpu_ms: int
 
     def figures(self) -> dict[str, Any]:
-        """How many of them the browser showed and how soon, and how many other tabs each of them reached at least."""
+        """Return the number of changes that the browser showed, their delays, and the fewest other tabs that one of them reached."""
         middle = round(median(self.delays)) if self.delays else 0
         shown = f"{len(self.delays)}/{CHANGES}"
         reached = min(map(len, self.arrivals.values()), default=0)
@@ -155,7 +155,7 @@ async def shown(
 
 
 async def measure_at(product: Product, person: Person, page: Page, others: int, first: int) -> dict[str, Any]:
-    """How soon changes are shown beside so many others."""
+    """Measure the delay until changes are shown beside so many other tabs."""
     found = await shown(product, person, page, push, others, first, pause_seconds=0.6)
     tabs = sorted(delay for delays in found.arrivals.values() for delay in delays)
     return {"sessions": others + 1, **found.figures(), "tabs_p95_ms": p95(tabs), "memory_mib": found.memory_mib}
@@ -173,7 +173,7 @@ def push(product: Product, person: Person, change: int) -> None:
 
 
 async def bytes_per_change(product: Product, person: Person) -> int:
-    """How much one changed row of a thousand sends to a tab, heartbeats aside."""
+    """Measure the bytes that one changed row of a thousand sends to a tab, heartbeats aside."""
     tab = await open_tab(product, product.cookie(person))
     await tab.send(LOAD, path="/dashboard/runners")
     await tab.answers(6.0)

@@ -138,7 +138,7 @@ def measure_push(repository: Repository, number: int, provider: GitProvider) -> 
 
 
 def _report(provider: GitProvider, commit: str) -> float | None:
-    """When the end of the plan reached the provider."""
+    """Return the time at which the end of the plan reached the provider."""
     ends = [each.at for each in provider.requests if each.path.endswith(commit) and each.body["state"] != "pending"]
     return ends[0] if ends else None
 

@@ -1,4 +1,4 @@
-"""What a sandbox costs: the time and the memory that it adds to a child, and how fast a child's output comes through it.
+"""Measures the cost of a sandbox: the time and the memory that it adds to a child, and the speed of a child's output through it.
 
 Plain children and enclosed ones take turns, so that both meet the same machine. Takes about half a minute.
 """
@@ -41,7 +41,7 @@ def isolation_for(way: str, base: Path) -> Isolation:
 
 
 async def seconds_of(command: Command) -> tuple[float, float]:
-    """How long a child takes from its start to its end, and how much of a processor it and its keeper use."""
+    """Measure the seconds of a child from its start to its end, and the processor time that it and its keeper use."""
 
     async def drop(_: bytes) -> None:
         return

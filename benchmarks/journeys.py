@@ -1,4 +1,4 @@
-"""How long a new person waits: each journey of the first hour by hands that are never slow, with how many acts it takes.
+"""Measures the waiting time of a new person in each journey of the first hour, with hands that are never slow, and counts its acts.
 
 The hands are Playwright's and the runner is a real one with OpenTofu, so what is left of the time is the product's.
 """

@@ -162,7 +162,7 @@ def spent(product: Product) -> dict[str, float]:
 
 
 async def changes(product: Product, person: Person, page: Page, others: int, first: int) -> dict[str, Any]:
-    """How soon a change is shown, and when the last of the other tabs has it."""
+    """Measure the delay until a change is shown, and until the last of the other tabs has it."""
     found = await shown(product, person, page, push, others, first, pause_seconds=0.8)
     last = sorted(max(delays, default=0) for delays in found.arrivals.values())
     return {"tabs": others + 1, **found.figures(), "last_tab_p95_ms": p95(last), "memory_mib": found.memory_mib}
@@ -204,7 +204,7 @@ async def measure(product: Product, outcome: Outcome) -> None:
 
 
 async def idle(product: Product) -> dict[str, Any]:
-    """What one tab that only looks costs: cores of the database and of the dashboard."""
+    """Measure the cost of one idle tab: cores of the database and of the dashboard."""
     parts = {name: family(product.stack.part_pid(name)) for name in ("postgres", "dashboard")}
     before = {name: cpu_seconds(processes) for name, processes in parts.items()}
     await asyncio.sleep(QUIET_SECONDS)

@@ -13,7 +13,7 @@ END_OF_HEAD = b"\r\n\r\n"
 
 @dataclass
 class Tally:
-    """What one run saw."""
+    """The results of one run."""
 
     seconds: list[float] = field(default_factory=list)
     failures: int = 0

@@ -87,7 +87,7 @@ def run_set(product: Product, person: Person, slots: Slots) -> tuple[str, float]
 
 
 async def opened(page: Page, address: str, is_there: str) -> float:
-    """How long a page takes until it shows what it is for; the median of some."""
+    """Measure the seconds until a page shows its content; the median of some."""
     spent = []
     for _ in range(OPENED):
         began = time.perf_counter()

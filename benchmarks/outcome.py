@@ -1,4 +1,4 @@
-"""What a benchmark found: a part that fails costs its own figures, and the rest is kept."""
+"""The outcome of a benchmark: a part that fails costs its own figures, and the rest is kept."""
 
 import json
 import sys

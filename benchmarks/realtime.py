@@ -63,7 +63,7 @@ SCENARIOS = (
 
 @dataclass
 class Times:
-    """When each row was committed and when each listener had it."""
+    """The times of each row's commit and of its arrival at each listener."""
 
     committed: dict[int, float] = field(default_factory=dict)
     bare: dict[int, float] = field(default_factory=dict)

@@ -64,7 +64,7 @@ def percentile(seconds: list[float], share: float) -> float:
 
 
 def timed(call: Callable[[], int]) -> list[float]:
-    """How long each of the sign-ins takes; all must succeed."""
+    """Measure the seconds of each sign-in; all must succeed."""
     found = []
     for _ in range(SAMPLES):
         before = time.perf_counter()

@@ -1,4 +1,4 @@
-"""How long the embedded stack takes to start, cold (empty folder) and warm (second start), and what memory it holds."""
+"""Measures the start of the embedded stack, cold (empty folder) and warm (second start), and the memory that it uses."""
 
 import tempfile
 import time

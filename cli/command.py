@@ -25,7 +25,7 @@ COMMON = {
 
 
 class Here:
-    """Where a command is: who acts, in which organisation, and how it prints."""
+    """The context of a command: the person who acts, the organisation, and the format of the output."""
 
     def __init__(self, organization: str | None, profile: str | None, as_json: bool) -> None:
         self._organization = organization

@@ -1,11 +1,11 @@
-"""What can go wrong, each with a sentence on what to do next and the exit code that programs read."""
+"""The errors of commands, each with a sentence on what to do next and the exit code that programs read."""
 
 from enum import IntEnum
 from importlib.util import find_spec
 
 
 class ExitCode(IntEnum):
-    """How `runyard` ends; docs/cli.md explains each."""
+    """The exit codes of `runyard`; docs/cli.md explains each."""
 
     DONE = 0
     PROBLEM = 1
@@ -76,7 +76,7 @@ class Missing(CommandError):
 
 
 class Refused(CommandError):
-    """The project said no."""
+    """The project refused."""
 
     exit_code = ExitCode.REFUSED
 
@@ -88,7 +88,7 @@ class SignedOut(CommandError):
 
 
 class NoAnswer(CommandError):
-    """The project said nothing."""
+    """The project did not answer."""
 
     exit_code = ExitCode.NO_ANSWER
 

@@ -1,4 +1,4 @@
-"""What commands print: tables on a terminal, plain lines in a pipe, JSON for programs."""
+"""The output of commands: tables on a terminal, plain lines in a pipe, JSON for programs."""
 
 import json
 import os
@@ -64,7 +64,7 @@ class Printer:
             )
 
     def result(self, value: Any, describe: Callable[[Any], str]) -> None:
-        """What was done: a sentence, or the thing itself."""
+        """Print the result: a sentence, or the thing itself."""
         if self.as_json:
             self.document(value)
         else:

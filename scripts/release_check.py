@@ -1,4 +1,4 @@
-"""What a maintainer runs before tagging a version, and the release's first job: everything that needs no GitHub.
+"""Check and build a release: before a maintainer tags a version, and as the release's first job; everything that needs no GitHub.
 
 Makes in `--dist` what a release offers beside the images: wheels, one-file binary, chart, SBOM, checksums and notes.
 """

@@ -87,7 +87,7 @@ def review_something(settings: Settings, secrets: dict[str, str]) -> dict[str, s
 
 
 def others(api: Api, org: str) -> dict[str, int]:
-    """What the demo brings: a job that no runner may take, and one that waits for an approval."""
+    """Find the demo's jobs by name: one that no runner may take, and one that waits for an approval."""
     asked = {"job-waiting": "QUEUED", "job-approval": "AWAITING_APPROVAL"}
     rows = {
         name: api.rows("provision_jobs", select="number", org_id=f"eq.{org}", status=f"eq.{status}", order="id")
@@ -202,7 +202,7 @@ def every_page(sign_in: Callable[[tuple[int, int], Any], Page], folder: Path, pa
             else:
                 show(page, path)
                 READY.get(name, lambda _page: None)(page)
-            # What is open over a page belongs to the window, not to the page's length.
+            # An overlay belongs to the window, not to the page's length.
             is_whole = name not in OVER_A_PAGE
             page.screenshot(path=folder / f"{name}-{width}-{scheme}.png", full_page=is_whole)
             page.context.close()

@@ -1,4 +1,4 @@
-"""What the services of the gateway share: reading a body within limits, and plain ASGI answers."""
+"""The helpers that the gateway's services share: reading a body within limits, and plain ASGI answers."""
 
 import asyncio
 import contextlib
@@ -48,7 +48,7 @@ def header_map(scope: Scope) -> dict[str, str]:
 async def read_body(receive: Receive, headers: dict[str, str], limit: int = LARGEST_BODY) -> bytes:
     """The whole body, within a limit of size and time."""
     declared = headers.get("content-length", "0")
-    # What announces itself as too large is not even collected.
+    # A body that is announced as too large is not even collected.
     room = -1 if declared.isdecimal() and int(declared) > limit else limit
     try:
         async with asyncio.timeout(BODY_SECONDS):
@@ -115,7 +115,7 @@ class BehindProxy:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with the client address that the proxy saw; an invalid one changes nothing."""
         said = b",".join(value for name, value in scope.get("headers", ()) if name == self._header)
-        # What is left of the last comma the caller may have invented.
+        # The caller may have invented everything before the last comma.
         last = said.decode("latin-1").rpartition(",")[2].strip()
         with contextlib.suppress(ValueError):
             scope = {**scope, "client": (str(ip_address(last)), 0)}

@@ -1,4 +1,4 @@
-"""What a hosted project has before the first migration: roles, schemas, Auth tables, Realtime functions."""
+"""Creates the things that a hosted project has before the first migration: roles, schemas, Auth tables, Realtime functions."""
 
 from pathlib import Path
 

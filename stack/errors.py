@@ -1,4 +1,4 @@
-"""What can go wrong while the stack starts, each with a sentence on what to do next."""
+"""Errors of a start of the stack, each with a sentence on what to do next."""
 
 
 class StackError(Exception):

@@ -13,7 +13,7 @@ from stack.secrets import Secrets, load_identity_keys
 from stack.settings import Settings
 
 ROUTER = Path(__file__).resolve().parent / "edge" / "router.ts"
-# What Deno itself needs from the machine: its cache, the configured registry, proxies, certificates.
+# Variables that Deno itself needs from the machine: its cache, the configured registry, proxies, certificates.
 MACHINE_PREFIXES = ("DENO_", "NPM_CONFIG_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT", "NODE_EXTRA_CA")
 # Names that npm packages ask for while they load; without leave to ask they fail.
 PROBED_NAMES = (
@@ -66,7 +66,7 @@ def functions_command(settings: Settings, environment: dict[str, str]) -> list[s
 
 
 def functions_environment(settings: Settings, secrets: Secrets) -> dict[str, str]:
-    """What hosted gives a function, the key that signs worker tokens, and the project's own function secrets.
+    """Return hosted's variables for a function, the key that signs worker tokens, and the project's own function secrets.
 
     All but the database's address: no function needs it, and here it is nearly a superuser's.
     """

@@ -69,7 +69,7 @@ class Services:
 
 
 def create() -> ASGIApp:
-    """What granian runs, once in each worker process: the gateway with the settings and secrets of this state folder."""
+    """Build the gateway with the settings and secrets of this state folder; granian runs it once in each worker process."""
     settings = Settings()
     return create_app(settings, load_secrets(settings.secrets_file))
 

@@ -1,4 +1,4 @@
-"""What the API takes from `supabase/config.toml`, with hosted's defaults."""
+"""The API's settings from `supabase/config.toml`, with hosted's defaults."""
 
 import tomllib
 from dataclasses import dataclass, field

@@ -51,7 +51,7 @@ class Secrets(BaseModel):
 
     @property
     def forwarding_key(self) -> str:
-        """What the dashboard shows when it says for which browser it asks Auth; good for nothing else."""
+        """The key that the dashboard sends with the address of the browser for which it calls Auth; it has no other use."""
         return hmac.new(self.jwt_secret.encode(), b"runyard forwarding", "sha256").hexdigest()
 
     def public_jwk(self) -> dict[str, Any]:

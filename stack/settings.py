@@ -1,4 +1,4 @@
-"""Where the embedded stack listens and keeps its files."""
+"""The settings of the embedded stack: its addresses, and the folders of its files."""
 
 import os
 from pathlib import Path
@@ -27,7 +27,7 @@ def default_home() -> Path:
 
 
 def command(name: str) -> str:
-    """How a person here types a command: a clone has a Makefile, an installed `runyard` has none."""
+    """Return a command as a person here types it: a clone has a Makefile, an installed `runyard` has none."""
     return f"runyard {name}" if BUNDLE.is_dir() else f"make {name}"
 
 
@@ -119,17 +119,17 @@ class Settings(BaseSettings):
 
     @property
     def functions_url(self) -> str:
-        """Where the gateway reaches the edge functions."""
+        """The address at which the gateway reaches the edge functions."""
         return f"http://127.0.0.1:{self.functions_port}"
 
     @property
     def dashboard_url(self) -> str:
-        """What a person opens."""
+        """The address that a person opens."""
         return self.dashboard_address.rstrip("/") or self.dashboard_local_url
 
     @property
     def dashboard_local_url(self) -> str:
-        """Where the dashboard answers on this machine."""
+        """The dashboard's address on this machine."""
         return f"http://localhost:{self.dashboard_port}"
 
     @property
@@ -139,7 +139,7 @@ class Settings(BaseSettings):
 
     @property
     def cache_folder(self) -> Path:
-        """Where downloads are kept outside the clone, so that a second clone finds them."""
+        """The folder for downloads, outside the clone, so that a second clone finds them."""
         return self.cache or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "runyard"
 
     @property
@@ -159,7 +159,7 @@ class Settings(BaseSettings):
 
     @property
     def private_files(self) -> tuple[Path, ...]:
-        """What a backup has to bring along beside the database."""
+        """The files that a backup must include beside the database."""
         return (self.secrets_file, self.identity_keys_file, self.demo_file)
 
     @property

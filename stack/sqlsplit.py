@@ -75,7 +75,7 @@ def _tokens(source: str, start: int, end: int) -> Iterator[re.Match[str]]:
 
 
 def _after(source: str, token: re.Match[str], end: int) -> int:
-    """Where the next token starts: dollar quotes and nested comments are stepped over whole."""
+    """Return the start of the next token; steps over dollar quotes and nested comments whole."""
     if token.lastgroup == "dollar":
         close = source.find(token.group(), token.end(), end)
         return end if close < 0 else close + len(token.group())

@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the loops need to know about time."""
+    """The time functions that the loops need."""
 
     def monotonic(self) -> float:
         """Seconds that never go back and count while the machine sleeps."""
@@ -49,7 +49,7 @@ _SKEW_STEP_SECONDS = 3
 
 
 class Skew:
-    """How far this machine's clock is from the server's, from the time in its answers."""
+    """The difference between this machine's clock and the server's, from the time in the server's answers."""
 
     def __init__(self) -> None:
         """Know nothing yet."""

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class WorkerStatus(StrEnum):
-    """What the runners page shows."""
+    """The status of a runner, as the runners page shows it."""
 
     ONLINE = "ONLINE"
     DRAINING = "DRAINING"
@@ -12,7 +12,7 @@ class WorkerStatus(StrEnum):
 
 
 class JobType(StrEnum):
-    """What a job does."""
+    """The type of a job: the work that it does."""
 
     PLAN = "PLAN"
     APPLY = "APPLY"
@@ -28,7 +28,7 @@ class JobType(StrEnum):
 
 
 class JobStatus(StrEnum):
-    """Where a job is in its life."""
+    """The status of a job."""
 
     AWAITING_APPROVAL = "AWAITING_APPROVAL"
     QUEUED = "QUEUED"
@@ -41,7 +41,7 @@ class JobStatus(StrEnum):
 
 
 class JobPhase(StrEnum):
-    """What a running attempt is doing; APPLY and DESTROY are never run again automatically."""
+    """The phase of a running attempt; APPLY and DESTROY are never run again automatically."""
 
     PREPARE = "PREPARE"
     FETCH = "FETCH"
@@ -55,7 +55,7 @@ class JobPhase(StrEnum):
 
 
 class CancelKind(StrEnum):
-    """How soon a cancelled job has to stop."""
+    """The urgency with which a cancelled job has to stop."""
 
     AFTER_STEP = "AFTER_STEP"
     GRACEFUL = "GRACEFUL"
@@ -71,7 +71,7 @@ class EngineName(StrEnum):
 
 
 class SourceKind(StrEnum):
-    """Where a module's files come from."""
+    """The origin of a module's files."""
 
     GIT = "git"
     ARCHIVE = "archive"
@@ -81,14 +81,14 @@ class SourceKind(StrEnum):
 
 
 class StateHome(StrEnum):
-    """Where a module's state is kept, once somebody has chosen."""
+    """The place of a module's state, once somebody has chosen one."""
 
     RUNYARD = "runyard"
     OWN = "own"
 
 
 class StateAction(StrEnum):
-    """What a STATE job does with resources of a state."""
+    """The action of a STATE job on resources of a state."""
 
     MOVE = "move"
     REMOVE = "remove"
@@ -96,7 +96,7 @@ class StateAction(StrEnum):
 
 
 class StepStatus(StrEnum):
-    """How one step of a job stands."""
+    """The status of one step of a job."""
 
     RUNNING = "RUNNING"
     SUCCEEDED = "SUCCEEDED"
@@ -116,7 +116,7 @@ WRITING_TYPES = frozenset({JobType.APPLY, JobType.DESTROY, JobType.STATE})
 
 
 class VariableKind(StrEnum):
-    """What becomes of a variable."""
+    """The form in which a job gets a variable."""
 
     INPUT = "input"
     ENV = "env"

@@ -10,7 +10,7 @@ ODD_TRIES = 30
 
 
 class WorkerError(Exception):
-    """What the runner raises on purpose; the message is meant for a person."""
+    """An error that the runner raises on purpose; the message is meant for a person."""
 
     def __init__(self, message: str, *, code: str = "", hint: str = "", detail: Any = None) -> None:
         """Keep the server's code, hint and detail beside the message."""

@@ -1,4 +1,4 @@
-"""What a cloud answers when a job shows it its token: for people who test an identity before a job needs it."""
+"""A cloud's answer to the token of a job, for people who test an identity before a job needs it."""
 
 import asyncio
 import base64
@@ -23,7 +23,7 @@ Setting = Callable[[str], str]
 
 
 async def exchange(kind: str, setting: Setting, token: str, session_name: str) -> str:
-    """Exchange a token and say who the cloud takes the job for; what it refuses is raised in its own words."""
+    """Exchange a token and describe the identity that the cloud gives to the job; raise a refusal in the cloud's own words."""
     match kind:
         case "aws":
             region = setting("region") or "us-east-1"

@@ -1,4 +1,4 @@
-"""What the process's exit code tells the supervisor that started it."""
+"""The process's exit codes, for the supervisor that started it."""
 
 from enum import IntEnum
 

@@ -26,7 +26,7 @@ Probe = Callable[[], Awaitable[None]]
 
 
 def lacking(error: OSError) -> RunnerUnfit | None:
-    """What a runner lacks when the system says this; nothing when it may be the job's own fault."""
+    """Build the error for what the runner lacks, from the system's error; return None when it may be the job's own fault."""
     if error.errno in _MEMORY:
         return RunnerUnfit(
             f"The runner is out of memory, processes or files: {error.strerror}.", code="memory",
@@ -36,7 +36,7 @@ def lacking(error: OSError) -> RunnerUnfit | None:
 
 
 def no_directory(error: OSError) -> RunnerUnfit:
-    """The runner's own folders cannot be used, for whatever reason."""
+    """Build the error for a runner that cannot use its own folders, for whatever reason."""
     words = error.strerror or str(error)
     if error.errno in _DISK:
         return RunnerUnfit(f"The runner's disk is full: {words}.", code="disk", hint="Make room on the runner's disk.")

@@ -1,4 +1,4 @@
-"""What the runners page shows about the machine."""
+"""The facts about the machine that the runners page shows."""
 
 import os
 import platform

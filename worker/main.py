@@ -119,7 +119,7 @@ class Runner:
 
     @property
     def handover(self) -> Handover | None:
-        """What takes this process's place, unless it received a stop signal in the meantime."""
+        """The handover to the program that replaces this process; none if it received a stop signal in the meantime."""
         return self._process_status.handover if self._signals.count == 0 else None
 
     async def run(self) -> ExitCode:
@@ -229,7 +229,7 @@ class Runner:
             await self._take_down(tasks, server)
 
     def _probes(self, parts: Parts, finder: EngineFinder) -> dict[str, Probe]:
-        """How each thing that may be lacking is tried again."""
+        """Map each thing that the runner may lack to the probe that tries it again."""
         folders = self._settings.working_directory
         on_disk = functools.partial(probe_disk, folders.working_directory, folders.temp_directory)
         probes: dict[str, Probe] = {

@@ -1,4 +1,4 @@
-"""What the loops share about the process as a whole."""
+"""The status of the process as a whole, which the loops share."""
 
 from dataclasses import dataclass, field
 
@@ -31,16 +31,16 @@ class ProcessStatus:
 
     @property
     def status(self) -> WorkerStatus:
-        """What the heartbeat says and the runners page shows."""
+        """The status that the heartbeat sends and the runners page shows."""
         return WorkerStatus.DRAINING if self.is_draining else WorkerStatus.ONLINE
 
     @property
     def is_draining(self) -> bool:
-        """Whether running jobs are finished and no new ones taken."""
+        """Whether the runner finishes its running jobs and accepts no new ones."""
         return self.is_leaving or self.is_drained_by_server or self.is_updating
 
     def free_slots(self, running: int) -> int:
-        """How many jobs may be claimed now."""
+        """Count the jobs that the runner may claim now."""
         if self.is_draining or self.degraded or (self.is_single and self.has_claimed):
             return 0
         return max(0, (1 if self.is_single else self.capacity) - running)

@@ -1,4 +1,4 @@
-"""Where a secret is read from when it is needed: a file, a command, HashiCorp Vault, AWS Secrets Manager.
+"""The sources of a secret, read when it is needed: a file, a command, HashiCorp Vault, AWS Secrets Manager.
 
 Nothing is cached: each sign-in reads again, so that rotation needs no restart.
 """

@@ -16,7 +16,7 @@ from app.project.errors import NotThere
 from app.project.models import BrowserSession, Row
 from app.project.runtime import Runtime
 
-# What list_events answers at a time, and how far its pages go.
+# The number of events on a page of list_events, and the most events that its pages reach.
 PAGE = 200
 MOST = 10_000
 COLUMNS = (
@@ -46,7 +46,7 @@ async def export(runtime: Runtime, session: BrowserSession, request: Request) ->
     if kind not in FORMATS:
         raise NotThere("There is no such export.", "Choose CSV or JSON Lines.")
     asked = {"p_org": org_of(session), **wanted(request)}
-    # What happens meanwhile would push events from one page to the next.
+    # New events would push others from one page to the next.
     asked["p_filters"] = {"until": datetime.now(UTC).isoformat(), **asked["p_filters"]}
     read = partial(_page, runtime, session, asked)
     # The first page is read before anything is sent, so that a refusal is a refusal and not half a file.

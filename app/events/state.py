@@ -19,7 +19,7 @@ RENEW_SECONDS = 2.0
 
 
 class EventsState(LivePage, rx.State):
-    """What the events page shows."""
+    """The content of the events page."""
 
     TOPICS: ClassVar[frozenset[str]] = frozenset()
 

@@ -1,4 +1,4 @@
-"""Which events are shown, and how each reads."""
+"""The filter of the events page, and each event in words."""
 
 import json
 import re
@@ -24,7 +24,7 @@ _FORMS = {"runner": r"any|[0-9a-f-]{36}", "job": r"any|[0-9]{1,18}"}
 
 @dataclass(frozen=True)
 class EventFilter:
-    """What the reader chose; 'any' leaves a choice open."""
+    """The reader's choices; 'any' leaves a choice open."""
 
     kind: str = "any"
     event: str = "any"

@@ -13,7 +13,7 @@ PAGE = "/dashboard/break-something"
 
 
 async def read_faults(org_id: str) -> dict[str, Any]:
-    """What the launcher says of its demo; nothing in another organisation, or where there is no launcher."""
+    """Read the launcher's answer about its demo; empty in another organisation, or where there is no launcher."""
     try:
         answer = await ask(runtime().settings.faults_socket, {"do": "read"})
     except AppError:

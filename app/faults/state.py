@@ -18,7 +18,7 @@ BUSY_MS, IDLE_MS = 700, 5000
 
 
 class FaultsState(LivePage, rx.State):
-    """What is broken now, what happened, and the ledger."""
+    """The content of the faults page: the current fault, the steps so far, and the ledger."""
 
     TOPICS: ClassVar[frozenset[str]] = frozenset()
 

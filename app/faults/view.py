@@ -1,4 +1,4 @@
-"""What the page says about a fault and the ledger, from the launcher's answer alone."""
+"""The page about a fault and the ledger, from the launcher's answer alone."""
 
 from collections.abc import Mapping
 from typing import Any, TypedDict

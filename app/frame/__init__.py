@@ -1,1 +1,1 @@
-"""What surrounds every page: the session, menu, top bar, palette, release notes and the connection mark."""
+"""The frame of every page: the session, menu, top bar, palette, release notes and the connection mark."""

@@ -10,7 +10,7 @@ import reflex as rx
 
 @dataclass(frozen=True)
 class Route:
-    """Where a page is found, what builds it, and what loads it."""
+    """A page: its address, its title, the function that builds it, and the events that load it."""
 
     path: str
     title: str

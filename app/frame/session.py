@@ -16,7 +16,7 @@ from app.ui.words import count_needed, initials
 
 OPERATORS = frozenset({"owner", "admin", "operator"})
 ADMINS = frozenset({"owner", "admin"})
-# What the mark of the connection and the counts beside the menu are made of.
+# The topics of the connection's mark and of the counts beside the menu.
 LINK_TOPICS = ("link", "counts", "worker_releases", "facets")
 # The most that REST answers at once.
 REST_ROWS = 1000
@@ -71,7 +71,7 @@ class SessionState(Sparing, rx.State):
     latest_version: str = ""
 
     def _sid(self) -> str:
-        """Whose cookie the tab's connection carries."""
+        """Return the session id in the cookie of the tab's connection."""
         return read_sid(self.router.headers.cookie or "")
 
     async def _session(self) -> BrowserSession | None:
@@ -164,7 +164,7 @@ class SessionState(Sparing, rx.State):
 
 
 class AppState(Sparing, mixin=True):
-    """What every page's state can do: call the project as the viewer."""
+    """The base of every page state: calls the project as the viewer."""
 
     async def _who(self) -> SessionState:
         return await self.get_state(SessionState)

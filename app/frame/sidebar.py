@@ -16,7 +16,7 @@ ENTRIES = (
 
 
 def _number(number: rx.Var[int]) -> rx.Component:
-    """How many exist; nothing until the database has answered."""
+    """The number of existing rows; nothing until the database has answered."""
     return rx.cond(SessionState.is_counted, rx.el.span(number, class_name="ry-n"), rx.fragment())
 
 
@@ -120,7 +120,7 @@ def _sign_out() -> rx.Component:
 
 
 def small_menu() -> rx.Component:
-    """What the sidebar has besides the pages, on a screen that has no room for it."""
+    """The menu for screens that have no room for the sidebar: its parts besides the pages."""
     docs = rx.call_script("window.open('/docs/', '_blank', 'noopener')")
     return rx.dropdown_menu.root(
         rx.dropdown_menu.trigger(

@@ -1,4 +1,4 @@
-"""Which runner is out of date: version order, never inequality (1.10.0 is newer than 1.9.0)."""
+"""Finds runners that are out of date by version order, never by inequality (1.10.0 is newer than 1.9.0)."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache

@@ -1,1 +1,1 @@
-"""What the browser reads and sends without the websocket."""
+"""The browser's requests without the websocket."""

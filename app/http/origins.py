@@ -1,4 +1,4 @@
-"""Where a page may be opened: sockets from elsewhere are refused, and the log names the setting that would allow them."""
+"""The addresses that may open a page: the server refuses sockets of others, and the log names the setting that would allow them."""
 
 from collections.abc import Collection, Sequence
 from urllib.parse import urlsplit

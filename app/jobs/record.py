@@ -12,7 +12,7 @@ from app.project.errors import NotThere
 from app.project.models import BrowserSession, Filter, Query, Row
 from app.project.runtime import Runtime
 
-# What a job had to work with and what came out stays on its page: a record is about when and who.
+# A job's inputs and results stay on its page: a record is about times and people.
 COLUMNS = (
     "id,number,type,status,module_path,worker_name,instance_name,attempt,max_attempts,plan_job_id,retry_of,created_by_label,"
     "created_at,queued_at,claimed_at,started_at,finished_at,updated_at,steps,error,approvals_required"

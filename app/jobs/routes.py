@@ -15,7 +15,7 @@ from app.jobs.log import routes as log
 from app.project.models import BrowserSession, Row
 from app.project.runtime import Runtime
 
-# What list_jobs answers at a time, and where a file ends: more than that is a query, not a spreadsheet.
+# The rows that list_jobs returns at a time, and the most rows of a file: more than that is a query, not a spreadsheet.
 PAGE = 200
 MOST = 10_000
 COLUMNS = (

@@ -22,14 +22,14 @@ from app.project.store import Changed
 COALESCE_SECONDS = 0.1
 # In a storm of changes tabs are updated at these intervals, instead of reading the next change after every tab.
 NOTE_SECONDS = 0.005
-# What comes every few seconds whether or not anything happened: it waits behind what did.
+# Topics that change every few seconds whether or not anything happened: they wait behind other changes.
 HEARTBEATS = frozenset({"overview", "figures", "counts", "slots", "facets"})
 
 log = structlog.get_logger(__name__)
 
 
 class Waiting:
-    """Which tabs wait to be shown what: rows before heartbeats, and who has waited longest first."""
+    """The tabs that wait for changes: rows before heartbeats, and the tab that has waited longest first."""
 
     def __init__(self, pause_seconds: float = COALESCE_SECONDS) -> None:
         """Start with nobody waiting; a tab that was just shown rows is shown the next after a pause."""

@@ -54,7 +54,7 @@ async def check_member(app: rx.App, sid: str, org_id: str) -> None:
             if view.sid == sid:
                 await evict(app, view, way_out)
     except Exception:
-        # What fails for one session concerns nobody else.
+        # A failure for one session concerns nobody else.
         log.exception("member_check_failed")
 
 

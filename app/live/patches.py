@@ -1,4 +1,4 @@
-"""What a table's page costs to send: a few changed rows alone, over the page that the browser already has."""
+"""Keeps a table's page cheap to send: sends a few changed rows alone, over the page that the browser already has."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -39,7 +39,7 @@ def tint(flashes: Mapping[str, str], ids: Iterable[str]) -> dict[str, str]:
 
 
 class Drawn(NamedTuple):
-    """How a tab goes from what it has to what it is to show."""
+    """The rows and patches that bring a tab up to date, and the keys of the rows that differ."""
 
     rows: list[Any]
     patches: dict[str, Any]

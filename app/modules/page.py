@@ -56,7 +56,7 @@ def _near(path: rx.Var[str]) -> rx.Component:
 
 
 def _missing() -> rx.Component:
-    """What a link to a module that does not exist leads to: never another module."""
+    """The panel for a link to a module that does not exist: the page never shows another module instead."""
     near = rx.el.div(
         rx.el.p("Modules with a similar path:", class_name="mut"), rx.el.ul(rx.foreach(ModulesState.nearest, _near))
     )

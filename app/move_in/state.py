@@ -16,7 +16,7 @@ PATH = "/dashboard/modules/move-in"
 
 
 class MoveInState(LivePage, rx.State):
-    """What the page shows; everything but the choice follows from the reading."""
+    """The content of the page; everything but the choice follows from the reading."""
 
     TOPICS: ClassVar[frozenset[str]] = frozenset()
 
@@ -35,7 +35,7 @@ class MoveInState(LivePage, rx.State):
 
     @rx.var
     def proven(self) -> int:
-        """How many first plans have ended."""
+        """The number of first plans that have ended."""
         return len([row for row in self.brought if row["color"] not in ("blue", "gray")])
 
     async def _prepare(self, session: BrowserSession) -> None:

@@ -35,14 +35,14 @@ class BroughtRow(TypedDict):
 
 
 def failure_words(survey: Row) -> str:
-    """Why a reading found nothing; empty while it runs and when it succeeded."""
+    """Return the reason why a reading found nothing; empty while it runs and when it succeeded."""
     if survey["status"] in (*RUNNING, "SUCCEEDED"):
         return ""
     return str((survey.get("error") or {}).get("message") or "The source was not read.")
 
 
 def root_rows(roots: list[Row]) -> list[RootRow]:
-    """What is not here yet."""
+    """List the root modules that are not here yet."""
     return [
         {
             "folder": str(root["folder"]),
@@ -74,7 +74,7 @@ def _note(root: Row) -> str:
 
 
 def brought_rows(roots: list[Row]) -> list[BroughtRow]:
-    """What is here, with the proof."""
+    """List the modules that are here, with the proof."""
     return [_brought(root) for root in roots if root.get("module_id")]
 
 

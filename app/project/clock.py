@@ -9,7 +9,7 @@ SAMPLES = 12
 
 
 class ProjectClock:
-    """How far the project's clock is from this process's; the quickest of the last answers is the most exact."""
+    """The offset of the project's clock from this process's; the quickest of the last answers is the most exact."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         """Believe this process's clock until the project has answered."""

@@ -1,4 +1,4 @@
-"""What can go wrong between the dashboard and its project, named after the reaction."""
+"""The errors between the dashboard and its project, named after the reaction."""
 
 
 class AppError(Exception):
@@ -29,7 +29,7 @@ class Unreachable(AppError):
 
 
 class Refused(AppError):
-    """The database said no: show its words, change nothing."""
+    """The database refused: show its words, change nothing."""
 
     def __init__(self, message: str = "", hint: str = "", code: str = "") -> None:
         """Keep the database's code beside its words."""
@@ -38,4 +38,4 @@ class Refused(AppError):
 
 
 class NotThere(Refused):
-    """The thing asked for does not exist, or is not for this person to see."""
+    """The requested thing does not exist, or this person may not see it."""

@@ -114,7 +114,7 @@ class TabHub:
             entry.store.live_queries.keep(query.key for view in self.views(org_id) for query in view.queries)
 
     def view(self, tab: str) -> View | None:
-        """What a tab shows, if it shows something live."""
+        """Return the view of a tab, if it shows something live."""
         return self._views.get(tab)
 
     def views(self, org_id: str) -> list[View]:

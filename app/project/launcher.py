@@ -1,4 +1,4 @@
-"""What started the embedded stack, where there is one: it alone can break the demo, and answers one line of JSON."""
+"""Calls the launcher of the embedded stack, where there is one: it alone can break the demo, and answers one line of JSON."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ LONGEST_ANSWER = 1024 * 1024
 
 
 async def ask(socket: Path | None, question: dict[str, str]) -> dict[str, Any]:
-    """Ask, and return the answer; a refusal keeps its own message."""
+    """Send a request, and return the answer; a refusal keeps its own message."""
     if socket is None:
         raise NotThere("There is no demo here.", "`make up` or `runyard up` starts one on its own machine.")
     try:

@@ -19,7 +19,7 @@ Made = TypeVar("Made")
 PAUSE_SECONDS = 0.1
 # A slow query runs less often: it takes a quarter of the time at most.
 REST = 3.0
-# What every heartbeat changes: it waits behind what happened.
+# Columns that every heartbeat changes: such a change waits behind other ones.
 PULSE = frozenset({"pulses", "last_seen_at", "used", "slots"})
 HEARTBEAT = "heartbeat:"
 
@@ -90,7 +90,7 @@ class Held:
         return list(self.answer.get("rows") or []) if isinstance(self.answer, Mapping) else []
 
     def places(self) -> dict[str, int]:
-        """Where in the answer each row is."""
+        """Return the position of each row in the answer."""
         return self.make("places", lambda held: {str(row["id"]): at for at, row in enumerate(held.rows())})
 
     def make(self, name: str, build: "Callable[[Held], Made]") -> Made:
@@ -111,7 +111,7 @@ class Held:
         return made
 
     def pause(self, now: float) -> float:
-        """How long to wait before it runs again."""
+        """Return the seconds to wait before the query runs again."""
         took = max(0.0, self.ended_at - self.asked_at) if self.is_answered else 0.0
         return max(0.0, self.ended_at + max(self.query.pause_seconds, REST * took) - now) if self.is_answered else 0.0
 

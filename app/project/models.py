@@ -20,7 +20,7 @@ class BrowserSession:
     created_at: float
     org_id: str = ""
     user_agent: str = ""
-    # Where its browser signed in from.
+    # The address from which its browser signed in.
     address: str = ""
 
     def __repr__(self) -> str:
@@ -48,7 +48,7 @@ class Filter:
 
 @dataclass(frozen=True)
 class Query:
-    """What to read from a table."""
+    """A query of a table."""
 
     columns: str = "*"
     filters: tuple[Filter, ...] = ()

@@ -14,7 +14,7 @@ from app.project.settings import Settings, read_settings
 
 @dataclass(frozen=True)
 class Runtime:
-    """What a handler may use."""
+    """The objects that a handler may use."""
 
     settings: Settings
     authorized: AuthorizedClient

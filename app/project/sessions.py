@@ -1,4 +1,4 @@
-"""Where sessions are kept: in this process (session_files.py: and in files), or in Redis when several share them."""
+"""The stores of sessions: in this process (session_files.py: and in files), or in Redis when several share them."""
 
 import dataclasses
 import hashlib

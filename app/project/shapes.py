@@ -1,4 +1,4 @@
-"""What a runner reported has the shape that pages read, whatever the database let through.
+"""Gives a runner's reports the shape that pages read, no matter what the database let through.
 
 A job's error, steps, summary and result are JSON that its runner wrote. One malformed report must not take a
 page from everybody who would see that job, so rows are put right once, where they come in.

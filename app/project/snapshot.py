@@ -1,4 +1,4 @@
-"""How an organisation's live rows are read and received: the few that are kept whole, and single rows."""
+"""Reads and receives an organisation's live rows: the few that are kept whole, and single rows."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What is known of an organisation with viewers: the answers on screens, and what has changed lately.
+"""The known part of an organisation with viewers: the answers on screens, and the latest changes.
 
 It is not a copy of the organisation. Releases and rollouts are few and kept whole; of runners, their processes and jobs
 only the rows that changed lately are here (`row`), and lists are live queries, asked of the database by the page.
@@ -34,7 +34,7 @@ AGAIN = "again"
 
 
 class Link(StrEnum):
-    """How the page receives changes; shown by the mark in the top bar."""
+    """The way in which the page receives changes; shown by the mark in the top bar."""
 
     # Until the first channel is joined: nothing is wrong yet.
     JOINING = ""
@@ -45,7 +45,7 @@ class Link(StrEnum):
 
 @dataclass(frozen=True)
 class Changed:
-    """What changed in an organisation since a session was last shown something."""
+    """The changes in an organisation since a session was last shown something."""
 
     tables: Mapping[str, frozenset[str]] = field(default_factory=dict)
     is_everything: bool = False
@@ -55,7 +55,7 @@ class Changed:
         return self.is_everything or not self.tables.keys().isdisjoint(topics)
 
     def ids(self, table: str) -> frozenset[str]:
-        """Name the rows of a table that changed; empty means: not told which."""
+        """Name the rows of a table that changed; empty means that they are not known."""
         return self.tables.get(table, frozenset())
 
 
@@ -107,7 +107,7 @@ class OrgStore:
         return self.tables[table].get(str(row_id))
 
     def counts(self, name: str) -> dict[str, int]:
-        """How many runners or unfinished jobs there are, by status; or how many approvals each member cannot give."""
+        """Return the numbers of runners or unfinished jobs, by status; or of approvals that each member cannot give."""
         return cast("dict[str, int]", (self.overview.get("counts") or {}).get(name) or {})
 
     def newest(self, table: str, row: Row) -> Row:
@@ -130,7 +130,7 @@ class OrgStore:
         return cast("Derived", value)
 
     def last(self, name: str) -> Any | None:
-        """What was worked out before the last change, to keep what is still the same."""
+        """Return the value that was computed before the last change, to keep the parts that are still the same."""
         return self._derived.get(name, (None, None))[1]
 
     def notify(self, table: str, row_id: str = "") -> None:

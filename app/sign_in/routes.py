@@ -84,9 +84,9 @@ def _signed_in(runtime: Runtime, session: BrowserSession) -> Response:
 
 
 def browser_address(request: Request, header: str) -> str:
-    """Who is connected, or with a proxy in front of us what it says in the header that the operator named."""
+    """Return the address of the connected client, or with a proxy in front of us the one in the header that the operator named."""
     if header:
-        # What is left of the last comma the browser may have invented.
+        # The browser may have invented everything before the last comma.
         return request.headers.get(header, "").rpartition(",")[2].strip()
     return request.client.host if request.client else ""
 

@@ -1,4 +1,4 @@
-"""What tables share: heads, cells, the frame that becomes cards on a narrow screen, pages, and the search beside them."""
+"""The shared parts of tables: heads, cells, the frame that becomes cards on a narrow screen, pages, and the search beside them."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What else a claim must not depend on: how many runners there are, and how many lanes one of them serves."""
+"""Measures whether a claim depends on the number of runners, or of lanes that one of them serves: it must not."""
 
 import asyncio
 import time

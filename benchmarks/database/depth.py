@@ -1,4 +1,4 @@
-"""What makes a claim slower: finished jobs, queued jobs, jobs ahead that are not for this runner, an idle transaction."""
+"""Measures the slowdown of a claim by finished jobs, queued jobs, jobs ahead that are not for this runner, an idle transaction."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ def measure(bench: Bench, sizes: Sizes, report: Report) -> None:
 
 
 def _measure_dead(bench: Bench, sizes: Sizes, report: Report, small: str) -> None:
-    """What a forgotten transaction costs for as long as the roles' time limits let it stand. A figure to know, not a promise."""
+    """Measure the cost of a forgotten transaction until the roles' time limits end it. A figure to know, not a promise."""
     database = bench.database()
     with bench.connect(database) as idle:
         idle.execute("begin isolation level repeatable read")

@@ -114,9 +114,9 @@ class Meter:
 
 
 def interleave(rounds: int, contestants: Mapping[str, Callable[[], float]], report: Report) -> dict[str, list[float]]:
-    """What each contestant reached in each round, nan where it failed.
+    """Run the contestants in turns; return the figure of each for every round, nan where it failed.
 
-    Short rounds in turns, each the other way around than the last: the ratio within a round is of one minute of the machine, however
+    The rounds are short, each in the reverse order of the last: the ratio within a round is of one minute of the machine, however
     much faster it is an hour later, and neither side always comes second.
     """
     found: dict[str, list[float]] = {name: [] for name in contestants}

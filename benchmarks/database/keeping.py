@@ -1,4 +1,4 @@
-"""What keeping things costs others: a replication slot beside heartbeats, and the end of old logs."""
+"""Measures the cost for others of keeping things: a replication slot beside heartbeats, and the end of old logs."""
 
 import asyncio
 import threading

@@ -42,7 +42,7 @@ def fill(bench: Bench, database: str, count: int, *, priority: int = 100) -> Non
 
 
 def settings(bench: Bench, database: str) -> dict[str, str]:
-    """What REST sets for a request of a runner: its role, and the settings of that role."""
+    """Return the settings of REST for a request of a runner: its role, and the settings of that role."""
     with bench.connect(database) as connection:
         rows = connection.execute(
             "select split_part(s, '=', 1), split_part(s, '=', 2) from pg_db_role_setting as d, unnest(d.setconfig) as s"

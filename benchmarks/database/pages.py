@@ -1,4 +1,4 @@
-"""What pages ask of a large installation: each answer within a tenth of a second, no matter who polls it."""
+"""Measures the queries of pages in a large installation: each answers within a tenth of a second, no matter who polls it."""
 
 import json
 import time
@@ -97,7 +97,7 @@ def member(bench: Bench, database: str) -> psycopg.Connection:
 
 
 def seconds(person: psycopg.Connection, question: str, subject: dict[str, Any]) -> float:
-    """How long one answer takes."""
+    """Measure the seconds that one answer takes."""
     began = time.perf_counter()
     person.execute(question, subject).fetchone()
     return time.perf_counter() - began

@@ -88,7 +88,7 @@ async def vacuum(url: str, tables: str) -> None:
 
 
 def graphile_folder() -> tuple[Path | None, str]:
-    """Where graphile-worker is installed, outside of the clone; or why it is not."""
+    """Return the folder in which graphile-worker is installed, outside of the clone; or the reason why it is not."""
     folder = Settings().cache_folder / "benchmarks" / "graphile"
     if (folder / "node_modules" / "graphile-worker").exists():
         return folder, ""
@@ -113,7 +113,7 @@ def graphile_drain(folder: Path, url: str, jobs: int, workers: int, mode: str, m
 
 
 def versions() -> dict[str, str]:
-    """What was measured against what."""
+    """Return the versions of the queues that ours is measured against."""
     return {"procrastinate": procrastinate.__version__, "graphile-worker": GRAPHILE.partition("@")[2]}
 
 

@@ -1,4 +1,4 @@
-"""How much is measured: a few minutes by default, what the aims speak of with `--full`."""
+"""The sizes of a run: a few minutes by default, the sizes that the aims name with `--full`."""
 
 from dataclasses import dataclass
 

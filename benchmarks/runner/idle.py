@@ -1,4 +1,4 @@
-"""What a runner costs that waits for work, alone and with two hundred others on the same machine."""
+"""Measures the cost of a runner that waits for work, alone and with two hundred others on the same machine."""
 
 import asyncio
 import threading

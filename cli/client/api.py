@@ -17,7 +17,7 @@ SERVER_ERROR = 500
 # Serialisation failures, deadlocks, lost connections, timeouts, a database that is read-only for a while (25006).
 PASSING_CODES = ("25006", "40", "53", "57", "08", "55P03", "PGRST00")
 SQLSTATE_LENGTH = 5
-# What Auth calls a login that is over.
+# Auth's codes for a login that has ended.
 ENDED = frozenset({"session_not_found", "user_not_found", "refresh_token_not_found", "refresh_token_already_used"})
 AGAIN = "Try again in a moment."
 FAILED = "The project, or a proxy on the way to it, failed, and its log says why. Try again in a moment."
@@ -39,7 +39,7 @@ class Api:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What says who asks."""
+        """The headers that identify the caller."""
         return {"apikey": self._key, "Authorization": f"Bearer {self._token}", "Accept": "application/json"}
 
     def call(self, name: str, /, **arguments: Any) -> Any:
@@ -92,7 +92,7 @@ class Api:
 
 
 def claims_of(token: str) -> dict[str, Any]:
-    """What a token says of itself; the project judges whether it is true."""
+    """Return a token's claims about itself; the project judges whether they are true."""
     try:
         payload = token.split(".")[1]
         return dict(json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4))))
@@ -148,5 +148,5 @@ def said_by(reply: Reply) -> tuple[str, str]:
 
 
 def _shown(text: str) -> str:
-    """What a person can read of an answer without a message; a proxy's page is markup for a browser."""
+    """Return the readable part of an answer without a message; a proxy's page is markup for a browser."""
     return "and a web page" if text.lstrip().startswith("<") else text[:300]

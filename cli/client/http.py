@@ -23,7 +23,7 @@ NOT_THE_PROJECT = "Check the address, and whether a proxy on the way asks for a 
 
 
 class Reply(NamedTuple):
-    """What was answered."""
+    """The answer to a request."""
 
     status: int
     text: str

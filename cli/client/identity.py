@@ -1,4 +1,4 @@
-"""Who acts: the environment's identity in a pipeline, the profile's at a desk, the secret key for the operator."""
+"""Finds the identity that acts: the environment's in a pipeline, the profile's at a desk, the secret key for the operator."""
 
 import os
 
@@ -18,7 +18,7 @@ def address() -> str:
 
 
 def person(wanted: str | None = None) -> tuple[Api, Profile]:
-    """Act as somebody: the profile that is named, else who the environment names, else the profile in use."""
+    """Act as somebody: the profile that is named, else the environment's identity, else the profile in use."""
     chosen = wanted or os.environ.get("RUNYARD_PROFILE")
     if not chosen and workload.is_wanted():
         return _from_workload()

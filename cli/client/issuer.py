@@ -14,7 +14,7 @@ FUNCTION = "/functions/v1/job-identity"
 
 
 class Documents(NamedTuple):
-    """What a cloud reads of an issuer."""
+    """The documents of an issuer that a cloud reads."""
 
     discovery: dict[str, Any]
     keys: dict[str, Any]

@@ -12,7 +12,7 @@ LONGEST_NUMBER = 18
 
 
 class Organization:
-    """What one person sees of one organisation."""
+    """One organisation, as one person sees it."""
 
     def __init__(self, api: Api, row: Row) -> None:
         self.api = api

@@ -19,7 +19,7 @@ def is_personal(token: str) -> bool:
 
 
 def exchange(connection: Connection, token: str) -> dict[str, Any]:
-    """What the project gives for a token: a login, its owner's address, and the project's publishable key."""
+    """Exchange a token for a login, its owner's address, and the project's publishable key."""
     if not is_personal(token):
         raise SignedOut("That is not a personal token.", f"It begins with {PERSONAL}. {HINT}")
     if len(token) != len(PERSONAL) + TOKEN_LENGTH:

@@ -15,7 +15,7 @@ from cli.errors import Missing, SignedOut
 ACCOUNT = "RUNYARD_SERVICE_ACCOUNT"
 SECRET = "RUNYARD_CLIENT_SECRET"  # noqa: S105  (the variable's name)
 TOKEN = "RUNYARD_ID_TOKEN"  # noqa: S105  (the variable's name)
-# Where docs/cli.md lets Kubernetes project a token with our audience.
+# The path at which Kubernetes projects a token with our audience, by docs/cli.md.
 PROJECTED = Path("/var/run/secrets/runyard/token")
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 COMMAND_SECONDS = 60
@@ -25,7 +25,7 @@ EARLY_SECONDS = 30
 
 @dataclass(frozen=True)
 class Login:
-    """What the project gave the account."""
+    """The login that the project issued to the account."""
 
     token: str
     key: str

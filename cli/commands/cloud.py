@@ -134,7 +134,7 @@ def _spec(
     return {name: value for name, value in given.items() if value is not None}
 
 
-# What is meant as a value of its own: numbers, true, false, null, lists, objects and quoted texts.
+# Texts that are values of another type: numbers, true, false, null, lists, objects and quoted texts.
 LIKE_JSON = re.compile(r"[\[{\"]|(-?\d+(\.\d+)?|true|false|null)$")
 
 

@@ -36,7 +36,7 @@ def events(
     filters |= {"event": event} if event else {}
     filters |= {"worker_id": here.org.runner(runner)["id"]} if runner else {}
     filters |= {"job": str(here.org.job(job)["number"])} if job else {}
-    # What happens meanwhile would push events from one page to the next.
+    # New events would push others from one page to the next.
     filters["until"] = moment(until) if until else datetime.now(UTC).isoformat()
     rows = here.api.listed("list_events", PAGE, limit, org=here.org.id, search=search, filters=filters)
     here.printer.rows(rows, COLUMNS, "Nothing has happened in this time.")

@@ -171,7 +171,7 @@ def _ask(question: str, option: str) -> str:
 
 
 def _local_hint() -> str:
-    """How to sign in to the stack of this clone, while it runs."""
+    """Explain how to sign in to the stack of this clone, while it runs."""
     home = Path(os.environ.get("RUNYARD_HOME") or default_home())
     is_up = (home / "run" / "ready").exists()
     return 'A stack runs here; eval "$(runyard env)" sets its address and key. ' if is_up else ""

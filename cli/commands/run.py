@@ -17,7 +17,7 @@ from cli.output import say
 from cli.variables.files import given_inputs
 
 app = new_app("Queue a plan, apply, destroy, drift check or output, and follow it.")
-# What one call of the database accepts.
+# The most that one call of the database accepts.
 MOST_AT_ONCE = 1000
 
 Modules = Annotated[list[str] | None, typer.Argument(metavar="MODULE…", help="Paths or ids of modules.")]

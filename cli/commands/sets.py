@@ -147,7 +147,7 @@ def sentence(row: dict[str, Any]) -> str:
 
 
 def explanation(found: dict[str, Any]) -> str:
-    """What each module of a set waits for, and which were left out, a line for each."""
+    """Explain what each module of a set waits for, and which were left out, a line for each."""
     lines = [f"{row['module_path']} waits for {_befores(row['waits_for'])}" for row in found["waiting"]]
     lines += [f"{row['module_path']}: {row['message']}" for row in found["waiting_for_apply"]]
     lines += [f"{row['module_path']} is left out. {row['message']}" for row in found["left_out"]]
@@ -155,7 +155,7 @@ def explanation(found: dict[str, Any]) -> str:
 
 
 def reviewed(row: dict[str, Any]) -> dict[str, str]:
-    """What a plan of a set changes, and whether it can be applied, in words."""
+    """Describe the changes of a plan of a set, and whether it can be applied."""
     counts = row["counts"]
     changes = f"+{counts['create']} ~{counts['update']} ±{counts['replace']} -{counts['delete']}"
     decisions = {"apply": "can be applied", "approve": "waits for approval"}
@@ -169,7 +169,7 @@ def reviewed(row: dict[str, Any]) -> dict[str, str]:
 
 
 def confirmation(done: dict[str, Any]) -> str:
-    """What a confirmation did, and what it could not do."""
+    """Describe the result of a confirmation, with the modules that it refused."""
     lines = [f"{done['applying']} plans are applied, {done['approved']} jobs are approved."]
     return "\n".join(lines + [f"{one['module_path']}: {one['message']}" for one in done["refused"]])
 

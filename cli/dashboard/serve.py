@@ -59,7 +59,7 @@ def need_free_port(settings: DashboardSettings) -> None:
 
 
 def dashboard_environment(settings: DashboardSettings) -> dict[str, str]:
-    """What Reflex needs to build and serve on one port without asking anything of the outside."""
+    """Return the environment that Reflex needs to build and serve on one port without requests to the outside."""
     return {
         **os.environ,
         "PATH": f"{VENV_BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
@@ -75,9 +75,9 @@ def dashboard_environment(settings: DashboardSettings) -> dict[str, str]:
 
 
 def socket_address(settings: DashboardSettings) -> str:
-    """Where the page connects to, which is baked into it.
+    """Return the address that the page connects to, which is baked into it.
 
-    For localhost it takes the host that it was opened by: with this port over http, with https's own port over https.
+    For localhost the page uses the host that it was opened by: with this port over http, with https's own port over https.
     That fits nearly every address, and opening the page on this machine still works. Others are baked in as they are.
     """
     parts = urlsplit(settings.dashboard_url)
@@ -100,7 +100,7 @@ def source_fingerprint() -> str:
 
 
 def _workplace(settings: DashboardSettings) -> Path:
-    """Where the page is built and served from: the clone, else a copy, as an installed program may be read-only."""
+    """Return the folder in which the page is built and served: the clone, else a copy, as an installed program may be read-only."""
     return PROJECT if sources_folder() == PROJECT else settings.home / "dashboard"
 
 
@@ -125,7 +125,7 @@ def _build(settings: DashboardSettings, environment: Mapping[str, str]) -> None:
     with _lock_kept(place / "reflex.lock" / "package.json"):
         result = subprocess.run(command, cwd=place, env={**environment, **REPRODUCIBLE}, check=False)
     if result.returncode != 0:
-        # What a broken attempt left behind could break the next one, too.
+        # The leftovers of a broken attempt could break the next one, too.
         shutil.rmtree(settings.home / "web", ignore_errors=True)
         raise CommandError("The dashboard could not be built.", "Reflex printed the reason above.")
 

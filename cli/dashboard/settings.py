@@ -1,4 +1,4 @@
-"""Where the dashboard listens and keeps what it built; it reads the variables that the embedded stack reads."""
+"""The dashboard's addresses, and the folders of its builds, from the variables that the embedded stack reads."""
 
 import os
 from pathlib import Path
@@ -36,15 +36,15 @@ class DashboardSettings(BaseSettings):
 
     @property
     def dashboard_url(self) -> str:
-        """What a person opens."""
+        """The address that a person opens."""
         return self.dashboard_address.rstrip("/") or self.dashboard_local_url
 
     @property
     def dashboard_local_url(self) -> str:
-        """Where the dashboard answers on this machine."""
+        """The dashboard's address on this machine."""
         return f"http://localhost:{self.dashboard_port}"
 
     @property
     def cache_folder(self) -> Path:
-        """Where built pages are kept for other clones."""
+        """The folder that keeps built pages for other clones."""
         return cache_folder()

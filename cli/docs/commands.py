@@ -1,4 +1,4 @@
-"""Which command does what a page does, and which public function is behind both."""
+"""The client commands, with the page that does the same and the public functions behind both."""
 
 from collections.abc import Iterator
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Which engines there are, where their releases live and how each is built."""
+"""The engines, with the addresses of their releases and the way each is built."""
 
 import platform
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""How far an engine is: a small file beside the binary-to-be, for pages and runners to read."""
+"""The progress of an engine: a small file beside the binary-to-be, for pages and runners to read."""
 
 import json
 import os

@@ -111,7 +111,7 @@ def _check_link(root: Path, link: Path) -> None:
 
 
 def rules_of(folder: Path) -> list[Rule]:
-    """What is left out: what never belongs to code, and the lines of the ignore file, which may take some back."""
+    """Read the rules for files to leave out: files that never belong to code, and the ignore file's lines, which may include some again."""
     from pathspec import GitIgnoreSpec
 
     file = next((folder / name for name in IGNORE_FILES if (folder / name).is_file()), None)

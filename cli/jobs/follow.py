@@ -91,7 +91,7 @@ class Follower:
         return True
 
     def _why(self) -> str:
-        """Why it waits. It is read only now and then: the answer costs the database more than the job's row."""
+        """Return the reason why the job waits; reads it only now and then, as it costs the database more than the job's row."""
         if self._asked_at is None or self.clock() - self._asked_at > WHY_SECONDS:
             self._asked_at = self.clock()
             self._because = f". {self.api.call('explain_queue', job=self.job).get('summary') or ''}"
@@ -147,7 +147,7 @@ def shown(text: str, has_colours: bool) -> str:
 
 
 def describe(row: Row) -> str:
-    """Where a job is, in a few words."""
+    """Describe a job's status, in a few words."""
     match row["status"]:
         case "AWAITING_APPROVAL":
             if not row["approvals_required"]:

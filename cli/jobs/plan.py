@@ -9,13 +9,13 @@ MOST_SHOWN = 200
 
 
 def plan_counts(summary: Mapping[str, Any]) -> str:
-    """How much a plan changes, in one line."""
+    """Count a plan's changes, in one line."""
     found = [f"{summary[name]} {words}" for name, words in COUNTED.items() if summary.get(name)]
     return ", ".join(found) or ("outputs change" if summary.get("has_changes") else "no changes")
 
 
 def change_lines(changes: Mapping[str, Any]) -> list[str]:
-    """What a plan changes, a line for each attribute: old -> new."""
+    """List a plan's changes, a line for each attribute: old -> new."""
     lines = []
     for resource in changes.get("resources") or []:
         lines.append(f"{SIGNS.get(resource['action'], '?')} {resource['address']}")
@@ -40,7 +40,7 @@ def _new(attribute: Mapping[str, Any]) -> str:
 
 
 def plan_lines(summary: Mapping[str, Any]) -> list[str]:
-    """What a plan changes, a line for each resource."""
+    """List a plan's changes, a line for each resource."""
     resources = summary.get("resources") or []
     lines = [f"  {SIGNS.get(each['action'], '?')} {each['address']}" for each in resources[:MOST_SHOWN]]
     if len(resources) > MOST_SHOWN:

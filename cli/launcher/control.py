@@ -79,7 +79,7 @@ def describe(report: dict[str, Any]) -> str:
 
 
 def exports() -> str:
-    """What clients need, as shell exports."""
+    """Return the variables that clients need, as shell exports."""
     settings, secrets = _load()
     shown = {**_environment(settings, secrets), "RUNYARD_DASHBOARD_URL": settings.dashboard_url}
     return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in shown.items())

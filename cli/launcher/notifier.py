@@ -1,4 +1,4 @@
-"""What pg_net does on hosted Supabase: wakes the function that sends notifications when something is due."""
+"""Replaces hosted Supabase's pg_net: wakes the function that sends notifications when something is due."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ _Connection = psycopg.AsyncConnection[Any]
 
 
 class Notifier:
-    """Asks the function to send, while there is something to send."""
+    """Calls the function that sends, while there is something to send."""
 
     def __init__(self, database_url: str, functions_url: str, journal: Journal) -> None:
         self._database_url = database_url

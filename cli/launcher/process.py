@@ -24,7 +24,7 @@ CHUNK_BYTES = 65536
 
 
 class PartStatus(StrEnum):
-    """What `stack status` says of a part."""
+    """The status of a part, as `stack status` shows it."""
 
     STARTING = "starting"
     HEALTHY = "healthy"
@@ -35,7 +35,7 @@ class PartStatus(StrEnum):
 
 @dataclass(frozen=True)
 class Part:
-    """How to run one part and how to tell that it works."""
+    """One part: its command, and the checks that it works."""
 
     name: str
     command: Callable[[], list[str]]

@@ -1,4 +1,4 @@
-"""Who supervises this state folder now: a lock, a process id and the parts' state, for other terminals to read."""
+"""The files of the state folder's supervisor, for other terminals to read: a lock, a process id and the status of the parts."""
 
 import fcntl
 import json
@@ -23,7 +23,7 @@ class RunFiles:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Be the one supervisor of this folder; the lock goes when the process does, however it ends."""
+        """Be the one supervisor of this folder; the lock ends with the process, in whatever way that ends."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.lock_file.open("a+") as file:
             try:

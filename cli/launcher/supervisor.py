@@ -33,13 +33,13 @@ from stack.settings import Settings, command
 
 STATE_EVERY_SECONDS = 1.0
 RELOAD_EVERY_SECONDS = 1.0
-# What uses the API goes first, the database last.
+# Parts that use the API stop first, the database last.
 STOP_LAST = {"functions": 1, "gateway": 2, "postgres": 3}
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which of the optional parts to start."""
+    """The optional parts to start."""
 
     dashboard: bool = True
     demo: bool = True
@@ -156,7 +156,7 @@ class Supervisor:
         await self.faults.open()
 
     def _work_of(self, token: str) -> Work:
-        """What somebody may do in the demo organisation, by their own token."""
+        """Return the actions of somebody in the demo organisation, by their own token."""
         return Work(Api(Connection(self.settings.url), self.secrets.publishable_key, token))
 
     async def _start_part(self, part: Part) -> None:

@@ -1,4 +1,4 @@
-"""What pg_cron does on hosted Supabase, where there is no pg_cron: drives the sweep."""
+"""Replaces hosted Supabase's pg_cron, which the embedded stack lacks: runs the sweep."""
 
 import psycopg
 

@@ -16,7 +16,7 @@ FIELDS = frozenset({
     "can_apply_uploads", "is_temporary", "backend",
 })  # fmt: skip
 PINNED, RUNNER = "pinned_worker_id", "pinned_runner"
-# What a field has when nobody set it; a file always says the first three.
+# The value of a field that nobody set; a file always contains the first three.
 ALWAYS: dict[str, Any] = {"engine": "tofu", "source_kind": "inline", "source": {"files": {}}}
 USUAL: dict[str, Any] = {
     **ALWAYS,
@@ -65,7 +65,7 @@ def normal(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def spec_of(org: Organization, document: Mapping[str, Any], before: Row | None) -> dict[str, Any]:
-    """What is sent to the database: the file's fields, and the usual value of those that it no longer names."""
+    """Build the specification for the database: the file's fields, and the usual value of those that it no longer names."""
     spec = {name: value for name, value in document.items() if name not in ("path", RUNNER)}
     if RUNNER in document:
         spec[PINNED] = org.runner(str(document[RUNNER]))["id"]
@@ -113,7 +113,7 @@ def read_files(places: list[Path]) -> list[dict[str, Any]]:
 
 
 def difference(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> str:
-    """What would change, in the format of `diff -u`; empty when nothing would."""
+    """Return the changes in the format of `diff -u`; empty when nothing would change."""
     old = write_toml(normal(before)).splitlines() if before else []
     new = write_toml(normal(after)).splitlines()
     path = after["path"]

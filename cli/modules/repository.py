@@ -25,7 +25,7 @@ TOO_LARGE = "It is too large to be kept in the module: push the repository, and 
 
 @dataclass(frozen=True)
 class Repository:
-    """Where the code is on this disk, and where runners fetch it from; without an address a module carries its files."""
+    """The code's folder on this disk, and the address from which runners fetch it; without one a module carries its files."""
 
     top: Path
     name: str
@@ -34,7 +34,7 @@ class Repository:
     prefix: str = ""
 
     def problem(self, root: Root) -> str:
-        """Why a root cannot become a module; empty if it can."""
+        """Return the reason why a root cannot become a module; empty if it can."""
         if root.problem or self.url:
             return root.problem
         if root.leads_outside:
@@ -128,7 +128,7 @@ def _untar(archive: Path, folder: Path) -> None:
 
 
 def _asked(folder: Path, *arguments: str) -> str:
-    """What git says of a folder; nothing where it is none of its own."""
+    """Run git in a folder and return its output; empty where git is missing or fails."""
     try:
         done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False)
     except OSError:

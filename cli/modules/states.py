@@ -10,7 +10,7 @@ Words = Callable[[Mapping[str, Any]], str]
 
 
 def change_words(change: Mapping[str, Any]) -> str:
-    """What a change of a state does."""
+    """Describe a change of a state."""
     named = ", ".join(change["addresses"])
     match change["action"]:
         case "move":
@@ -22,7 +22,7 @@ def change_words(change: Mapping[str, Any]) -> str:
 
 
 def changed_words(job: Mapping[str, Any]) -> str:
-    """How a change of a state ended."""
+    """Describe the result of a change of a state."""
     change = (job.get("result") or {}).get("state_change")
     if not change:
         return f"{job['module_path']}: the state is as it was."
@@ -30,7 +30,7 @@ def changed_words(job: Mapping[str, Any]) -> str:
 
 
 def brought_words(job: Mapping[str, Any]) -> str:
-    """How the copy of a state ended: what came, and what its first plan found."""
+    """Describe the result of a state's copy: the state that arrived, and the findings of its first plan."""
     state = (job.get("result") or {}).get("brought_state")
     if not state:
         return f"{job['module_path']}: no state was brought in."

@@ -1,1 +1,1 @@
-"""What is written about runners for people, and shared runners from a file."""
+"""Texts about runners for people, and shared runners from a file."""

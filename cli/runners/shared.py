@@ -26,7 +26,7 @@ class SharedRunner(BaseModel):
     organizations: list[str] = Field(default_factory=list)
 
     def options(self) -> dict[str, Any]:
-        """What is sent to the database; no accepted types means all of them, no organisations means all of them."""
+        """Return the options for the database; no accepted types means all of them, no organisations means all of them."""
         return self.model_dump(exclude={"name"})
 
 

@@ -1,4 +1,4 @@
-"""What the commands about runners print for people."""
+"""The texts that the commands about runners print for people."""
 
 from collections.abc import Sequence
 from typing import Any

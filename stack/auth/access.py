@@ -57,7 +57,7 @@ class Access:
         return headers.get(FORWARDED_FOR, "").partition(",")[0].strip()[:LONGEST_ADDRESS]
 
     def identify(self, apikey: str | None, authorization: str | None) -> ApiCaller:
-        """Whom a request speaks for: the bearer token decides, the key alone where there is none."""
+        """Return the caller of a request: the bearer token decides, the key alone where there is none."""
         key = self.key_identity(apikey)
         token = bearer(authorization)
         if token is None or token == apikey:

@@ -1,4 +1,4 @@
-"""What the Auth service does for administrators, who hold the secret key."""
+"""The endpoints of the Auth service for administrators, who have the secret key."""
 
 from typing import Any
 from urllib.parse import urlencode

@@ -20,7 +20,7 @@ class Limiter:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def left(self, key: str) -> float:
-        """How much a key may still spend."""
+        """Return the amount that a key may still spend."""
         level, at = self._buckets.get(key, (self._burst, self._now()))
         return min(self._burst, level + (self._now() - at) * self._rate)
 

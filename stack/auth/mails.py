@@ -1,4 +1,4 @@
-"""What goes by mail: a way back in, and the confirmation of a new address. Links and codes are kept as hashes."""
+"""Mails for recovery and for the confirmation of a new address. The database keeps links and codes as hashes."""
 
 import logging
 import secrets

@@ -1,11 +1,11 @@
-"""What a project and an installation may set about accounts."""
+"""The options of a project and of an installation for accounts."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class SignUp(StrEnum):
-    """Who can create an account: anybody, or those who are invited. The first account is the installation's either way."""
+    """The people who can create an account: anybody, or those who are invited. The first account is the installation's either way."""
 
     OPEN = "open"
     INVITE = "invite"

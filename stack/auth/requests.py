@@ -44,7 +44,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a handler gives back."""
+    """The answer of a handler."""
 
     body: Any = None
     status: int = 200

@@ -1,4 +1,4 @@
-"""What the Auth service does for users: sign up, sign in, refresh, look, change, leave."""
+"""The endpoints of the Auth service for users: sign up, sign in, refresh, read and change the account, sign out."""
 
 import uuid
 from typing import Any
@@ -148,9 +148,9 @@ class AuthService:
 
 
 async def _owner(tx: Transaction, user: Row | None, request: Request) -> str:
-    """Whose turn a check of the password uses: the organisation's, so that its people together have one.
+    """Return the owner of the turn that a password check uses: the organisation, so that its people together have one.
 
-    The database is read for nobody too: an unknown address takes as long as a wrong password.
+    It reads the database even without a user, so that an unknown address takes as long as a wrong password.
     """
     found = await tx.one("organization_of", user_id=user["id"] if user else uuid.uuid4())
     own = str(user["id"]) if user else request.client.origin

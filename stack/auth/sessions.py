@@ -22,7 +22,7 @@ TOKEN = re.compile(r"[A-Za-z0-9_-]{32}")
 
 @dataclass(frozen=True)
 class Client:
-    """Where a request came from."""
+    """The origin of a request."""
 
     address: str
     user_agent: str
@@ -31,7 +31,7 @@ class Client:
 
     @property
     def origin(self) -> str:
-        """Whom failures are counted for: the browser that the dashboard speaks for, or who is connected."""
+        """The origin for which failures are counted: the browser that a server of ours names, or the connected client."""
         return self.forwarded_for or self.address
 
     @property
@@ -177,7 +177,7 @@ class AuthSessions:
         }
 
     def identity(self, token: str | None) -> ApiCaller:
-        """Whom a bearer token names, by its signature alone."""
+        """Return the caller that a bearer token names, by its signature alone."""
         try:
             return self._ring.verify(token or "")
         except TokenError as error:
@@ -205,5 +205,5 @@ def _random_token() -> str:
 
 
 def _hash(token: str) -> str:
-    """What is kept of a refresh token: it has too many bits to be guessed from its hash."""
+    """Return the hash that the database keeps of a refresh token, which has too many bits to be guessed from it."""
     return sha256(token.encode()).hexdigest()

@@ -23,7 +23,7 @@ LEGACY_ISSUER = "supabase"
 
 
 class Fault(StrEnum):
-    """What is wrong with a token: its form, the key it names, its signature, or what it claims."""
+    """The invalid part of a token: its form, the key it names, its signature, or its claims."""
 
     FORM = "form"
     KEY = "key"
@@ -49,7 +49,7 @@ class TokenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ApiCaller:
-    """Who is asking: a database role and the claims it came with."""
+    """The caller of the API: a database role and the claims it came with."""
 
     role: str
     claims: dict[str, Any]
@@ -90,7 +90,7 @@ class KeyRing:
         self._believed: OrderedDict[str, ApiCaller] = OrderedDict()
 
     def digest(self, text: str) -> str:
-        """What the database keeps of a secret that was given away; eight digits cannot be found again without the key."""
+        """Return the digest that the database keeps of an issued secret; without the key nobody can find eight digits from it."""
         return hmac.digest(self.secret.encode(), text.encode("utf-8", "replace"), "sha256").hex()
 
     def sign(self, claims: dict[str, Any]) -> str:
@@ -99,7 +99,7 @@ class KeyRing:
         return jws.serialize_compact(header, orjson.dumps(claims), self._signing, algorithms=["ES256"])
 
     def verify(self, token: str) -> ApiCaller:
-        """Who a token speaks for; raises `TokenError`."""
+        """Return the caller that a token identifies; raises `TokenError`."""
         identity = self._believed.get(token)
         if identity is None:
             identity = identity_of(self.decode(token))
@@ -113,7 +113,7 @@ class KeyRing:
         return identity
 
     def decode(self, token: str) -> dict[str, Any]:
-        """What a token claims, once its signature is checked; whether it still counts is the caller's to look at."""
+        """Check a token's signature and return its claims; the caller checks whether the token is still valid."""
         parts = token.split(".")
         if not token:
             raise TokenError("Empty JWT is sent in Authorization header")

@@ -39,7 +39,7 @@ def matching_step(secret: str, code: str, seconds: float) -> int | None:
 
 
 def address_of(secret: str, issuer: str, account: str) -> str:
-    """What the picture says: an otpauth address."""
+    """Return the otpauth address that the picture encodes."""
     query = urlencode(
         {"algorithm": "SHA1", "digits": DIGITS, "issuer": issuer, "period": STEP_SECONDS, "secret": secret},
         quote_via=quote,

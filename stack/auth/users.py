@@ -143,7 +143,7 @@ def seconds_of(duration: str) -> float:
 
 
 def ban_end(duration: Any) -> datetime | None:
-    """When a ban of a Go duration ends; `none` lifts it."""
+    """Return the end of a ban of a Go duration; `none` lifts it."""
     if duration == "none":
         return None
     if not isinstance(duration, str) or not duration:
@@ -178,7 +178,7 @@ async def create_user(
 
 
 def identity_data(user_id: uuid.UUID, email: str) -> dict[str, Any]:
-    """What GoTrue knows of an address: that it was given, not that it was verified."""
+    """Return the identity as GoTrue keeps it for an address that was given, not verified."""
     return {"sub": str(user_id), "email": email, "email_verified": False, "phone_verified": False}
 
 

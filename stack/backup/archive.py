@@ -1,4 +1,4 @@
-"""What a backup contains: the files with secrets, the database's roles, and a dump of one snapshot of the database.
+"""The content of a backup: the files with secrets, the database's roles, and a dump of one snapshot of the database.
 
 A logical dump and not a copy of the data folder: it also fits another machine type and a newer PostgreSQL.
 """

@@ -1,4 +1,4 @@
-"""What a client can do on a joined channel."""
+"""The actions of a client on a joined channel."""
 
 from typing import Any
 

@@ -18,7 +18,7 @@ STRING_SELECT = 'Error parsing `select` params: expected a list of column name s
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What is listened to."""
+    """The rows and events that a client listens to."""
 
     event: str
     schema: str

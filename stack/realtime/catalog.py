@@ -1,4 +1,4 @@
-"""What the catalogue says about published tables and about roles, remembered until it changes."""
+"""The catalogue's facts about published tables and about roles, remembered until they change."""
 
 from dataclasses import dataclass, field
 
@@ -24,7 +24,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class RoleView:
-    """What one role may read of a table."""
+    """One role's rights to read a table."""
 
     bypasses_rls: bool
     columns: frozenset[str]
@@ -75,7 +75,7 @@ class ReplicationCatalog:
         return self._tables[oid]
 
     async def view(self, table: Table, role: str) -> RoleView:
-        """What a role may read of the table."""
+        """Return a role's rights to read the table."""
         if role not in table.views:
             table.views[role] = await read_view(self._connection, table.oid, role)
         return table.views[role]

@@ -81,7 +81,7 @@ class Channel:
 
     @property
     def asker(self) -> Asker:
-        """Whose rights on the topic are in question."""
+        """The user whose rights on the topic are queried."""
         return Asker(self.identity, self.room.name, self.line.headers_json)
 
     @property

@@ -27,7 +27,7 @@ MESSAGES = ("realtime", "messages")
 
 @dataclass(frozen=True, slots=True)
 class FeedListener:
-    """Whom the feed tells: of stored broadcasts, of going live, of breaking, of a changed publication."""
+    """The feed's callbacks: for stored broadcasts, the start and the break of the stream, and a changed publication."""
 
     on_message: Callable[[StoredMessage], None]
     on_live: Callable[[], None]
@@ -112,7 +112,7 @@ async def _fill(stream: WalStream, backlog: asyncio.Queue[Message]) -> None:
 
 
 class FeedSession:
-    """What one stream's life needs: relations as announced, the catalogue, the gate."""
+    """The parts that one stream needs while it lasts: relations as announced, the catalogue, the gate."""
 
     def __init__(
         self, connection: AsyncConnection, settings: RealtimeSettings,
@@ -170,7 +170,7 @@ class FeedSession:
             elif isinstance(message, Begin):
                 self._begin = message
             elif isinstance(message, Relation):
-                # What came before belongs to the table as it was.
+                # The changes so far belong to the table as it was.
                 await self._deliver(changes)
                 changes = []
                 self._relations[message.oid] = message

@@ -15,7 +15,7 @@ Encoded = str | bytes
 
 
 class Version(StrEnum):
-    """What a client asks for in `vsn`."""
+    """The version that a client requests in `vsn`."""
 
     V1 = "1.0.0"
     V2 = "2.0.0"

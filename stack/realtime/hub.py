@@ -1,4 +1,4 @@
-"""What all sockets of one server share."""
+"""The parts that all sockets of one server share."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -25,15 +25,15 @@ class Subscriber(Protocol):
         """Send the reason, and close."""
 
     def tell_ready(self) -> None:
-        """Broadcasts from the database come through."""
+        """Notify the client that broadcasts from the database arrive now."""
 
     def subscribe_soon(self) -> None:
-        """Row changes have to be subscribed to again."""
+        """Subscribe to row changes again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where PostgreSQL is: as authenticator, as the replication role, and as the keeper of `realtime`."""
+    """The addresses of PostgreSQL: as authenticator, as the replication role, and as the keeper of `realtime`."""
 
     database_url: str
     replication_url: str

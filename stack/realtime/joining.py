@@ -25,7 +25,7 @@ class Knock:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """What a channel is made of."""
+    """The parts of a joined channel."""
 
     request: JoinRequest
     token: str
@@ -35,7 +35,7 @@ class Joined:
 
 
 async def join(hub: RealtimeHub, knock: Knock) -> Joined:
-    """What a channel is made of, or the refusal to send."""
+    """Return the parts of the joined channel; raises the refusal to send."""
     try:
         joined = await _join(hub, knock)
         return await _with_replay(hub, knock, joined) if joined.request.wants_replay else joined

@@ -1,4 +1,4 @@
-"""What a phx_join asks for. A malformed part falls back to its default, as on hosted: it is never refused."""
+"""Reads the payload of a phx_join. A malformed part falls back to its default, as on hosted, and is never refused."""
 
 import uuid
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ MAX_ID = 2**27 - 1
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Which stored broadcasts a private channel wants first."""
+    """The stored broadcasts that a private channel wants first."""
 
     since_ms: int
     limit: int

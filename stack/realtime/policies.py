@@ -22,7 +22,7 @@ NO_PARTITION = "Realtime was unable to find the expected messages partition"
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """What a private channel's user may do; None is not asked yet."""
+    """The rights of a private channel's user; None is not queried yet."""
 
     broadcast_read: bool | None = None
     broadcast_write: bool | None = None
@@ -44,7 +44,7 @@ class Policies:
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Whose rights on which topic; `headers` is JSON, as policies read it."""
+    """A user whose rights on a topic are queried; `headers` is JSON, as policies read it."""
 
     identity: RealtimeCaller
     topic: str
@@ -63,13 +63,13 @@ class Asker:
 
 
 class Authorizer:
-    """Asks PostgreSQL, and leaves no trace."""
+    """Queries PostgreSQL for a user's rights, and leaves no trace."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def read(self, asker: Asker) -> Policies:
-        """Which probe rows the user sees."""
+        """Return the user's rights to read, by the probe rows that the user sees."""
         try:
             async with self._rolled_back() as connection:
                 await connection.execute(QUERIES["become_service"])
@@ -86,7 +86,7 @@ class Authorizer:
         return Policies(broadcast_read=probes["broadcast"] in seen, presence_read=probes["presence"] in seen)
 
     async def ended_sessions(self, ids: Collection[uuid.UUID]) -> set[uuid.UUID]:
-        """Which of these sessions Auth has no more."""
+        """Return those of these sessions that Auth no longer has."""
         if not ids:
             return set()
         async with self._database.connection() as connection:

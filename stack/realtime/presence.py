@@ -1,4 +1,4 @@
-"""Who says to be present, by room and key, in Phoenix's shape."""
+"""The members that track their presence, by room and key, in Phoenix's shape."""
 
 import secrets
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which subscribers may see which rows, asked of PostgreSQL once per batch and table."""
+"""Queries PostgreSQL once per batch and table for the rows that each subscriber may see."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ Seen = set[tuple[RealtimeCaller, Key]]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the viewers see, and the snapshot it is true of."""
+    """The rows that the viewers see, and the snapshot for which this is true."""
 
     seen: Seen
     snapshot: str

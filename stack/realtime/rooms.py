@@ -1,4 +1,4 @@
-"""Who is on which topic, and broadcasts to them. A private and a public topic of one name are two rooms."""
+"""The members of each topic, and broadcasts to them. A private and a public topic of one name are two rooms."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -19,11 +19,11 @@ class Member(Protocol):
 
     @property
     def room(self) -> Room:
-        """Where it is."""
+        """The room that it is in."""
 
     @property
     def topic(self) -> str:
-        """What its client calls the room."""
+        """Its client's name for the room."""
 
     @property
     def version(self) -> Version:
@@ -76,7 +76,7 @@ class Rooms:
         return list(self._members.get(room, ()))
 
     def size(self, room: Room) -> int:
-        """How many members a broadcast would reach."""
+        """Count the members that a broadcast would reach."""
         return len(self._members.get(room, ()))
 
     def broadcast(

@@ -31,7 +31,7 @@ MAINTENANCE_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Realtime:
-    """What the gateway mounts: `routes` under the root, `lifespan()` around its own."""
+    """The Realtime server that the gateway mounts: `routes` under the root, `lifespan()` around its own."""
 
     hub: RealtimeHub
     addresses: Addresses

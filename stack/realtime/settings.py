@@ -1,4 +1,4 @@
-"""How the Realtime server behaves; hosted's numbers unless said otherwise."""
+"""The settings of the Realtime server; the defaults are hosted's numbers."""
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict

@@ -28,7 +28,7 @@ class Change:
 
     @property
     def row(self) -> Values:
-        """What filters look at: the new row, or what is left of a deleted one."""
+        """The row that filters check: the new one, or the remaining values of a deleted one."""
         return self.old if self.type == "DELETE" else self.new
 
     @property

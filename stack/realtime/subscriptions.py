@@ -39,7 +39,7 @@ class Subscription:
 
 
 class Subscriptions:
-    """Who listens to which table."""
+    """The subscriptions of members to tables."""
 
     def __init__(self) -> None:
         self._by_channel: dict[Member, list[Subscription]] = {}

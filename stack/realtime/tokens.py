@@ -1,4 +1,4 @@
-"""Whom a token speaks for, and hosted's words for one that speaks for nobody."""
+"""Finds the caller that a token identifies; uses hosted's words for a token that identifies nobody."""
 
 import math
 import time
@@ -29,7 +29,7 @@ class RealtimeCaller:
         return self.role == "anon"
 
     def sender(self, address: str) -> str:
-        """Whose budget a message is taken from: the person's or the runner's, and the address of a caller without a name."""
+        """Return the sender whose budget a message uses: the person or the runner, or the address of a caller without a name."""
         subject = self.claims.get("sub")
         return f"{self.role} {subject}" if subject else f"{self.role} at {address}"
 

@@ -19,7 +19,7 @@ LONGEST_WAIT_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What `pg_current_snapshot()` returned: in progress are `active` and everything from `xmax` on."""
+    """The result of `pg_current_snapshot()`: in progress are `active` and everything from `xmax` on."""
 
     xmin: int
     xmax: int

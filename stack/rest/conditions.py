@@ -49,7 +49,7 @@ class Conditions:
 
     def _type(self, field: Field) -> str | None:
         column = self._table.columns.get(field.name) if self._table else None
-        # What a function returns is not in the cache; json is the likely thing to point into.
+        # A function's result is not in the cache; json is the likely thing to point into.
         return column.type if column else "jsonb"
 
     def _branch(self, branch: Filter | Tree) -> str:

@@ -86,7 +86,7 @@ def not_singular(rows: int) -> RestError:
 
 
 def from_database(error: DatabaseError, is_anonymous: bool) -> RestError:
-    """What PostgREST answers when PostgreSQL refuses."""
+    """Return the error with which PostgREST answers when PostgreSQL refuses."""
     if error.code == "PGRST":
         return _raised(error)
     status = _status(error, is_anonymous)

@@ -18,7 +18,7 @@ KNOWN = {
 
 @dataclass(frozen=True, slots=True)
 class Prefer:
-    """What the client prefers; None where it did not say."""
+    """The client's preferences; None where it stated none."""
 
     returning: str | None = None
     resolution: str | None = None

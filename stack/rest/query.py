@@ -14,7 +14,7 @@ LARGEST_BIGINT = 2**63 - 1
 
 @dataclass
 class Slice:
-    """What narrows one resource: the root or an embedded one."""
+    """The filters, order and page of one resource: the root or an embedded one."""
 
     filters: list[Filter | Tree] = field(default_factory=list)
     order: list[OrderTerm] = field(default_factory=list)

@@ -19,7 +19,7 @@ NO_TOTAL = "null::bigint"
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What the answer looks like: one object or many, counted or not, and no more than so many."""
+    """The shape of the answer: one object or many, counted or not, and the most rows it may have."""
 
     is_single: bool = False
     is_counted: bool = False

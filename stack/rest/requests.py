@@ -44,7 +44,7 @@ class Request:
 
     @property
     def shape(self) -> Shape:
-        """What the answer is to look like."""
+        """The shape of the answer that this request wants."""
         return Shape(self.is_single, self.prefer.is_counted, self.most_rows)
 
     def caller(self) -> Caller:

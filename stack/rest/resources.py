@@ -1,4 +1,4 @@
-"""What a path means: a table under a method, or a function."""
+"""Answers requests by their path: a table under a method, or a function."""
 
 import difflib
 

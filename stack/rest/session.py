@@ -35,7 +35,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the statement gave back."""
+    """The result of a statement."""
 
     total: int | None
     rows: int

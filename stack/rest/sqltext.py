@@ -32,5 +32,5 @@ class Values:
 
 
 def bad_nul() -> RestError:
-    """What PostgreSQL says of a NUL byte in text."""
+    """Return the error that PostgreSQL raises for a NUL byte in text."""
     return RestError(400, "22021", 'invalid byte sequence for encoding "UTF8": 0x00')

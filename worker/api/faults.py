@@ -1,4 +1,4 @@
-"""What an answer that is not a success asks the runner to do."""
+"""The runner's reactions to answers that are not a success."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ _PASSING_STATUSES = frozenset({402, 408, 425, 429})
 
 
 def fault(status: int, body: Mapping[str, Any], headers: Mapping[str, str]) -> WorkerError:
-    """Turn an error answer into the reaction it asks for."""
+    """Turn an error answer into the reaction that it requires."""
     code = str(body.get("code") or "")
     message = str(body.get("message") or body.get("msg") or f"The server answered {status}.")
     about: dict[str, Any] = {"code": code, "hint": str(body.get("hint") or ""), "detail": body.get("details")}

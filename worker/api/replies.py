@@ -38,7 +38,7 @@ class Reply(BaseModel):
 
 
 class SessionGrant(Reply):
-    """What `worker-session` gives for a valid credential."""
+    """The reply of `worker-session` to a valid credential."""
 
     access_token: str
     expires_in: float
@@ -118,7 +118,7 @@ class ClaimReply(Reply):
 
 
 class FinishReply(Reply):
-    """What became of a finished attempt, and which parts of its log are missing."""
+    """The status of a finished attempt, and the parts of its log that are missing."""
 
     status: str
     missing: list[tuple[int, int]] = Field(default_factory=list)
@@ -126,7 +126,7 @@ class FinishReply(Reply):
 
 
 class Recovered(Reply):
-    """What to do about an attempt of a dead process."""
+    """The action that an attempt of a dead process requires."""
 
     job: int
     attempt: int
@@ -139,7 +139,7 @@ class Recovered(Reply):
 
 
 class RecoverReply(Reply):
-    """Which attempts of a dead process we still have to report."""
+    """The attempts of a dead process that we still have to report."""
 
     jobs: list[Recovered]
 

@@ -1,1 +1,1 @@
-"""What the steps of a job share; what runs them is in `worker.running`."""
+"""The objects that the steps of a job share; `worker.running` runs the steps."""

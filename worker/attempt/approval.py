@@ -1,4 +1,4 @@
-"""Which hooks may run where approval is on: those whose content is in a directory on the runner's machine."""
+"""Approval of hooks: where it is on, only hooks whose content is in a directory on the runner's machine may run."""
 
 import hashlib
 from collections.abc import Collection, Iterator
@@ -12,7 +12,7 @@ _LARGEST_HOOK = 1024 * 1024
 
 
 def check_approved(name: str, script: bytes, directory: Path, approved: Collection[str] = ()) -> None:
-    """Refuse a script whose content is not among the approved files, nor among those a dispatching runner told of."""
+    """Refuse a script whose content is not among the approved files, nor among those that a dispatching runner sent."""
     found = digest(script)
     if found not in approved and found not in set(_approved(directory)):
         raise JobFailed(

@@ -1,4 +1,4 @@
-"""What every job of this process gets, named by what a job needs of it."""
+"""The context that every job of this process gets; each part is named by what a job needs of it."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ class FoundEngine:
 
 
 class Engines(Protocol):
-    """Which engines there are, and the PATH that they and hooks get."""
+    """The engines that exist, and the PATH that they and hooks get."""
 
     @property
     def found(self) -> Mapping[EngineName, FoundEngine]:
@@ -69,5 +69,5 @@ class JobContext:
 
     @property
     def kept_states(self) -> Path:
-        """Where states wait that the server did not store."""
+        """The folder of states that wait because the server did not store them."""
         return self.settings.working_directory.working_directory / KEPT_FOLDER

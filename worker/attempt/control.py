@@ -17,7 +17,7 @@ _SIGNALLED = 128
 
 
 class StopCause(StrEnum):
-    """Who wants the job to stop."""
+    """The cause of a wish to stop the job."""
 
     CANCELLED = "cancelled"
     LEASE = "lease"

@@ -1,4 +1,4 @@
-"""How long this process may still believe that an attempt is its own."""
+"""The time for which this process may still treat an attempt as its own."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""How an attempt ended, in the form that is sent to the server."""
+"""The end of an attempt, in the form that the runner sends to the server."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,7 +40,7 @@ class Outcome:
         }
 
 
-# What a runner may lack; the same words in SQL.
+# The things that a runner may lack; SQL has the same words.
 LACKS = frozenset({"disk", "work_directory", "dispatcher", "image", "engine", "memory"})
 
 

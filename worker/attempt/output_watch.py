@@ -1,4 +1,4 @@
-"""What a command's output says about why it failed."""
+"""The reason why a command failed, found in its output."""
 
 import re
 

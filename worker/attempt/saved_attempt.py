@@ -1,4 +1,4 @@
-"""What is left of an attempt on disk: enough for the next start to report it and to clean up."""
+"""The part of an attempt that stays on disk: enough for the next start to report it and to clean up."""
 
 import json
 import os
@@ -35,7 +35,7 @@ class SavedAttempt:
 
 
 def attempt_folder(home: Path, ref: JobRef) -> Path:
-    """Where what is saved of an attempt, and its spool, are kept."""
+    """Return the folder of a saved attempt and its spool."""
     return home / "jobs" / f"{ref.job}-{ref.attempt}"
 
 
@@ -60,7 +60,7 @@ def load_attempt(folder: Path) -> SavedAttempt | None:
 
 
 def named_attempt(folder: Path) -> JobRef | None:
-    """The attempt that a folder's name tells, for a folder whose file cannot be read."""
+    """Read the attempt from a folder's name, for a folder whose file cannot be read."""
     job, _, attempt = folder.name.partition("-")
     return JobRef(job=int(job), attempt=int(attempt)) if job.isdigit() and attempt.isdigit() else None
 

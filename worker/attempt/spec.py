@@ -1,4 +1,4 @@
-"""What a job asks for, read from the payload that was frozen when it was enqueued."""
+"""A job's request, read from the payload that was frozen when the job was enqueued."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -33,13 +33,13 @@ class Hook(Reply):
 
 
 class GroupSpec(Reply):
-    """What the module's groups hand down, nearest over farther."""
+    """The values that the module inherits from its groups; a nearer group overrides a farther one."""
 
     hooks: dict[str, Any] = Field(default_factory=dict)
 
 
 class ModuleSpec(Reply):
-    """What the job works on."""
+    """The module that the job works on."""
 
     id: str = ""
     name: str = ""
@@ -56,7 +56,7 @@ class ModuleSpec(Reply):
 
 
 class StateChange(Reply):
-    """What a STATE job changes; `module` is the one that resources are moved to, where that is another."""
+    """The change that a STATE job makes; `module` is the target where resources move to another module."""
 
     action: StateAction
     addresses: list[str] = Field(min_length=1)
@@ -66,7 +66,7 @@ class StateChange(Reply):
 
 
 class Options(Reply):
-    """How the job's task is done."""
+    """The options of the job's task."""
 
     refresh_only: bool = False
     destroy: bool = False
@@ -76,7 +76,7 @@ class Options(Reply):
     state_change: StateChange | None = None
     targets: list[str] = Field(default_factory=list)
     replace: list[str] = Field(default_factory=list)
-    # Where it came from; what it changes is compared with what was reviewed there.
+    # The job's origin; its changes are compared with those that people reviewed there.
     git: dict[str, Any] = Field(default_factory=dict)
 
 

@@ -1,4 +1,4 @@
-"""What a step is."""
+"""A step of a job."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the steps of one job share: directory, environment, log, control, results."""
+"""The workspace that the steps of one job share: directory, environment, log, control, results."""
 
 import asyncio
 import errno
@@ -58,7 +58,7 @@ class Workspace:
     # Git sees the machine's own credentials for it; nothing of the module runs meanwhile.
     is_fetching: bool = False
     cookie: str = field(default_factory=lambda: secrets.token_hex(16))
-    # What a step began and the attempt ends, before the directory is removed.
+    # Things that a step began and the attempt ends, before it removes the directory.
     leaving: AsyncExitStack = field(default_factory=AsyncExitStack)
     # Whether the kernel ended a process of the last command for lack of memory.
     is_starved: bool = False
@@ -70,12 +70,12 @@ class Workspace:
 
     @property
     def source(self) -> Path:
-        """Where the module's files are fetched to."""
+        """The folder to which the runner fetches the module's files."""
         return self.root / "source"
 
     @property
     def plan_file(self) -> Path:
-        """Where the engine writes its plan, and hooks find a copy of it."""
+        """The file to which the engine writes its plan, and where hooks find a copy of it."""
         return self.root / "plan.tfplan"
 
     def say(self, text: str) -> None:

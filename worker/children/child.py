@@ -23,7 +23,7 @@ Sink = Callable[[bytes], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Command:
-    """What to run, where and with which environment."""
+    """A command to run, with its folder and its environment."""
 
     argv: tuple[str, ...]
     cwd: Path

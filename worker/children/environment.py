@@ -1,4 +1,4 @@
-"""What a child sees of the runner's environment, and what a job may not set."""
+"""The part of the runner's environment that a child sees, and the variables that a job may not set."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""What the process does to itself so that its children cannot read its secrets."""
+"""Hardening of the process, so that its children cannot read its secrets."""
 
 import ctypes
 import resource

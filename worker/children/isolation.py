@@ -44,7 +44,7 @@ done"""
 
 @dataclass(frozen=True)
 class Isolation:
-    """How jobs are isolated here; without a way they are not, and `why` has the obstacle of each."""
+    """The isolation of jobs on this machine; without a way there is none, and `why` has the obstacle of each way."""
 
     view: View
     way: IsolationWay | None = None
@@ -53,7 +53,7 @@ class Isolation:
 
     @property
     def fact(self) -> str:
-        """What the runner's page shows."""
+        """The kind of isolation, as the runner's page shows it."""
         settings = self.view.settings
         if settings.dispatcher.is_remote:
             return CONTAINER
@@ -73,7 +73,7 @@ class Isolation:
 
     @property
     def common_places(self) -> list[str]:
-        """Where one job could leave something for the next; a container of one's own has none."""
+        """The paths where one job could leave something for the next; jobs in containers of their own have none."""
         settings = self.view.settings
         paths = (
             []
@@ -92,13 +92,13 @@ class Isolation:
 
     @property
     def weakness(self) -> str:
-        """What keeps strangers from sharing this runner."""
+        """The reason why strangers may not share this runner."""
         if self.way is IsolationWay.LANDLOCK:
             return "Landlock leaves sockets of this user in reach"
         return self.why or "switched off"
 
     def temporary(self, root: Path) -> Path:
-        """Where a job's programs write their passing files: the short name, where a sandbox shows it in the place of the system's."""
+        """Return the folder for temporary files of a job: the short /tmp where a sandbox replaces the system's, else one below `root`."""
         has_own_view = self.way in {IsolationWay.BUBBLEWRAP, IsolationWay.NAMESPACES}
         return Path("/tmp") if has_own_view else root / "tmp"  # noqa: S108
 

@@ -1,4 +1,4 @@
-"""How a child is started so that it does not outlive its runner unnoticed."""
+"""The prefix of a child's command, so that the child does not outlive its runner unnoticed."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""What the children of one job see of the machine."""
+"""The part of the machine that the children of one job see."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,12 +25,12 @@ _FILES = (
     "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CA_BUNDLE", "GOOGLE_APPLICATION_CREDENTIALS",
     "PULUMI_CONFIG_PASSPHRASE_FILE", "ARM_CLIENT_CERTIFICATE_PATH", "ARM_OIDC_TOKEN_FILE_PATH", "OCI_CONFIG_FILE",
 )  # fmt: skip
-# These are replaced while they are used: the folder is shown, which holds nothing else.
+# These files are replaced while they are used, so the job sees their folder, which contains nothing else.
 _ROTATING = ("AWS_WEB_IDENTITY_TOKEN_FILE", "AZURE_FEDERATED_TOKEN_FILE", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
-# What git itself needs to fetch a module's source, beside the credential that it is handed; the module's own code does not see it.
+# Git itself needs this to fetch a module's source, beside the credential that it receives; the module's own code does not see it.
 _GIT = (".ssh",)
 
-# How (`ro`, `rw`, `empty`, `link`), from where, and to where.
+# The kind (`ro`, `rw`, `empty`, `link`), the source and the target.
 Mount = tuple[str, str, str]
 Rule = tuple[int, Mount]
 _SHOWN, _WRITABLE, _HIDDEN, _OWN = range(4)
@@ -42,7 +42,7 @@ class View:
 
     settings: Settings
     environ: Mapping[str, str]
-    # Asked each time: an engine may be installed while the runner runs.
+    # Called each time: an engine may be installed while the runner runs.
     engines: Callable[[], Iterable[Path]] = field(default=tuple)
 
     def mounts(self, root: Path, *, for_git: bool = False) -> list[Mount]:

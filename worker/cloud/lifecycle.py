@@ -14,7 +14,7 @@ from worker.errors import JobFailed, RunnerUnfit
 
 
 class TargetStore(Protocol):
-    """What a lifecycle job needs of the database; all of it is fenced by the job's attempt."""
+    """The operations of the database that a lifecycle job needs; the job's attempt fences all of them."""
 
     async def register_token(self) -> str:
         """Make a token, store its hash for the target, and return it; called once for each deployment."""
@@ -37,7 +37,7 @@ class TargetStore(Protocol):
 
 @dataclass(slots=True)
 class Progress:
-    """What earlier steps found out for later ones."""
+    """The cloud, the store, and the facts that earlier steps found for later ones."""
 
     cloud: Cloud
     store: TargetStore
@@ -163,7 +163,7 @@ async def _current_service(progress: Progress) -> None:
         raise JobFailed(
             "There is no service to update.", code="cloud_service", hint="Deploy the runner again, or remove it."
         )
-    # What the last successful job left: a try that died after the roll-out must not take its own revision for the old one.
+    # The revision of the last successful job: a try that died after the roll-out must not mistake its own for the old one.
     found["previous"] = cloud.target.proven_task_arn or current["taskDefinition"]
     found["secret_arn"] = await call("The secret could not be read", access.find_secret, cloud)
 

@@ -13,7 +13,7 @@ VPC_CIDR = "10.77.0.0/24"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the service's tasks stand."""
+    """The place of the service's tasks in the network."""
 
     subnets: list[str]
     security_groups: list[str]

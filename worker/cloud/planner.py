@@ -1,4 +1,4 @@
-"""How many tasks a cloud-hosted runner should have: a pure decision that explains itself."""
+"""The number of tasks that a cloud-hosted runner should have: a pure decision that explains itself."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -11,7 +11,7 @@ BREAKER_REST = timedelta(minutes=15)
 
 
 class Verdict(StrEnum):
-    """What a decision does to the number of tasks."""
+    """The effect of a decision on the number of tasks."""
 
     HOLD = "HOLD"
     UP = "UP"
@@ -21,7 +21,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the owner of the runner allows."""
+    """The limits that the owner of the runner allows."""
 
     minimum: int = 0
     maximum: int = 1
@@ -31,7 +31,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What the database sees of one runner at one moment."""
+    """The load of one runner at one moment, as the database sees it."""
 
     desired: int
     connected: int
@@ -43,7 +43,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What one decision has to remember for the next."""
+    """The facts that one decision has to remember for the next."""
 
     surplus_since: datetime | None = None
     started_at: datetime | None = None

@@ -1,4 +1,4 @@
-"""What a lifecycle job is about: one runner, in one account and region, under fixed names."""
+"""The target of a lifecycle job: one runner, in one account and region, under fixed names."""
 
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -11,7 +11,7 @@ MANAGED_BY = "runyard"
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Where tasks stand: subnets that exist, or a small VPC made for this runner."""
+    """The network of the tasks: subnets that exist, or a small VPC made for this runner."""
 
     subnets: tuple[str, ...] = ()
     security_groups: tuple[str, ...] = ()

@@ -22,7 +22,7 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class ServerTargetStore:
-    """What the steps ask of the project."""
+    """The requests of the steps to the project."""
 
     def __init__(
         self, server: Server, ref: JobRef, remember: Callable[[str], None], online_patience_seconds: float,

@@ -1,4 +1,4 @@
-"""What every dispatcher does."""
+"""The interface of every dispatcher."""
 
 from typing import Protocol
 
@@ -12,7 +12,7 @@ class Execution(Protocol):
     """One executor that was started, and runs one attempt of one job."""
 
     why: str
-    """What the place where it ran says about its end."""
+    """The reason for its end, in the words of the place where it ran."""
 
     async def wait(self) -> int:
         """Return the executor's exit code once it has ended, or LOST."""
@@ -46,4 +46,4 @@ class Dispatcher(Protocol):
         """List the engines of the executors' image, where the place knows them."""
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""

@@ -178,7 +178,7 @@ class EcsDispatcher:
         return {**request, **self._network()}
 
     def _overrides(self, order: Order) -> dict[str, Any]:
-        """What this task has instead of its definition's."""
+        """Return the values with which this task overrides its definition's."""
         environment = whole_environment(order, self.settings)
         container = {
             "name": self.data.container_name,

@@ -22,7 +22,7 @@ from worker.runtime_log import get_logger
 from worker.settings import Settings
 
 POLL_SECONDS = 2.0
-# What the dispatcher calls, and no more: the chart's role, the docs and the doctor have the same. (group, resource) to verbs.
+# The dispatcher's calls, and no more: the chart's role, the docs and the doctor have the same. (group, resource) to verbs.
 RIGHTS: dict[tuple[str, str], tuple[str, ...]] = {
     ("batch", "jobs"): ("create", "get", "delete"),
     ("", "secrets"): ("create", "patch", "delete"),
@@ -251,7 +251,7 @@ async def create(make: Any, namespace: str, manifest: dict[str, Any]) -> None:
 
 
 def words_of(error: Exception) -> str:
-    """What the API itself says: its answer's message, else its status, else the connection's words."""
+    """Return the API's own words: its answer's message, else its status, else the connection's words."""
     with suppress(ValueError, TypeError, AttributeError):
         if message := json.loads(getattr(error, "body", None) or "{}").get("message"):
             return str(message)
@@ -259,7 +259,7 @@ def words_of(error: Exception) -> str:
 
 
 def unfit(error: Exception, namespace: str) -> RunnerUnfit:
-    """No job's fault: the cluster does not answer, or does not let the runner do what it must."""
+    """Build the error for a cluster that does not answer, or does not let the runner do what it must: no job's fault."""
     status = getattr(error, "status", None)
     if status == HTTPStatus.FORBIDDEN:
         hint = RIGHTS_WORDS

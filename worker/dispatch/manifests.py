@@ -47,7 +47,7 @@ def pod_spec(order: Order, settings: Settings) -> dict[str, Any]:
 
 
 def _placement(data: DispatcherData) -> dict[str, Any]:
-    """What the settings say about the pod's place; what they do not say is left to the cluster."""
+    """Return the settings of the pod's place; the cluster decides the rest."""
     wanted = {
         "serviceAccountName": data.service_account_name,
         "nodeSelector": data.node_selector,
@@ -61,7 +61,7 @@ def container(order: Order, settings: Settings) -> dict[str, Any]:
     """Return the executor's container."""
     data = settings.dispatcher.data
     environment = plain_environment(order, settings)
-    # What comes last counts: nothing replaces the job's own credential.
+    # The last secret wins: nothing replaces the job's own credential.
     secrets = [*data.environment_secrets, order.name]
     wanted = {
         "imagePullPolicy": data.pull_policy.value if data.pull_policy else None,

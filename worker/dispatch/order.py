@@ -1,4 +1,4 @@
-"""What an executor receives: one job, one attempt, one credential that is valid for nothing else."""
+"""The order that an executor receives: one job, one attempt, one credential that is valid for nothing else."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from worker.settings.passing import is_own, is_passed
 
 COMMAND = ("runyard-worker", "run", "--single")
 LABEL = "runyard.dev/job"
-# What an image says about itself: its engines and their versions, as `tofu=1.12.6,…`.
+# The label in which an image lists its engines and their versions, as `tofu=1.12.6,…`.
 ENGINES_LABEL = "runyard.dev/engines"
 
 
@@ -64,14 +64,14 @@ def plain_environment(order: Order, settings: Settings) -> dict[str, str]:
         **_engine(settings),
         **_behaviour(settings),
     }
-    # What is empty stays unset, so that the image's own may count.
+    # Empty variables stay unset, so that the image's own may count.
     return {**settings.dispatcher.data.environment, **{name: value for name, value in variables.items() if value}}
 
 
 def _engine(settings: Settings) -> dict[str, str]:
-    """How engines are found, stopped and isolated; the paths are those of the image."""
+    """Return the variables for finding, stopping and isolating engines; the paths are those of the image."""
     engine, isolation = settings.engine, settings.engine.isolation
-    # The container itself is what `required` asks for: the executor shuts its job in once more where it can.
+    # The container itself meets `required`: the executor isolates its job once more where it can.
     mode = IsolationMode.AUTO if isolation.mode is IsolationMode.REQUIRED else isolation.mode
     return {
         "RUNYARD__ENGINE__ADDITIONALBINARYPATHS": ",".join(map(str, engine.additional_binary_paths)),
@@ -85,14 +85,14 @@ def _engine(settings: Settings) -> dict[str, str]:
 
 
 def _names_for_jobs(settings: Settings) -> list[str]:
-    """What was given to the executor by a setting is meant for the job in it."""
+    """List the variables for jobs: those that a setting gives to the executor are meant for the job in it."""
     data = settings.dispatcher.data
     given = [name for name in data.environment if not is_own(name)]
     return list(dict.fromkeys([*settings.engine.pass_environment, *data.pass_environment, *given]))
 
 
 def _behaviour(settings: Settings) -> dict[str, str]:
-    """Logs, hooks and keys as on the runner itself; the files of keys are those of the image or of a mount."""
+    """Return the variables for logs, hooks and keys, as on the runner itself; the files of keys are those of the image or of a mount."""
     stream = settings.job_log_stream
     levels = settings.logging.log_level.items()
     return {

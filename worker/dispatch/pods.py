@@ -1,4 +1,4 @@
-"""What a pod's status says about the executor in it."""
+"""The condition of an executor, read from its pod's status."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -47,7 +47,7 @@ def is_begun(pod: Any) -> bool:
 
 
 def check_startable(pod: Any) -> None:
-    """Raise when the pod can never start as it is: it would be waited for until doomsday."""
+    """Raise when the pod can never start as it is: the runner would wait for it for ever."""
     for status in pod.status.container_statuses or []:
         waiting = status.state.waiting
         if waiting is not None and waiting.reason in HOPELESS:
@@ -64,7 +64,7 @@ def obstacle(pod: Any) -> str:
 
 
 def cannot_start(words: str, *, code: str = "dispatcher") -> RunnerUnfit:
-    """No job's fault: the cluster does not run the executor."""
+    """Build the error for a cluster that does not run the executor: no job's fault."""
     hint = (
         "Check the dispatcher's image, its pull policy and the cluster's registry credentials."
         if code == "image"

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """How a finding counts: only FAIL keeps the runner from working."""
+    """The weight of a finding: only FAIL keeps the runner from working."""
 
     OK = "ok"
     WARN = "warning"
@@ -15,7 +15,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """What was checked, the result, and what to do about it."""
+    """One finding: the thing that the doctor checked, the result, and the remedy."""
 
     name: str
     verdict: Verdict

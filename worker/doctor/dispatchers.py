@@ -1,4 +1,4 @@
-"""What a dispatcher must offer: the daemon or API answers, the runner has the rights that it needs, the image exists."""
+"""Checks of the dispatcher: the daemon or API answers, the runner has the rights that it needs, the image exists."""
 
 from collections.abc import Awaitable, Callable
 

@@ -1,4 +1,4 @@
-"""What the machine must offer: a writable directory, room, engines, git."""
+"""Checks of the machine: it must have a writable directory, disk space, engines and git."""
 
 import json
 import os

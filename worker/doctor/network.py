@@ -1,4 +1,4 @@
-"""What the network must offer: the project, its clock, the credential, the key, Realtime."""
+"""Checks of the network: the project, its clock, the credential, the key, Realtime."""
 
 import asyncio
 import email.utils
@@ -24,7 +24,7 @@ DEPLOY = "Deploy the worker-session function: `supabase functions deploy`."
 
 @dataclass
 class Seen:
-    """What one check learnt for the next."""
+    """Facts that one check found for the next."""
 
     publishable_key: str | None = None
 

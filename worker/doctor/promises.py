@@ -1,4 +1,4 @@
-"""What each kind of isolation keeps a job from: the table of docs/runner/isolation.md, for the doctor to try."""
+"""The acts that each kind of isolation prevents: the table of docs/runner/isolation.md, for the doctor to try."""
 
 from dataclasses import dataclass
 

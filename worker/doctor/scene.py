@@ -1,4 +1,4 @@
-"""What a probe tries to reach: files, sockets and memory like those of another job, and the doctor's own process in the runner's place."""
+"""The targets of a probe: files, sockets and memory like those of another job, and the doctor's own process in the runner's place."""
 
 import ctypes
 import json

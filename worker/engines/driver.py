@@ -1,4 +1,4 @@
-"""What a job needs of an engine, whichever it is."""
+"""The interface that a job needs of an engine, the same for every engine."""
 
 from typing import Protocol, assert_never
 

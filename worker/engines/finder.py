@@ -1,4 +1,4 @@
-"""Which engines this machine has: the operator's directories first, then PATH, then the command line's cache."""
+"""Finds this machine's engines: in the operator's directories first, then on PATH, then in the command line's cache."""
 
 import asyncio
 import json

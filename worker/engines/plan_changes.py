@@ -1,4 +1,4 @@
-"""What a plan changes, attribute by attribute: the text that people who confirm it read, without a secret in it."""
+"""A plan's changes, attribute by attribute: the text that people read before they confirm it, without a secret in it."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ LARGEST_BYTES = 8 * 1024 * 1024
 
 
 class Leaf(NamedTuple):
-    """One attribute on one side of a change; `text` is None where it is not told."""
+    """One attribute on one side of a change; `text` is None where it is not shown."""
 
     text: str | None
     is_sensitive: bool = False
@@ -24,7 +24,7 @@ class Leaf(NamedTuple):
 
 
 class Marks(NamedTuple):
-    """What the engine says about a value and everything below it."""
+    """The engine's marks on a value and everything below it."""
 
     hidden: Any = False
     unknown: Any = False
@@ -36,11 +36,11 @@ class Marks(NamedTuple):
         return Marks(_inner(self.hidden, key), _inner(self.unknown, key))
 
     def names(self) -> list[str]:
-        """Members that are not there yet and will be."""
+        """Return the names of members that do not exist yet and will."""
         return list(self.unknown) if isinstance(self.unknown, dict) else []
 
     def length(self) -> int:
-        """How many members a list will at least have."""
+        """Return the least number of members that a list will have."""
         return len(self.unknown) if isinstance(self.unknown, list) else 0
 
 

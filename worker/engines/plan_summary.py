@@ -1,4 +1,4 @@
-"""What a plan would do, counted and listed without any value in it."""
+"""A plan's actions, counted and listed without any value."""
 
 import json
 from collections.abc import Iterator, Mapping

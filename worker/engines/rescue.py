@@ -12,7 +12,7 @@ PULUMI_BACKEND = "pulumi-state"
 
 
 def errored_state(root: Path) -> str | None:
-    """What OpenTofu and Terraform leave when their backend refuses the state."""
+    """Read the state that OpenTofu and Terraform leave when their backend refuses it."""
     for path in sorted(root.rglob(ERRORED_STATE)):
         if body := read_own(root, path):
             return body.decode(errors="replace")

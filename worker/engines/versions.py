@@ -1,4 +1,4 @@
-"""Which of an engine's versions a module requires."""
+"""Chooses the version of an engine that a module requires."""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from packaging.version import InvalidVersion, Version
 from worker.attempt.context import FoundEngine
 from worker.errors import JobFailed
 
-# What follows a whole version (a pre-release) is left out: engines on demand are releases.
+# Leaves out a version with a suffix (a pre-release): engines on demand are releases.
 _NUMBERS = re.compile(r"\d+(?:\.\d+){0,2}(?![\w.+-])")
 
 

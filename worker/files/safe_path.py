@@ -1,4 +1,4 @@
-"""Which relative paths a job may name."""
+"""The relative paths that a job may name."""
 
 from worker.errors import JobFailed
 

@@ -1,4 +1,4 @@
-"""When a batch of log lines is due; times are the runner's monotonic seconds."""
+"""The time at which a batch of log lines is due; times are the runner's monotonic seconds."""
 
 from dataclasses import dataclass, field
 
@@ -14,7 +14,7 @@ class BatchRules:
 
 @dataclass
 class Batch:
-    """What has been written since the last batch left."""
+    """The lines that were written since the last batch left."""
 
     rules: BatchRules
     last_sent_at: float = float("-inf")

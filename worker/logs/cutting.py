@@ -1,4 +1,4 @@
-"""Where a chunk may end: after a line if there is one, never inside a character."""
+"""The places where a chunk may end: after a line if there is one, never inside a character."""
 
 LARGEST_CHUNK = 60_000
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from worker.logs.secret_shapes import Span
 
-# What is looked up of the text; shorter samples would too often be found in ordinary words.
+# The length of a sample of the text; shorter samples would too often occur in ordinary words.
 SAMPLE = 6
 # A form this long is met by at least one sample of six characters out of every eleven.
 SHORTEST_SAMPLED = 16
@@ -13,11 +13,11 @@ FEWEST_SAMPLED = 12
 
 
 class FormFinder:
-    """Tells where the forms stand in a text.
+    """Finds the places of forms in a text.
 
-    A search for one form reads a gigabyte a second, but a runner with forty secrets has hundreds of forms. So the long
-    ones are looked up by samples: wherever such a form stands, one of the text's samples lies inside of it, and only the
-    forms that have a sample in common with the text are searched for.
+    A search for one form reads a gigabyte a second, but a runner with forty secrets has hundreds of forms. So the
+    finder looks up the long ones by samples: wherever such a form is, it contains one of the text's samples, and the
+    finder searches only for the forms that have a sample in common with the text.
     """
 
     def __init__(self, forms: Iterable[str]) -> None:

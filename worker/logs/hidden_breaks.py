@@ -1,4 +1,4 @@
-"""What can stand inside of a secret without being part of it: colour codes, and the line ends of wrapped base64."""
+"""Breaks that can be inside of a secret without being part of it: colour codes, and the line ends of wrapped base64."""
 
 import re
 from bisect import bisect_right
@@ -18,10 +18,10 @@ _BREAKS = {
 
 
 class UnbrokenText:
-    """A text without such breaks, which knows where each character stood."""
+    """A text without such breaks, which knows where each character was."""
 
     def __init__(self, text: str) -> None:
-        """Take the breaks out."""
+        """Remove the breaks."""
         breaks = sorted(match.span() for match in _matches(text))
         parts: list[str] = []
         self._starts, self._shifts = [0], [0]

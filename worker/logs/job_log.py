@@ -1,4 +1,4 @@
-"""What steps write to: decodes, redacts, limits and spools a job's output."""
+"""The log to which steps write: decodes, redacts, limits and spools a job's output."""
 
 from collections import deque
 from collections.abc import Callable, Iterable

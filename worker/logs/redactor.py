@@ -10,7 +10,7 @@ from worker.logs.secret_shapes import Span, shape_spans
 MASK = "***"
 # A line longer than this is released before it ends, or one line could fill the memory.
 LONGEST_HELD_LINE = 16_384
-# What stays back of such a line; longer than any shape we know.
+# The end of such a line that the redactor keeps back; longer than any shape we know.
 _KEPT_OF_LONG_LINE = 12_288
 
 

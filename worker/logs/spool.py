@@ -74,7 +74,7 @@ class Spool:
 
     @property
     def pending_bytes(self) -> int:
-        """How much text waits to be cut into a chunk."""
+        """The size of the text that waits to be cut into a chunk."""
         return sum(map(len, self._pending))
 
     def append(self, step: str, text: str) -> None:
@@ -120,7 +120,7 @@ class Spool:
                 _write_at(self._text, data, self._end)
             except OSError:
                 self.is_disk_full = True
-                # What is not on disk is kept in memory from here on, chunk by chunk.
+                # Text that is not on disk stays in memory from here on, chunk by chunk.
                 self._cut()
             else:
                 self._end += len(data)

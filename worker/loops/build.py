@@ -23,13 +23,13 @@ from worker.update.updater import Updater
 
 @dataclass(frozen=True)
 class WakeUps:
-    """What wakes a loop; each may be set before there is a loop that listens."""
+    """The events that wake the loops; each may be set before a loop listens."""
 
     claim: asyncio.Event = field(default_factory=asyncio.Event)
     heartbeat: asyncio.Event = field(default_factory=asyncio.Event)
 
     def notify(self, event: str) -> None:
-        """Wake whom the doorbell is for."""
+        """Wake the loops that the doorbell's event concerns."""
         if event in {"wake", "joined"}:
             self.claim.set()
         if event in {"directive", "joined"}:
@@ -38,7 +38,7 @@ class WakeUps:
 
 @dataclass(frozen=True)
 class Parts:
-    """What the loops share."""
+    """The objects that the loops share."""
 
     context: JobContext
     session: RunnerSession

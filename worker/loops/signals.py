@@ -1,4 +1,4 @@
-"""What signals mean: once, finish and leave; twice, stop the jobs in order; more, kill them."""
+"""The runner's reaction to signals: after one, finish and leave; after two, stop the jobs in order; after more, kill them."""
 
 import asyncio
 from collections.abc import Callable

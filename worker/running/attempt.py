@@ -126,7 +126,7 @@ class Attempt:
         return space
 
     def _failed(self, error: Exception) -> Outcome:
-        # What a defect of ours stopped is not given back: it would meet the same again, for ever.
+        # The runner does not give back a job that its own defect stopped: the job would meet the defect again, for ever.
         error = self._defect if self._defect and isinstance(error, JobInterrupted) else _own_fault(error)
         outcome = failure(error)
         if self._space is None:

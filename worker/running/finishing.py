@@ -23,7 +23,7 @@ async def finish_completely(
         if not reply.missing:
             _say(ref, reply)
             return reply
-        # What a person released while we were away is not ours any more; its log is still wanted.
+        # An attempt that a person released while we were away is not ours any more; the server still wants its log.
         is_late = reply.is_late or reply.status != JobStatus.PROCESSING
         await retry_for(None, functools.partial(shipper.resend, reply.missing, is_late=is_late))
     return await server.finish(ref, outcome.as_arguments({**spool.summary(), "is_incomplete": True}))

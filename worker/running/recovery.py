@@ -1,4 +1,4 @@
-"""What a crashed process left on disk: its state is delivered, its log shipped, its end told, its directory removed."""
+"""Recovery of attempts that a crashed process left on disk: delivers state, ships log, reports end, removes directory."""
 
 import asyncio
 import shutil
@@ -37,7 +37,7 @@ CRASHED = "The runner's process ended in the middle of the job"
 _ORPHAN_SECONDS = 30.0
 
 
-# Goes on with an attempt whose executor an earlier process started; told whether it is still ours.
+# Continues an attempt whose executor an earlier process started; receives whether it is still ours.
 TakeOver = Callable[[SavedAttempt, bool], None]
 
 

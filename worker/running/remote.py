@@ -80,7 +80,7 @@ class RemoteAttempt:
         return await self._finish(failure(error))
 
     async def take_over(self, *, is_ours: bool) -> Outcome:
-        """Go on with what an earlier process started; an attempt that is not ours any more is stopped in order."""
+        """Continue the execution that an earlier process started; an attempt that is not ours any more stops in order."""
         execution = await self._find()
         if execution is None:
             remove_attempt(self._folder)
@@ -239,7 +239,7 @@ class RemoteAttempt:
 
 
 def _unforeseen(error: Exception) -> JobFailed:
-    """Words for what no dispatcher expects of its library."""
+    """Build the error for a failure that no dispatcher expects of its library."""
     return JobFailed(
         f"The executor could not be started: {type(error).__name__}: {error}", code="dispatcher_failed",
         hint="Check the dispatcher's settings on the runner; `runyard-worker doctor` tries them.",
@@ -247,7 +247,7 @@ def _unforeseen(error: Exception) -> JobFailed:
 
 
 def _silent(why: str) -> RunnerUnfit:
-    """What ran, ended well and did not report its job: no job's fault."""
+    """Build the error for an executor that ran, ended well and did not report its job: no job's fault."""
     return RunnerUnfit(
         f"The executor did not report its job: {why}, before it had told anything.", code="image",
         hint="Is the dispatcher's image a Runyard worker image, and does its entry point run the command that it is given?",

@@ -58,7 +58,7 @@ class JobStarter:
         handle.task = asyncio.create_task(self._run(handle, self._work(handle)))
 
     def take_over(self, saved: SavedAttempt, is_ours: bool) -> None:
-        """Go on with an attempt whose executor an earlier process started."""
+        """Continue an attempt whose executor an earlier process started."""
         if self._dispatcher is None:
             self._log.error("no dispatcher is set: an executor is left to itself", job=saved.job, name=saved.executor)
             return

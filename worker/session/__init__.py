@@ -1,1 +1,1 @@
-"""Who this process is to the server, and for how long."""
+"""The identity of this process to the server, and its lifetime."""

@@ -1,4 +1,4 @@
-"""Who this machine is in AWS, signed: a GetCallerIdentity request that only STS can answer, and only for our audience."""
+"""The identity of this machine in AWS, signed: a GetCallerIdentity request that only STS can answer, and only for our audience."""
 
 import base64
 from typing import Any

@@ -1,4 +1,4 @@
-"""How a runner proves who it is: its token, a service account's secret, or an identity provider's token."""
+"""The proofs of a runner's identity: its token, a service account's secret, or an identity provider's token."""
 
 import shlex
 from typing import Any
@@ -17,7 +17,7 @@ _TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S10
 
 
 class Credentials:
-    """Gives what `worker-session` is shown; everything is read again at each sign-in, so that rotation takes effect."""
+    """Provides the proof for `worker-session`; reads everything again at each sign-in, so that rotation takes effect."""
 
     def __init__(self, settings: Settings, transport: Transport, known: KnownSecrets) -> None:
         """The transport is for exchanging a service account's secret; every secret is made known before it is sent."""

@@ -19,7 +19,7 @@ _BOOT_FILE = "boot.json"
 
 @dataclass(frozen=True)
 class RunnerIdentity:
-    """What is sent to the server about this process."""
+    """The identity that this process sends to the server, with its directory and its lock."""
 
     worker_id: str
     instance: str

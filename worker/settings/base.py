@@ -1,4 +1,4 @@
-"""What every section shares: the seeds' PascalCase names outside, snake_case inside."""
+"""The base of every section: the seeds' PascalCase names outside, snake_case inside."""
 
 import json
 import os

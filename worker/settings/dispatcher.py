@@ -1,4 +1,4 @@
-"""Where a claimed job is executed: here, or by an executor in Docker, Kubernetes or ECS."""
+"""The dispatcher's settings: a claimed job runs here, or in an executor in Docker, Kubernetes or ECS."""
 
 from enum import StrEnum
 from typing import Annotated, Self
@@ -24,14 +24,14 @@ class DispatcherType(StrEnum):
 
 
 class LaunchType(StrEnum):
-    """How ECS places the executor's task."""
+    """The launch type of the executor's task in ECS."""
 
     EC2 = "ec2"
     FARGATE = "fargate"
 
 
 class AuthType(StrEnum):
-    """How the Kubernetes API is reached."""
+    """The way to reach the Kubernetes API."""
 
     EKS_IAM = "eks_iam"
     IN_CLUSTER = "in_cluster"
@@ -199,7 +199,7 @@ class DispatcherData(Section):
 
 
 class DispatcherSettings(Section):
-    """How jobs are started: `local` runs them inside the runner's own process."""
+    """The way jobs are started: `local` runs them inside the runner's own process."""
 
     type: Annotated[DispatcherType, BeforeValidator(lower)] = Field(
         default=DispatcherType.LOCAL, description="`local`, `docker`, `kubernetes` or `ecs`."

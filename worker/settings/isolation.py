@@ -1,4 +1,4 @@
-"""How far a job is isolated."""
+"""The settings of a job's isolation."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -9,7 +9,7 @@ from worker.settings.base import PathList, Section, split_words
 
 
 class IsolationMode(StrEnum):
-    """What to do where the machine cannot shut a job in."""
+    """The reaction on a machine that cannot isolate a job."""
 
     REQUIRED = "required"
     AUTO = "auto"

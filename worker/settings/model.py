@@ -29,7 +29,7 @@ def default_home() -> Path:
 
 
 class EngineSettings(Section):
-    """Where engine binaries are searched, and how an engine is stopped."""
+    """The folders of engine binaries, and the way an engine is stopped."""
 
     additional_binary_paths: PathList = Field(
         default_factory=list,
@@ -52,7 +52,7 @@ class EngineSettings(Section):
 
 
 def _entry(values: Any, name: str) -> Any:
-    """What a part that no model knows has under a name, however it is spelled."""
+    """Read an entry of a part without a model, however its name is spelled."""
     pairs = values.items() if isinstance(values, dict) else ()
     return next((value for key, value in pairs if str(key).lower() == name), None)
 
@@ -94,7 +94,7 @@ class HooksSettings(Section):
 
 
 class JobLogStreamSettings(Section):
-    """How a job's output is batched on its way to the project."""
+    """The batches in which a job's output is sent to the project."""
 
     batch_size_limit: int = Field(
         default=50,
@@ -110,7 +110,7 @@ class JobLogStreamSettings(Section):
 class LoggingSettings(Section):
     """The runner's own diagnostic log on stdout; job logs never go there."""
 
-    # What .NET's file has for its own outlets; only the console's levels mean something here.
+    # A .NET file also configures its own outlets; only the console's levels mean something here.
     model_config = ConfigDict(extra="allow")
 
     log_level: dict[str, Annotated[LogLevelName, BeforeValidator(parse_level)]] = Field(
@@ -167,7 +167,7 @@ class CredentialsSettings(Section):
 
 
 class RunnerSettings(Section):
-    """Who this process is."""
+    """The identity of this process."""
 
     id: UUID = Field(description="Id of the runner.")
     token: SecretStr | None = Field(default=None, min_length=1, description="The token shown once at registration.")
@@ -214,7 +214,7 @@ class ServerSettings(Section):
 
 
 class WorkingDirectorySettings(Section):
-    """Where the runner keeps files; both paths expand a leading `~`."""
+    """The folders of the runner; both paths expand a leading `~`."""
 
     working_directory: HomePath = Field(
         default_factory=default_home,
@@ -257,7 +257,7 @@ class ScalingSettings(Section):
 
 
 class ExecutorSettings(Section):
-    """What a dispatcher tells the executor that it starts; nobody writes this by hand."""
+    """The settings that a dispatcher gives to its executor; nobody writes them by hand."""
 
     job_id: int | None = Field(default=None, description="The one job to run.")
     attempt: int | None = Field(default=None, description="Its attempt.")

@@ -1,4 +1,4 @@
-"""Which variables of the runner's environment are handed on: names, and beginnings of names."""
+"""The variables of the runner's environment that it passes on: names, and beginnings of names."""
 
 from collections.abc import Iterable
 from typing import Annotated

@@ -67,7 +67,7 @@ class StateBackend:
 
     @property
     def secrets(self) -> list[str]:
-        """What the redactor has to mask."""
+        """The texts that the redactor has to mask."""
         return [self._path[1:], self._password]
 
     def variables(self) -> dict[str, str]:

@@ -9,7 +9,7 @@ _CONFLICT = 409
 
 
 class StateFields(NamedTuple):
-    """What orders the versions of a state."""
+    """The fields that order the versions of a state."""
 
     lineage: str
     serial: int

@@ -62,7 +62,7 @@ class JournaledState:
         if self._journal.newest is not None:
             return StateReply(exists=True, body=self._journal.newest)
         try:
-            # What was read before is still true, since this attempt holds the state: an engine is not kept waiting.
+            # An earlier read is still true, since this attempt owns the state: the engine does not have to wait.
             async with asyncio.timeout(None if self._read is None else _KNOWN_WAITS_SECONDS):
                 self._read = await self._server.state_get(ref, seconds=60.0 if self._read is None else 0.0)
         except (Retryable, TimeoutError):

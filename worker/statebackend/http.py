@@ -14,10 +14,10 @@ LARGEST_BODY = 256 * 1024 * 1024
 
 
 class BadRequest(Exception):
-    """What was received is not a request that we answer."""
+    """The error for input that is not a request that we answer."""
 
     def __init__(self, status: int, message: str) -> None:
-        """Keep the status that says why."""
+        """Keep the status that shows why."""
         super().__init__(message)
         self.status = status
 

@@ -1,4 +1,4 @@
-"""What an attempt did to its state, on the runner's disk before it is confirmed as safe.
+"""An attempt's changes to its state, each on the runner's disk before the runner confirms it as safe.
 
 One file for each entry, numbered, synced with its directory, sealed under the attempt's name; removed when the server has
 it. A state that can no longer be delivered is moved aside and never deleted here.
@@ -23,7 +23,7 @@ RESERVE_FILE = "reserve"
 
 
 class Kind(StrEnum):
-    """What is to be done at the server."""
+    """The operation that an entry requires of the server."""
 
     PUT = "put"
     UNLOCK = "unlock"
@@ -63,7 +63,7 @@ class Journal:
         self.newest: str | None = next((each.body for each in reversed(self._waiting) if each.kind is Kind.PUT), None)
 
     def __len__(self) -> int:
-        """How many entries wait."""
+        """Count the entries that wait."""
         return len(self._waiting)
 
     @property
@@ -164,7 +164,7 @@ def keep_journal(folder: Path, kept: Path, ref: JobRef) -> list[Path]:
 
 
 def kept_entries(kept: Path, seal: Seal) -> list[tuple[Path, Entry]]:
-    """What was set aside and the server has not been given yet."""
+    """List the entries that the runner set aside and the server does not have yet."""
     found = []
     for path in sorted(kept.glob(f"*{_SUFFIX}")):
         with suppress(OSError, ValueError, TypeError, Unreadable):

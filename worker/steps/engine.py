@@ -1,4 +1,4 @@
-"""Which version of its engine a job runs: one that is installed, or one that the operator's command provides."""
+"""The choice of the engine's version for a job: one that is installed, or one that the operator's command provides."""
 
 import asyncio
 import os

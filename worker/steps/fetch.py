@@ -21,7 +21,7 @@ from worker.files.safe_writer import SafeWriter
 from worker.steps.git import fetch_git
 
 _ARCHIVE_SECONDS = 120.0
-# What a folder of the machine holds besides source: state, plugins and caches of other runs.
+# Content of a machine's folder that is not source: state, plugins and caches of other runs.
 _NOT_SOURCE = shutil.ignore_patterns(".terraform", "*.tfstate", "*.tfstate.*", ".git", "node_modules", "__pycache__")
 
 

@@ -1,4 +1,4 @@
-"""What a module's plan depends on at a commit: a digest of the git hashes of its folders."""
+"""The fingerprint of everything that a module's plan depends on at a commit: a digest of the git hashes of its folders."""
 
 import hashlib
 import posixpath

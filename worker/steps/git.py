@@ -20,7 +20,7 @@ _LOCAL = re.compile(r"(?:file://[^/]*)?(?P<path>/.*)")
 _SHORT_SSH = re.compile(r"(?P<user>[A-Za-z0-9_.-]+)@(?P<host>[A-Za-z0-9.-]+):(?P<path>.*)")
 _REF = re.compile(r"[A-Za-z0-9_./@+~^-]{1,200}\Z")
 
-# What the machine's operator may have set for every program; the module's own variables are not among them.
+# Variables that the machine's operator may have set for every program; the module's own variables are not among them.
 _FROM_HOST = frozenset((
     "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME", "SSH_AUTH_SOCK", "SSL_CERT_FILE", "SSL_CERT_DIR",
     "GIT_SSL_CAINFO", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",

@@ -68,7 +68,7 @@ async def keep_renewed(
             await write_tokens(space, known[-1], expired=known.popleft() if len(known) > _LIVE_GENERATIONS else None)
             failures = 0
         except WorkerError as error:
-            # What something on the way refuses is sent again; only the project's own refusal is final.
+            # The runner retries after a refusal by something on the way; only the project's own refusal is final.
             if error.is_ours and not isinstance(error, Retryable):
                 _remove_tokens(space, issued, error.message)
                 return

@@ -1,4 +1,4 @@
-"""What each provider expects of an identity: variables, files beside the token, and no other credential in its way."""
+"""The setup that each provider expects of an identity: variables, files beside the token, and no other credential in its way."""
 
 import json
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ _RIVALS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class IdentityFiles:
-    """Where an identity's token is, and in which phase and under which name it is used."""
+    """The place of an identity's token, with the phase and the session name of its use."""
 
     identity: IssuedToken
     folder: Path
@@ -56,7 +56,7 @@ class IdentityFiles:
 
 @dataclass(frozen=True)
 class ProviderSetup:
-    """What to change in a job's environment, and which files to write beside its tokens."""
+    """The changes to a job's environment, and the files to write beside its tokens."""
 
     variables: dict[str, str] = field(default_factory=dict)
     files: dict[Path, bytes] = field(default_factory=dict)

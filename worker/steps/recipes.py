@@ -1,4 +1,4 @@
-"""Which steps a job of each type has, in which order."""
+"""The steps of each type of job, in their order."""
 
 from collections.abc import Iterator
 from typing import assert_never

@@ -1,4 +1,4 @@
-"""Reads a connected repository: where its branches are, and what each module's folders hold there."""
+"""Reads a connected repository: the heads of its branches, and the content of each module's folders there."""
 
 import re
 from collections.abc import Iterable
@@ -47,7 +47,7 @@ class PullWork(Reply):
 
 
 class Work(Reply):
-    """What the server wants to know."""
+    """The server's request: a repository, the modules and pull requests to read, and the heads that it knows."""
 
     url: str
     digest: str
@@ -76,7 +76,7 @@ async def resolve(space: Workspace) -> None:
 
 @dataclass
 class Reading:
-    """One look at the repository."""
+    """One reading of the repository."""
 
     git: Git
     work: Work
@@ -109,7 +109,7 @@ class Reading:
         return (module.branch or self.default).removeprefix("refs/heads/")
 
     async def _advertised(self) -> dict[str, str]:
-        """Where the branches are that modules follow, without fetching anything."""
+        """List the heads of pull requests and of the branches that modules follow, without fetching anything."""
         pulls = {pull.ref for pull in self.work.pull_requests}
         listing = await self.git.read("ls-remote", "--symref", "origin", "HEAD", "refs/heads/*", *sorted(pulls))
         found: dict[str, str] = {}

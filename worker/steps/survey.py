@@ -22,7 +22,7 @@ FILES_ARTIFACT = "files.json"
 
 
 class Survey(Reply):
-    """What is read; without an address, the archive that came with the job."""
+    """The source to read; without an address, the archive that came with the job."""
 
     group: str
     name: str

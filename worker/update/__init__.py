@@ -1,1 +1,1 @@
-"""How a runner replaces its own program: fetched and checked by a job, tried by a child, then taken over."""
+"""A runner's update of its own program: a job fetches and checks the new one, a child tries it, then it replaces the old one."""

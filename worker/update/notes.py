@@ -9,7 +9,7 @@ _FILE = "update.json"
 
 @dataclass(frozen=True)
 class Note:
-    """Why an update was given up."""
+    """A note about an update that the runner gave up: the job, the version and the problem."""
 
     job: int
     version: str

@@ -80,7 +80,7 @@ class _Update:
 
     @property
     def wanted(self) -> Wanted:
-        """What the first step has found out."""
+        """The file of the release that the job wants; the first step finds it."""
         assert self._wanted is not None
         return self._wanted
 

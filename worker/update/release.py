@@ -1,4 +1,4 @@
-"""What an update's job asks for, checked: which version, from where, and whether this runner goes along."""
+"""Checks of the request of an update's job: the version, its address, and whether this runner accepts them."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""What an update's job may do to the process that runs it."""
+"""The control that an update's job has over the process that runs it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Jobs(Protocol):
 
 @dataclass(frozen=True)
 class Updater:
-    """There only where the operator permits it and the program is one file."""
+    """The runner's updater; it exists only where the operator permits it and the program is one file."""
 
     program: Program
     home: Path

@@ -1,1 +1,1 @@
-"""What the figures page holds."""
+"""The page state of the figures."""

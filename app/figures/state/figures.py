@@ -20,7 +20,7 @@ def figures_query(span: str) -> LiveQuery:
 
 
 class FiguresState(LivePage, rx.State):
-    """What the figures page shows."""
+    """The content of the figures page."""
 
     TOPICS: ClassVar[frozenset[str]] = frozenset()
 

@@ -31,7 +31,7 @@ class Part(TypedDict):
 
 
 class Said(TypedDict):
-    """How many there are and how many of them are listed: the first few, or all that were answered."""
+    """The number of listed rows out of all, as text: of the first few, or of all that were answered."""
 
     few: str
     every: str

@@ -1,4 +1,4 @@
-"""What happened in a span that a chart cannot tell: releases and outages, in words and at their place."""
+"""The events of a span that a chart cannot show: releases and outages, in words and at their place."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime

@@ -24,7 +24,7 @@ class RecentState(rx.State):
         self._visits = [visit, *others][:KEPT]
 
     def _of(self, who: SessionState) -> list[Item]:
-        """What this person viewed in this organisation."""
+        """Return the pages that this person viewed in this organisation."""
         mine = (who.user_id, who.org_id)
         return [item for *whose, item in self._visits if tuple(whose) == mine][:SHOWN]
 

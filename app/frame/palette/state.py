@@ -14,7 +14,7 @@ from app.project.models import Filter, Page, Query
 
 
 class PaletteState(AppState, rx.State):
-    """What was typed, and what there is of it."""
+    """The typed text, and the lines that match it."""
 
     is_open: bool = False
     text: str = ""

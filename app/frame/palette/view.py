@@ -1,4 +1,4 @@
-"""What the palette offers for what was typed: commands, the answers of the lists, and the actions that lead somewhere."""
+"""The palette's lines for a typed text: commands, the answers of the lists, and the actions that lead somewhere."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
@@ -78,7 +78,7 @@ MORE: tuple[tuple[str, str, str, str, str, str], ...] = (
         )
     ),
 )
-# What is typed before a module's path or a runner's name, what the page's own button is called, and its icon.
+# The verb that is typed before a module's path or a runner's name, the name of the page's own button, and its icon.
 MODULE_COMMANDS = {
     "plan": ("Plan {}", "file-search"),
     "apply": ("Apply {}…", "play"),

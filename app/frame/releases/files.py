@@ -1,4 +1,4 @@
-"""Where a runner comes from: the files of a release with their checksums, or a build from a clone."""
+"""The sources of a runner: the files of a release with their checksums, or a build from a clone."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""What went wrong: the error of a failed job, the ways out of a lost apply, and a report that came too late."""
+"""The notes on a job that went wrong: the error of a failed job, the ways out of a lost apply, and a report that came too late."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ View = JobState.view
 
 
 def failure() -> rx.Component:
-    """Why a job failed and what to do about it."""
+    """The note on a failed job: why it failed, and what to do about it."""
     code = View["problem_code"].to(str)
     more = rx.el.a(code, href="/docs/reference/errors/#" + code.lower(), target="_blank", class_name="ry-link ry-mono")
     note = rx.el.div(
@@ -29,7 +29,7 @@ def failure() -> rx.Component:
 
 
 def check_note() -> rx.Component:
-    """What a check of a lost job compares, and what it cannot see."""
+    """The note on a check of a lost job: what the check compares, and what it cannot see."""
     number = View["inspects"].to_string()
     note = rx.el.div(
         icon("search-check", ""),
@@ -48,7 +48,7 @@ def check_note() -> rx.Component:
 
 
 def out_of_contact() -> rx.Component:
-    """What is known about a job whose runner is silent, before it counts as lost."""
+    """The note on a job whose runner is silent: the known facts, before the job counts as lost."""
     changing = rx.fragment(
         "The ",
         View["title"].to(str).lower(),
@@ -165,7 +165,7 @@ def _story() -> rx.Component:
 
 
 def attention() -> rx.Component:
-    """What happened, why nothing was decided automatically, then the ways out; the safe one first."""
+    """The panel of a lost or killed job: what happened, why nothing was decided automatically, then the ways out, the safe one first."""
     what = View["title"].to(str).lower()
     title = rx.cond(
         View["is_kill"],
@@ -204,7 +204,7 @@ def _attention_panel(title: Any, story: rx.Component, ways: list[rx.Component]) 
 
 
 def late_report() -> rx.Component:
-    """A runner that returned after its lease had expired."""
+    """The note on a runner that returned after its lease had expired."""
     note = rx.el.div(
         icon("info", ""),
         rx.el.p(
@@ -242,7 +242,7 @@ def _late_log() -> rx.Component:
 
 
 def slimmed() -> rx.Component:
-    """What is no longer there of an old job."""
+    """The note that lists the removed details of an old job."""
     note = rx.el.div(
         icon("archive", ""),
         rx.el.p(

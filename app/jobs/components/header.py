@@ -124,7 +124,7 @@ def _acts() -> list[rx.Component]:
     cancel = rx.cond(
         View["can_choose_cancel"],
         _cancel_menu(),
-        # Who can decide discards it, which is the same end.
+        # A member who can decide discards it, which ends it the same way.
         rx.cond(View["can_cancel"] & ~can_decide(), waiting, rx.fragment()),
     )
     retry = _again_menu()

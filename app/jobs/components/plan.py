@@ -30,7 +30,7 @@ def _bar(plan: rx.Var[Plan]) -> rx.Component:
 
 
 def _counts(plan: rx.Var[Plan], kind: rx.Var[str], on_kind: Any) -> rx.Component:
-    """How many of each kind; a press shows only those, another one all again."""
+    """The number of resources of each kind; a press shows only that kind, a second press all again."""
     counts = [
         rx.cond(
             getattr(plan, f"{name}s") > 0,

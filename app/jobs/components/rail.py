@@ -34,7 +34,7 @@ def _approval(approval: rx.Var[ApprovalView]) -> rx.Component:
 
 
 def _override() -> rx.Component:
-    """An owner whom nobody else could approve for says why, and may."""
+    """The field and the button with which an owner approves their own job, with a reason, where nobody else could approve it."""
     return rx.el.div(
         rx.input(
             id="approval-comment",
@@ -79,7 +79,7 @@ def _none_asked() -> rx.Component:
 
 
 def approvals() -> rx.Component:
-    """Who agreed, who is still asked, and the buttons for those who may."""
+    """The panel of approvals: the decisions, the number still missing, and the override for a member who may use it."""
     required, received = JobState.approvals_required, JobState.approvals_received
     is_open = View["status"] == "AWAITING_APPROVAL"
     given = rx.el.ul(
@@ -134,7 +134,7 @@ def state() -> rx.Component:
 
 
 def outputs() -> rx.Component:
-    """What the state answers; secret values stay on the runner."""
+    """The panel of the state's outputs; secret values stay on the runner."""
     panel = titled_panel(
         "Outputs",
         rx.el.span(JobState.outputs.length(), class_name="mut num"),
@@ -159,7 +159,7 @@ def _event(event: rx.Var[EventView]) -> rx.Component:
 
 
 def events() -> rx.Component:
-    """What happened, newest first."""
+    """The panel of events, newest first."""
     return titled_panel(
         "Events",
         rx.fragment(),

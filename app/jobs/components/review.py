@@ -45,7 +45,7 @@ def _counts() -> rx.Component:
 
 
 def _own() -> Any:
-    """Why who requested a job cannot confirm it."""
+    """The sentence that explains why the requester of a job cannot confirm it."""
     return rx.cond(
         JobState.own_rule == "alone",
         "You requested this job and nobody else can approve it: give a reason under Approvals.",
@@ -54,7 +54,7 @@ def _own() -> Any:
 
 
 def _missing() -> Any:
-    """What the decision means for the approvals that the job asks for."""
+    """Describe the effect of the decision on the approvals that the job requires."""
     required, received = JobState.approvals_required, JobState.approvals_received
     given = received.to_string() + " of " + required.to_string() + " approvals. "
     last = rx.cond(
@@ -71,7 +71,7 @@ def _missing() -> Any:
 
 
 def discards() -> Any:
-    """What Discard does, beside the button and in its question."""
+    """Describe the effect of Discard, beside the button and in its confirmation."""
     return (
         "Discard ends #"
         + View["number"].to_string()
@@ -156,7 +156,7 @@ def _comment(comment: rx.Var[Comment]) -> rx.Component:
 
 
 def comments() -> rx.Component:
-    """What members say to each other about the job."""
+    """The panel of the members' comments on the job, with a field for a new one."""
     field = rx.form(
         rx.input(
             id="job-comment",

@@ -92,7 +92,7 @@ def _lock() -> rx.Component:
 
 
 def _goes() -> rx.Component:
-    """How much a destroy removes, in numbers."""
+    """The line with the number of resources that a destroy removes."""
     many = RunState.resources.to_string() + " resources are destroyed"
     number = rx.cond(RunState.resources == 1, "1 resource is destroyed", many)
     none = "The state has no resources: there is nothing to destroy."

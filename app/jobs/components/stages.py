@@ -49,7 +49,7 @@ def _stage(stage: rx.Var[Stage]) -> rx.Component:
 
 
 def stage_line() -> rx.Component:
-    """How far the run got; nothing for a job that is not part of one."""
+    """The line of stages that shows how far a run got; nothing for a job that is not part of a run."""
     line = rx.el.section(
         rx.el.ol(rx.foreach(JobState.stages, _stage), class_name="ry-stages"),
         class_name="ry-panel",

@@ -18,7 +18,7 @@ def job_link(job: Any) -> rx.Component:
 
 
 def plan_counts(job: Any) -> rx.Component:
-    """What a plan adds, changes and destroys; zeros are quiet."""
+    """The numbers of resources that a plan adds, changes and destroys; zeros are muted."""
     added, changed, removed = (job[name].to(int) for name in ("added", "changed", "removed"))
     return rx.el.span(
         rx.el.span("+", added, class_name=rx.cond(added > 0, "p-c", "mut")),
@@ -31,7 +31,7 @@ def plan_counts(job: Any) -> rx.Component:
 
 
 def job_status(job: Any) -> rx.Component:
-    """The badge and, beside it, why."""
+    """The badge of a job's status and, beside it, the reason."""
     counts = rx.el.span(plan_counts(job), class_name="ry-why hide-s")
     why = rx.el.span(job["reason"], class_name="ry-why hide-s ry-el", title=job["reason"])
     waiting = rx.link(

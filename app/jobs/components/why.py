@@ -1,4 +1,4 @@
-"""Why a job waits: one sentence with the way out, then one line per runner."""
+"""The explanation of a waiting job: one sentence with the way out, then one line per runner."""
 
 from collections.abc import Callable
 

@@ -22,7 +22,7 @@ FIND_CHUNKS = 500
 # A live log grows by a chunk or two at a time: so many come with their lines, in one answer.
 NEW_CHUNKS = 20
 MAX_WORDS = 200
-# What a download names a phase of a run, the phase's chunks, and the last of them.
+# One phase of a run in a download: its title, the filters for its chunks, and the number of the last chunk.
 Part = tuple[str, tuple[Filter, ...], int]
 _INDEX_COLUMNS = "seq,step,line_count,bytes,created_at"
 

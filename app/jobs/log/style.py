@@ -29,7 +29,7 @@ _SWITCHES = {
 
 @dataclass(frozen=True)
 class Style:
-    """What SGR has switched on; concealed text and blinking are not on offer."""
+    """The attributes that SGR has switched on; concealed text and blinking are not supported."""
 
     bold: bool = False
     dim: bool = False

@@ -1,4 +1,4 @@
-"""What can be done about a job: asked with what it leaves behind, then done by the database."""
+"""The actions on a job: a question names what an action leaves behind, then the database carries it out."""
 
 from typing import Any
 
@@ -53,18 +53,18 @@ class JobActionState(AppState, rx.State):
 
     @rx.event
     def close(self) -> None:
-        """Leave things as they are; also asked for when a page opens, because states outlive a reload."""
+        """Close the confirmation and change nothing; also called when a page opens, because page states outlive a reload."""
         self.asking = self.typed = ""
         self.is_late_open = False
 
     @rx.event
     def set_typed(self, text: str) -> None:
-        """Take what was typed as proof."""
+        """Keep the text that was typed as proof."""
         self.typed = text[:500]
 
     @rx.event
     def set_comment(self, text: str) -> None:
-        """Take the words beside a decision."""
+        """Keep the comment beside a decision."""
         self.comment = text[:2000]
 
     @rx.event
@@ -74,7 +74,7 @@ class JobActionState(AppState, rx.State):
 
     @rx.event
     async def cancel(self, kind: str) -> list[Any]:
-        """Ask the job to stop, in one of three ways."""
+        """Request that the job stops, in one of three ways."""
         if kind not in CANCEL_SAID:
             return []
         page = await self._job()

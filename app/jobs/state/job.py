@@ -33,7 +33,7 @@ RENEW_SECONDS = 3.0
 
 
 class JobState(PlanPart, LogPart, LivePage, rx.State):
-    """What the job's page shows."""
+    """The page state of a job's page."""
 
     TOPICS: ClassVar[frozenset[str]] = frozenset({"provision_jobs", "log", "overview"})
 

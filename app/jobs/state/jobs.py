@@ -28,7 +28,7 @@ def jobs_query(chosen: JobFilter, page_number: int, user_id: str) -> LiveQuery:
 
 
 class JobsState(LivePage, rx.State):
-    """What the jobs page shows."""
+    """The page state of the jobs page."""
 
     TOPICS: ClassVar[frozenset[str]] = frozenset()
 

@@ -1,4 +1,4 @@
-"""What a person decides about a state that was not stored."""
+"""A person's decision about a state that was not stored."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ class KeptStatesState(AppState, rx.State):
 
     @rx.event
     def close(self) -> None:
-        """Decide nothing; also asked for when a page opens, because states outlive a reload."""
+        """Decide nothing; also called when a page opens, because page states outlive a reload."""
         self.kind = self.kept_id = self.title = self.effect = ""
 
     @rx.event

@@ -14,7 +14,7 @@ FEW_RESOURCES = 7
 
 
 class PlanPart(AppState, mixin=True):
-    """What a job's page shows of the plan."""
+    """The plan's part of the page state of a job's page."""
 
     plan: plans.Plan = plans.Plan()
     plan_words: str = ""

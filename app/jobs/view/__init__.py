@@ -1,1 +1,1 @@
-"""What the jobs' pages show, from rows alone."""
+"""The content of the jobs' pages, built from rows alone."""

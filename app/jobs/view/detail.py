@@ -20,7 +20,7 @@ MAIN_STEP = {
 MOST_SHOWN = 2000
 # Two heartbeats and a little.
 SILENT_SECONDS = 35.0
-# What an instance reports whose jobs run without a sandbox.
+# The isolation that an instance reports when its jobs run without a sandbox.
 NOT_ISOLATED = ("none", "off")
 PRIORITIES = ((50, "High"), (100, "Normal"))
 
@@ -208,7 +208,7 @@ def _offers(job: Row) -> dict[str, bool]:
         "can_cancel": status in words.ACTIVE,
         # After a request to cancel, only a harder kind makes sense; before a runner has it, there is only one kind.
         "can_choose_cancel": status in words.RUNNING,
-        # What it had is past its retention period.
+        # The details of a slimmed job are past their retention period.
         "can_retry": status in ("FAILED", "CANCELLED") and not job.get("slimmed_at"),
         "can_apply": status == "SUCCEEDED" and is_plan and bool(summary.get("has_changes")),
         "is_waiting": status == "QUEUED" and not is_asked,

@@ -29,7 +29,7 @@ JOB_EVENTS: dict[str, tuple[str, str]] = {
     "state_kept": ("history", "A state was not stored"),
     "resumed": ("play", "Runner back in contact"),
 }
-# What a person decided about a job that was lost.
+# A person's decisions about a lost job.
 DECISIONS = {
     "refresh_plan": "Check requested",
     "retry": "Run again",

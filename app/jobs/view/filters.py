@@ -1,4 +1,4 @@
-"""Which jobs the list shows: the filter in the address, and the query to the database."""
+"""The filter of the list of jobs: its choices in the address, and the query to the database."""
 
 import json
 import re
@@ -21,7 +21,7 @@ CHOICES = ("view", "status", "type", "runner", "changed", "search")
 
 @dataclass(frozen=True)
 class JobFilter:
-    """What the reader chose; 'any' leaves a choice open."""
+    """The reader's choices; 'any' leaves a choice open."""
 
     view: str = "all"
     status: str = "any"
@@ -31,7 +31,7 @@ class JobFilter:
     search: str = ""
 
     def with_choice(self, name: str, value: str) -> "JobFilter":
-        """Change one choice; what is not on offer changes nothing."""
+        """Change one choice; an unknown value changes nothing."""
         offers = {"view": VIEWS, "status": {"any", *STATUS_WORDS}, "type": {"any", *TYPE_WORDS}}
         if name in offers and value not in offers[name]:
             return self

@@ -7,7 +7,7 @@ Row = Mapping[str, Any]
 
 
 class GitFacts(TypedDict):
-    """Where a job came from; empty for one that no repository started."""
+    """The origin of a job in a repository; empty for a job that no repository started."""
 
     commit: str
     author: str

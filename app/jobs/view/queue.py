@@ -1,4 +1,4 @@
-"""Why a job waits: the database's answer, one line per runner."""
+"""The explanation of a waiting job: the database's answer, one line per runner."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What somebody who decides about a job must know: which plan, made from what, against which state, and what others say."""
+"""The facts for a decision about a job: its plan, the plan's source and state, and the decisions and comments of other members."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ Row = Mapping[str, Any]
 
 
 class ApprovalView(TypedDict):
-    """What one member decided."""
+    """One member's decision."""
 
     id: str
     user_id: str
@@ -21,7 +21,7 @@ class ApprovalView(TypedDict):
 
 
 class Comment(TypedDict):
-    """What one member said about the job."""
+    """One member's comment on the job."""
 
     id: str
     who: str
@@ -31,7 +31,7 @@ class Comment(TypedDict):
 
 @dataclass(frozen=True)
 class Planned:
-    """The plan that a job applies; `number` only where it was another run's, `is_outdated` when the state is another now."""
+    """The plan that a job applies; `number` only where another run made it, `is_outdated` when the state has changed since."""
 
     is_known: bool = False
     number: int = 0
@@ -67,7 +67,7 @@ def comment(row: Row) -> Comment:
 
 
 def with_plan(job: Row, plan_job: Row) -> Row:
-    """A job with what is known of its plan: its own, or until it runs that of the job that planned it."""
+    """Return a job with the summary of its plan: its own or, until it runs, that of the job that planned it."""
     if job.get("plan_summary") or not plan_job:
         return job
     return {**job, "plan_summary": plan_job.get("plan_summary"), "type": "PLAN"}

@@ -70,7 +70,7 @@ def build(job: Row, events: Sequence[Row] = ()) -> Timeline:
     states = _states(moves, end)
     steps = list(_steps(job, states, end))
     if not end:
-        # What is still to come has its place from the start, so that nothing below moves when it begins.
+        # A coming state or step has its place from the start, so that nothing below moves when it begins.
         states += _states_ahead(states)
         steps += _steps_ahead(job)
     return Timeline(moves[0][1], end, tuple(_woven(states, steps)))

@@ -39,7 +39,7 @@ def _bar(bar: rx.Var[Bar]) -> rx.Component:
 
 
 def history_chart() -> rx.Component:
-    """How long the last jobs took, and how they ended: by colour and by shape."""
+    """The chart of the last jobs: how long each took and, by colour and by shape, how it ended."""
     axis = rx.el.span(
         rx.el.span(State.chart.most),
         rx.el.span(State.chart.half),
@@ -102,7 +102,7 @@ def _resource_table() -> rx.Component:
 
 
 def resources() -> rx.Component:
-    """What the state holds, by type and by address."""
+    """The panel of the state's resources, by type and by address."""
     found = State.contents
     many = rx.cond(found.total == 1, "1 in the state", found.total.to_string() + " in the state")
     listed = rx.fragment(
@@ -124,7 +124,7 @@ def resources() -> rx.Component:
 
 
 def outputs() -> rx.Component:
-    """What the state answers; a sensitive value is named, never shown."""
+    """The panel of the state's outputs; a sensitive value is named, never shown."""
     panel = titled_panel(
         "Outputs",
         rx.el.span(State.contents.outputs.length(), class_name="mut num"),
@@ -173,7 +173,7 @@ def _line(line: rx.Var[Evidence]) -> rx.Component:
 
 
 def _engine_lock() -> rx.Component:
-    """The evidence, then the verdict, then the act."""
+    """The panel of the state lock: the evidence, then the verdict, then the button that breaks it."""
     lock = ModulesState.state
     act = rx.button(
         "Break lock",
@@ -202,7 +202,7 @@ def _engine_lock() -> rx.Component:
 
 
 def locks() -> rx.Component:
-    """Who keeps the module from being changed: an attempt, or a person."""
+    """The locks that keep the module from being changed: an attempt's, or a person's."""
     unlock = rx.button("Unlock", on_click=ModuleActionState.unlock_it, size="1", variant="surface", color_scheme="gray")
     person = rx.el.div(
         icon("lock", ""),

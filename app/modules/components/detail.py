@@ -160,7 +160,7 @@ def _facts() -> rx.Component:
 
 
 def _drift_note() -> rx.Component:
-    """What a check for drift found, and what was not done about it."""
+    """The note on drift: what a check found, and that nothing was changed."""
     address = "/dashboard/jobs/" + ModuleContentsState.drift_job
     show = link_button("Show drift", href=address, size="1", attrs={"data-testid": "show-drift"})
     note = rx.el.div(

@@ -1,4 +1,4 @@
-"""Which other modules' jobs may read a module's outputs."""
+"""The panel of the other modules whose jobs may read a module's outputs."""
 
 import reflex as rx
 
@@ -37,7 +37,7 @@ def _add() -> rx.Component:
 
 
 def output_readers() -> rx.Component:
-    """The readers, for everybody; giving and taking is for admins, as the database has it."""
+    """The panel of readers, for everybody; only admins grant and revoke access, as in the database."""
     about = "These modules can read the outputs (terraform_remote_state), not the state."
     panel = rx.el.section(
         rx.el.div(

@@ -8,7 +8,7 @@ import reflex as rx
 def beside_rail(
     first: Sequence[rx.Component], rail: Sequence[rx.Component], rest: Sequence[rx.Component] = ()
 ) -> rx.Component:
-    """What is read first, the rail, and the rest; where there is no room for a rail it stands between the two."""
+    """Place the rail beside the first components and the rest; where a rail has no room, it is between the two."""
     return rx.el.div(
         rx.el.div(*first, class_name="ry-stack"),
         rx.el.div(*rail, class_name="ry-rail"),

@@ -34,7 +34,7 @@ def _field(name: str, label: str, hint: str, *, is_long: bool = False, is_needed
 
 
 def state_change_dialog() -> rx.Component:
-    """What to do, and with which resources."""
+    """The dialog to change the state, with fields for the action and its resources."""
     choice = rx.segmented_control.root(
         *[rx.segmented_control.item(label, value=value) for value, label in ACTIONS.items()],
         value=State.action,

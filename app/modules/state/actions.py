@@ -1,4 +1,4 @@
-"""What can be done to a module or group besides editing: remove and lock it, and unlock, compare or roll back its state."""
+"""The actions on a module or group besides editing: remove and lock it, and unlock, compare or roll back its state."""
 
 from typing import Any
 

@@ -10,7 +10,7 @@ from app.project.models import Row
 
 
 class ModuleContentsState(AppState, rx.State):
-    """What is shown of the module that was chosen; its page reads it again when the module or its state changes."""
+    """The contents of the chosen module; its page reads them again when the module or its state changes."""
 
     contents: views.Contents = views.Contents()
     lock: views.LockView = views.LockView()
@@ -26,7 +26,7 @@ class ModuleContentsState(AppState, rx.State):
     _drift: views.Drift = views.Drift()
 
     def _take(self, answer: Row) -> None:
-        """Show what the module's page was answered."""
+        """Show the answer of module_page."""
         module = answer["module"]
         if str(module["id"]) != self._module_id:
             self._module_id, self.is_all, self.file, self.search = str(module["id"]), False, "", ""

@@ -1,4 +1,4 @@
-"""What the chosen module depends on, and what depends on it."""
+"""The dependencies of the chosen module, in both directions."""
 
 from typing import Any
 

@@ -12,7 +12,7 @@ from app.project.store import Changed, OrgStore
 
 
 class GraphState(LivePage, rx.State):
-    """What the graph page shows."""
+    """The page state of the graph page."""
 
     TOPICS: ClassVar[frozenset[str]] = frozenset()
 

@@ -59,7 +59,7 @@ NO_GROUP: GroupView = {"id": "", "path": "", "description": "", "hooks": [], "ap
 
 
 class ModulesState(LivePage, rx.State):
-    """What the modules page shows."""
+    """The page state of the modules page."""
 
     TOPICS: ClassVar[frozenset[str]] = frozenset(
         {"modules", "groups", "provision_jobs", "worker_assignments", "module_git", "git_connections"}
@@ -134,7 +134,7 @@ class ModulesState(LivePage, rx.State):
         return next(iter(answer["rows"]), None)
 
     def _queries(self) -> tuple[LiveQuery, ...]:
-        """How many modules each group has, and those of the groups that are open, or that a search finds."""
+        """Return the queries for the number of modules of each group, and for the modules of open groups or those that a search finds."""
         searched: dict[str, Any] = {"search": self.search}
         if self.only_drift:
             searched["filters"] = {"drift": True}
@@ -158,7 +158,7 @@ class ModulesState(LivePage, rx.State):
         await self._open_panels(str(row["path"]))
 
     async def _open_panels(self, path: str) -> None:
-        """Read what panels of other features show of a path; with the page itself, or their buttons would act on another."""
+        """Read a path's panels of other features together with the page: otherwise their buttons would act on another path."""
         work, variables = await self.get_state(WorkState), await self.get_state(PathVariablesState)
         await asyncio.gather(work._open(path), variables._read(path))
 

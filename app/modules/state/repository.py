@@ -1,4 +1,4 @@
-"""How the chosen module follows its repository."""
+"""The repository that the chosen module follows, and the form of its settings."""
 
 from typing import Any
 

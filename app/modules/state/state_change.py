@@ -26,12 +26,12 @@ class StateChangeState(AppState, rx.State):
 
     @rx.var
     def effect(self) -> str:
-        """What the chosen action does."""
+        """The effect of the chosen action."""
         return EFFECTS[self.action]
 
     @rx.event
     def show(self, is_open: bool) -> None:
-        """Open or close the dialog; also asked for when a page opens, because states outlive a reload."""
+        """Open or close the dialog; also called when a page opens, because page states outlive a reload."""
         self.is_open, self.action = is_open, "move"
 
     @rx.event

@@ -1,1 +1,1 @@
-"""What the modules' page shows, from rows alone."""
+"""The content of the modules' page, built from rows alone."""

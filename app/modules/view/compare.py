@@ -1,4 +1,4 @@
-"""What differs between two versions of a state, by resource and output; values stay where they are."""
+"""The differences between two versions of a state, by resource and output, without their values."""
 
 import json
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""What a module's state holds, what its files say, who has it locked, and how its last jobs went; from rows alone."""
+"""The contents of a module's state, its files, its locks and the results of its last jobs, built from rows alone."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ VERDICTS = {
 
 
 class TypeCount(TypedDict):
-    """How many resources of one type there are; `share` of the most frequent, in percent."""
+    """The number of resources of one type; `share` is its percentage of the most frequent type's number."""
 
     name: str
     number: int
@@ -37,7 +37,7 @@ class TypeCount(TypedDict):
 
 
 class ResourceRow(TypedDict):
-    """One resource of the state; whether it has drifted is what the last check said."""
+    """One resource of the state; `drift` is the result of the last check."""
 
     address: str
     drift: str
@@ -70,7 +70,7 @@ class Bar(TypedDict):
 
 @dataclass(frozen=True)
 class Contents:
-    """What the state holds."""
+    """The contents of a state: its resources and outputs."""
 
     total: int = 0
     types: tuple[TypeCount, ...] = ()
@@ -81,7 +81,7 @@ class Contents:
 
 @dataclass(frozen=True)
 class Drift:
-    """What the last check for drift found: the job, and the addresses that differ."""
+    """The result of the last check for drift: the job, and the addresses that differ."""
 
     job: str = ""
     addresses: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""What a module depends on and what depends on it, from the answer of list_dependencies."""
+"""The dependencies of a module in both directions, from the answer of list_dependencies."""
 
 from collections.abc import Mapping
 from typing import Any, TypedDict

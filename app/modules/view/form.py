@@ -17,7 +17,7 @@ class FileRow(TypedDict):
 
 
 class ModuleForm(TypedDict):
-    """What stands in the fields when the form opens."""
+    """The contents of the fields when the form opens."""
 
     fields: dict[str, str]
     inline: list[FileRow]
@@ -28,7 +28,7 @@ NEW_FILE = 'output "greeting" {\n  value = "hello"\n}\n'
 
 
 def empty_form(group_path: str) -> ModuleForm:
-    """Return the form of a module that is not there yet."""
+    """Return the form of a module that does not exist yet."""
     module = {"group_path": group_path, "source_kind": "git", "engine": "tofu", "approval_timeout_seconds": 86_400}
     form = to_form(module)
     return {**form, "inline": [{"key": "0", "path": "main.tf", "content": NEW_FILE}]}

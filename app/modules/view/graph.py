@@ -68,7 +68,7 @@ def build(answer: Row) -> GraphView:
 
 
 def _places(modules: Sequence[Row]) -> dict[str, tuple[int, int]]:
-    """Where each module is drawn: its column is its step, its row the order by path."""
+    """Return the place of each module in the drawing: its column is its step, its row the order by path."""
     rows: Counter[int] = Counter()
     found = {}
     for row in modules:
@@ -79,7 +79,7 @@ def _places(modules: Sequence[Row]) -> dict[str, tuple[int, int]]:
 
 
 def _about(edges: Sequence[Row]) -> tuple[dict[str, list[str]], Counter[str]]:
-    """What each module takes of which other, and by how many it is used."""
+    """List the other modules that each module uses, with the outputs, and count the users of each module."""
     takes: dict[str, list[str]] = defaultdict(list)
     for edge in edges:
         outputs = ", ".join(sorted(set(edge["bindings"].values())))

@@ -1,4 +1,4 @@
-"""How a module follows its connected repository."""
+"""The connected repository that a module follows: its panel, and the fields of its form."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict

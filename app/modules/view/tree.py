@@ -96,7 +96,7 @@ def _group_paths(groups: Iterable[str]) -> set[str]:
 
 
 def _below(counts: Mapping[str, int]) -> dict[str, int]:
-    """How many modules each group has, with those of the groups in it."""
+    """Count the modules of each group, with those of the groups in it."""
     below: dict[str, int] = {}
     for path, count in counts.items():
         for group in [*parents(path), path]:

@@ -126,5 +126,5 @@ def active_jobs() -> rx.Component:
         class_name="ry-panel",
         aria_label="Active jobs",
     )
-    # What could not be read is not said to be nothing.
+    # A list that could not be read is not shown as an empty one.
     return rx.cond(RunnersState.problem != "", rx.fragment(), panel)

@@ -33,7 +33,7 @@ def _act(label: str, kind: str) -> rx.Component:
 
 
 def bulk_bar() -> rx.Component:
-    """What is selected, and what can be done to it."""
+    """The bar with the number of selected runners, and the actions on them."""
     more = rx.button(
         f"Select all {RunnersState.match_count}",
         on_click=BulkState.select_all,

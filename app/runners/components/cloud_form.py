@@ -68,7 +68,7 @@ def _input(label: str, value: Any, on_change: Any, hint: str, placeholder: str) 
 
 
 def _more() -> rx.Component:
-    """What a deployed runner may do in the cloud, and what few need to change."""
+    """The fields for a deployed runner's role in the cloud, and for settings that few people need to change."""
     role = "What its jobs may do in AWS. Without one they may do nothing there but protect their own task."
     return rx.el.details(
         rx.el.summary("Role, image, version and count"),

@@ -55,7 +55,7 @@ def _role() -> rx.Component:
 
 
 def facts() -> rx.Component:
-    """What a runner is, in one line."""
+    """The line of a runner's facts."""
     none = rx.el.span("none", class_name="mut")
     labels = rx.el.span(
         rx.foreach(State.labels, lambda label: tag(label, is_mono=True, key=label)), class_name="ry-row c6"
@@ -253,7 +253,7 @@ def runner_log() -> rx.Component:
 
 
 def events() -> rx.Component:
-    """What happened to it."""
+    """The panel of a runner's events."""
     return rx.el.section(
         rx.el.div(rx.el.h2("Events"), class_name="ry-ph"),
         rx.el.ul(rx.foreach(State.events, _event), class_name="ry-ev", style={"padding_bottom": "10px"}),

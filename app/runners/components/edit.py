@@ -28,7 +28,7 @@ def _account() -> rx.Component:
         default_value=State.chosen["account_id"],
     )
     hint = rx.fragment("It can then sign in without a token. ", doc_link("How", "authentication"))
-    # What was deployed from here has a token of its own, which its job renews.
+    # A runner that was deployed from here has a token of its own, which its job renews.
     shown = field("account_id", "Service account", control, State.errors, hint)
     return rx.cond(State.chosen["is_cloud"], rx.fragment(), shown)
 

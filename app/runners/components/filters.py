@@ -68,7 +68,7 @@ def _health(choice: rx.Var[Choice]) -> rx.Component:
 
 
 def chips() -> rx.Component:
-    """What to filter by, and the healths as one-click filters."""
+    """The chips of the filters, and the healths as one-click filters."""
     clear = rx.button(
         "Clear all",
         on_click=RunnersState.clear_search,

@@ -1,4 +1,4 @@
-"""What is wrong with a runner: a mark in the lists, and a note at the top of its page with what to do."""
+"""The health of a runner: a mark in the lists, and a note at the top of its page with what to do."""
 
 from typing import Any
 
@@ -38,6 +38,6 @@ def health_notes() -> rx.Component:
 
 
 def health_mark(code: Any, otherwise: rx.Component) -> rx.Component:
-    """Draw the icon of a health word, or the other thing for what has none."""
+    """Draw the icon of a health word; `otherwise` for a word without one."""
     marks = [(known, icon(name, "xs", class_name=tone)) for known, (name, tone) in MARKS.items()]
     return rx.match(code, *marks, otherwise)

@@ -1,4 +1,4 @@
-"""What can be done to a runner: the likely action in the row, the rest in its menu."""
+"""The actions on a runner: the likely one in the row, the rest in its menu."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def _admin_items(row: Any) -> rx.Component:
 
 
 def menu_items(row: Any, latest: rx.Var[str]) -> list[rx.Component]:
-    """List the menu's entries: what this person may do, and what is not already so."""
+    """List the menu's entries: the actions that this person may use and that would change something."""
     update = menu_item("arrow-up", "Update to " + latest, _ask("update", row))
     return [
         rx.cond(row["is_outdated"] & SessionState.can_admin, update, rx.fragment()),

@@ -73,7 +73,7 @@ def _switch(label: str, text: str, value: Any, on_change: Any) -> rx.Component:
 
 
 def assignments() -> rx.Component:
-    """What it serves."""
+    """The panel of assignments: the paths that the runner serves."""
     add = rx.button(
         icon("plus"), "Assign", on_click=State.set_assigning(True), variant="surface", color_scheme="gray", size="1"
     )

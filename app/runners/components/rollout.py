@@ -34,7 +34,7 @@ def _actions() -> rx.Component:
 
 
 def rollout_panel() -> rx.Component:
-    """How far the update of the fleet is, live; nothing when none is under way."""
+    """The panel with the progress of the fleet's update, live; nothing when no update is under way."""
     rollout = RunnersState.rollout
     reason = rx.el.div(icon("info"), rx.el.span(rollout["reason"]), class_name="ry-foot")
     panel = rx.el.section(

@@ -45,7 +45,7 @@ def name_field() -> rx.Component:
 
 
 def path_field() -> rx.Component:
-    """What it may work on."""
+    """The field for the path of the modules that the runner may work on."""
     return rx.el.div(
         rx.el.span("Assign to", class_name="ry-lab"),
         rx.select.root(
@@ -130,7 +130,7 @@ def _shown_line(label: str, value: rx.Var[str], copy: str) -> rx.Component:
 
 
 def _account_credentials() -> rx.Component:
-    """What a runner with a service account is known by: nothing of it is a secret."""
+    """The section that identifies a runner with a service account: nothing in it is a secret."""
     trust = rx.fragment(
         rx.el.p(
             "A token of one of these lets it in, read where the commands say at each sign-in:", class_name="ry-hint"
@@ -173,7 +173,7 @@ def _credentials() -> rx.Component:
 
 
 def _file() -> rx.Component:
-    """Which file the command installs where there is no runner yet."""
+    """The choice of the file that the command installs where there is no runner yet."""
     names = rx.foreach(State.files, lambda file: rx.segmented_control.item(file["name"], value=file["name"]))
     choice = rx.segmented_control.root(
         names, value=State.file["name"], on_change=State.set_file, aria_label="Which file to install"

@@ -93,14 +93,14 @@ def _condition(item: rx.Var[Condition]) -> rx.Component:
 
 
 def _why(row: Any, pulse: Any) -> rx.Component:
-    """Why it has its status; the browser counts up how long it has been silent."""
+    """The reason for a runner's status; the browser counts up how long the runner has been silent."""
     silence = rx.el.span(row["why"], " for ", since(pulse["at"]))
     said = rx.cond(row["is_silent"] & (pulse["at"] != ""), silence, rx.el.span(row["why"]))
     return rx.cond(row["why"] != "", rx.el.span(said, class_name="ry-why ry-el", title=row["why"]), rx.fragment())
 
 
 def health(row: Any, pulse: Any) -> rx.Component:
-    """What is wrong with a runner, the worst first; nothing loud when nothing is."""
+    """The problems of a runner, the worst first; a muted text when there are none."""
     conditions = row["health"].to(list[Condition])
     is_well = (conditions.length() == 0) & (row["why"] == "")
     well = rx.cond(row["status"] == "OFFLINE", "–", "Healthy")

@@ -1,4 +1,4 @@
-"""What can be done to a runner: asked with its effect in numbers, then done by the database."""
+"""The actions on a runner: a question names the effect in numbers, then the database carries the action out."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ class RunnerActionState(AppState, rx.State):
         return await runtime().hub.open(who.org_id, await who._must_session())
 
     async def _worker(self, worker_id: str) -> Row | None:
-        """Read a runner as it is now: its record, its load, and whether it updates itself."""
+        """Read a runner as it is now: its row, its load, and whether it updates itself."""
         answer = await self._rpc("list_runners", {"p_org": await self._org_id(), "p_filters": {"id": [worker_id]}})
         rows: list[Row] = answer["rows"]
         return rows[0] if rows else None

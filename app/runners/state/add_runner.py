@@ -125,7 +125,7 @@ class AddRunnerState(DeployForm, rx.State):
 
     @rx.var
     def command(self) -> str:
-        """What is pasted on the machine, for the chosen way and file."""
+        """The command to paste on the machine, for the chosen way and file."""
         return paste(self.way, self.commands.get(self.way, ""), self.file["commands"])
 
     @rx.event

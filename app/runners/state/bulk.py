@@ -12,7 +12,7 @@ from app.runners.state.runners import RunnersState
 from app.ui.words import count
 
 KINDS = ("drain", "disable", "update", "label")
-# What the database changes at a time, and what a list answers at a time.
+# The most runners that the database changes at a time, and that a list returns at a time.
 AT_ONCE = 200
 STATUS_ORDER = ("ONLINE", "DRAINING", "OFFLINE")
 

@@ -63,7 +63,7 @@ class RunnerEditState(AppState, rx.State):
         try:
             await self._rpc("update_worker", {"p_worker": self.worker_id, "p_options": checked.spec})
         except Refused as error:
-            # What the database refuses stays in the form, with its words; nothing that was typed is lost.
+            # The form stays open and shows the database's refusal in its words; nothing that was typed is lost.
             self.errors = {"form": f"{error.message} {error.hint}".strip()}
             return None
         except AppError as error:

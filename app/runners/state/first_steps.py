@@ -1,4 +1,4 @@
-"""Which first steps are done, checked while one is left and the page is open."""
+"""The progress of the first steps, checked while one is left and the page is open."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 
 
 class FirstStepsState(AppState, rx.State):
-    """Which steps are done; checked again while one is left and the page is open."""
+    """The first steps, done or not; checked again while one is left and the page is open."""
 
     hidden_for: str = rx.LocalStorage("", name="runyard-first-steps-hidden")
     steps: list[Step] = []

@@ -1,4 +1,4 @@
-"""What can be done to a rollout: pause, resume, abort."""
+"""The actions on a rollout: pause, resume, abort."""
 
 from typing import Any
 

@@ -77,7 +77,7 @@ def build_job(job: Row) -> RunnerJob:
 
 
 class RunnerState(LivePage, rx.State):
-    """What a runner's page shows."""
+    """The page state of a runner's page."""
 
     TOPICS: ClassVar[frozenset[str]] = frozenset({"workers", "worker_instances"})
 
@@ -128,7 +128,7 @@ class RunnerState(LivePage, rx.State):
         )
 
     def _topics(self) -> tuple[str, ...]:
-        """What makes the rest of the page old; a fleet has thousands of other runners."""
+        """Return the topics that make the rest of the page old; not all runners, because a fleet has thousands of others."""
         return f"runner:{self._id()}", "worker_assignments", "scaling_decisions", AGAIN
 
     async def _show(self, store: OrgStore, changed: Changed) -> None:

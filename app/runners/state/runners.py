@@ -37,15 +37,15 @@ PAGE_SIZE = 50
 FEW_JOBS = 6
 MANY_JOBS = 50
 TABLES = ("runners", "jobs")
-# What the tiles, the chips and the size of the fleet are made of.
+# The topics of the tiles, the chips and the size of the fleet.
 FLEET = frozenset({"counts", "slots", "figures", "facets"})
 ROLLOUT = live_query("rollout_progress", ("rollouts", "provision_jobs"), pause_seconds=1.0)
 
 
-# Asked for by each tab with each change.
+# Each tab calls it with each change.
 @lru_cache(maxsize=1024)
 def runners_query(chosen: RunnerFilter, page_number: int) -> LiveQuery:
-    """Ask for a page of the runners that were chosen."""
+    """Return the query for a page of the chosen runners."""
     topics = ("workers", "worker_instances", "worker_releases", "overview")
     arguments = {**chosen.arguments(), "limit": PAGE_SIZE, "offset": page_number * PAGE_SIZE}
     return live_query("list_runners", topics, "workers", **arguments)
@@ -53,14 +53,14 @@ def runners_query(chosen: RunnerFilter, page_number: int) -> LiveQuery:
 
 @lru_cache
 def active_query(*, is_all: bool) -> LiveQuery:
-    """Ask for the jobs that wait or run."""
+    """Return the query for the jobs that wait or run."""
     limit = MANY_JOBS if is_all else FEW_JOBS
     filters = {"status": list(ACTIVE)}
     return live_query("list_jobs", ("provision_jobs",), "provision_jobs", filters=filters, sort="active", limit=limit)
 
 
 class RunnersState(LivePage, rx.State):
-    """What the runners page shows."""
+    """The page state of the runners page."""
 
     TOPICS: ClassVar[frozenset[str]] = FLEET
 

@@ -1,1 +1,1 @@
-"""What the runners' pages show, from rows alone."""
+"""The content of the runners' pages, built from rows alone."""

@@ -38,11 +38,11 @@ IDENTITY = "WORKER_IDENTITY_TOKEN_FILE"
 
 @dataclass(frozen=True)
 class Secret:
-    """What a runner keeps in a file to prove who it is, under the name of its variable."""
+    """A secret that a runner keeps in a file to prove its identity, under the name of its variable."""
 
     name: str
     variable: str
-    # The token is piped in, so that no list of processes shows it; an account's secret is pasted by who has it.
+    # The token is piped in, so that no list of processes shows it; the person who has an account's secret pastes it.
     piped: str = ""
     pasted: str = ""
 
@@ -177,7 +177,7 @@ def systemd(launch: Launch) -> str:
 
 
 def _pushed(image: str) -> str:
-    """How an image comes to a cluster, which pulls."""
+    """Describe how to build an image and push it where the cluster can pull it."""
     first = "# No registry has the image. Build it, and push it where the cluster can pull it:\n"
     return f"{first}# {build(image)}# docker push {image}\n"
 

@@ -1,4 +1,4 @@
-"""What a runner's own page shows, from rows alone."""
+"""The content of a runner's own page, built from rows alone."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -244,7 +244,7 @@ def _event(row: Row) -> EventRow:
 
 
 def _split_reason(reason: str) -> tuple[str, str]:
-    """Take who did it out of 'Registered by ops@example.com', so that it stands in its own column."""
+    """Separate the person in 'Registered by ops@example.com' from the rest, so that the name has its own column."""
     at = reason.lower().rfind("by ")
     before, found, by = (reason[:at], "by ", reason[at + 3 :]) if at >= 0 else (reason, "", "")
     is_only_who = found and before.strip().lower() in ("", "registered", "rotated", "revoked", "removed")
@@ -269,7 +269,7 @@ def build_strip(quarters: Iterable[Row], since: datetime | None, now: datetime |
 
 
 def _load(quarter: Row | None, mark: str) -> float | None:
-    """How busy it was; of hours before it was there nothing is known."""
+    """Return the load in a quarter of an hour; None before the runner existed, when nothing is known."""
     return None if mark == "z" and quarter is None else float((quarter or {}).get("load") or 0)
 
 

@@ -1,4 +1,4 @@
-"""Which runners the table shows: the filter in the address, the query to the database, and the choices of the chips."""
+"""The filter of the table of runners: its choices in the address, the query to the database, and the values on the chips."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ class Choice(TypedDict):
 
 @dataclass(frozen=True)
 class RunnerFilter:
-    """What the reader chose; an empty facet leaves it open."""
+    """The reader's choices; an empty facet filters nothing."""
 
     status: str = "ALL"
     search: str = ""
@@ -47,7 +47,7 @@ class RunnerFilter:
         return chosen
 
     def toggled(self, facet: str, value: str) -> "RunnerFilter":
-        """Choose a value of a facet, or give it up; what makes no sense changes nothing."""
+        """Choose a value of a facet, or remove it; an invalid value changes nothing."""
         if facet not in FACETS or not 0 < len(value) <= MAX_LENGTH or (facet == "health" and value not in HEALTH_WORDS):
             return self
         held = self.values(facet)
@@ -102,7 +102,7 @@ def say_values(facet: str, values: tuple[str, ...]) -> str:
 
 
 def choices(facets: Mapping[str, Any], chosen: RunnerFilter) -> dict[str, list[Choice]]:
-    """What each chip offers: the most frequent first, and what is chosen even where no runner has it any more."""
+    """List the values of each chip: the most frequent first, and the chosen ones even where no runner has them any more."""
     counts = facets.get("counts") or {}
     return {facet: _choices(facet, counts.get(facet) or {}, chosen.values(facet)) for facet in FACETS}
 

@@ -80,7 +80,7 @@ def build_accounts(rows: Sequence[Row]) -> list[AccountChoice]:
 
 
 def _trust_words(trust: Row) -> str:
-    """What a token must say, as the account's trust has it."""
+    """Describe the issuer, the audience and the claims that the account's trust demands of a token."""
     claims = "\n".join(f"{name}: {value}" for name, value in (trust.get("bound_claims") or {}).items())
     return f"issuer: {trust.get('issuer')}\naudience: {trust.get('audience')}\n{claims}"
 
@@ -98,12 +98,12 @@ def new_name_problem(name: str) -> str:
 
 
 def _slots(text: str) -> int:
-    """Take how many jobs each instance runs at a time."""
+    """Read the number of jobs that each instance runs at a time."""
     return fields.whole_number(text, 1, MOST_SLOTS)
 
 
 def account_of(value: str) -> str | None:
-    """Take the chosen service account; none is a choice too."""
+    """Read the chosen service account; none is a choice, too."""
     return None if value in ("", NO_ACCOUNT) else value
 
 

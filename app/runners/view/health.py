@@ -1,4 +1,4 @@
-"""What is wrong with a runner, what that means for jobs, and what to do about it."""
+"""The problems of a runner, their effect on jobs, and the ways out."""
 
 from collections.abc import Mapping
 from typing import Any, TypedDict
@@ -9,7 +9,7 @@ Row = Mapping[str, Any]
 
 
 class Advice(TypedDict):
-    """One condition in words: what, what it means for jobs, and the way out."""
+    """One condition in words: its title, its effect on jobs, and the way out."""
 
     code: str
     icon: str

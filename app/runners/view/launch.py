@@ -9,7 +9,7 @@ LOCAL_IMAGE = "runyard-worker"
 # An address of this machine is another machine's own, and a container's own, there.
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 CONTAINER_HOST = "host.docker.internal"
-# Who a workload's identity token is meant for.
+# The audience of a workload's identity token.
 AUDIENCE = "runyard"
 
 

@@ -1,4 +1,4 @@
-"""Which modules a runner serves, and which of them only it serves."""
+"""The reach of a runner: the modules that it serves, and those that only it serves."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Reach:
-    """How many modules a runner serves: those with another runner, and those without."""
+    """The number of modules that a runner serves: those with another runner, and those without."""
 
     shared: int = 0
     alone: int = 0

@@ -59,7 +59,7 @@ class RunnerRow(TypedDict):
 
 
 class Pulse(TypedDict):
-    """What changes with every heartbeat: kept apart, so that one does not send whole rows."""
+    """The values that change with every heartbeat: apart from the rows, so that a heartbeat does not send whole rows."""
 
     at: str
     used: int
@@ -67,7 +67,7 @@ class Pulse(TypedDict):
 
 
 class Counts(TypedDict):
-    """How many runners each filter would show."""
+    """The number of runners that each filter would show."""
 
     all: int
     ONLINE: int
@@ -121,7 +121,7 @@ def is_silent(worker: Row) -> bool:
 
 
 def clock_words(worker: Row) -> str:
-    """How far a runner's clock is off, and to which side."""
+    """Describe how far a runner's clock is off, and to which side."""
     off = int(worker.get("clock_off") or 0)
     return f"{duration(abs(off))} {'ahead' if off > 0 else 'behind'}"
 

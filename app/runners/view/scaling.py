@@ -1,4 +1,4 @@
-"""How a cloud-hosted runner scales: its limits as a form, and the decisions with their reasons."""
+"""The scaling of a cloud-hosted runner: its limits as a form, and the decisions with their reasons."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict

@@ -1,4 +1,4 @@
-"""What every settings page has: the list of pages beside it, its panel, and what can be done in it."""
+"""The frame of every settings page: the list of pages beside it, its panel, and its actions."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -17,7 +17,7 @@ SHORTEST_PASSWORD = 8
 
 
 class AccountState(LivePage, rx.State):
-    """Which of the account's questions is open."""
+    """The open question of the account's page."""
 
     TOPICS: ClassVar[frozenset[str]] = frozenset()
 

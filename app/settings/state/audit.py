@@ -29,7 +29,7 @@ KINDS = (
 
 
 class AuditState(LivePage, rx.State):
-    """What the audit page shows."""
+    """The content of the audit page."""
 
     TOPICS: ClassVar[frozenset[str]] = frozenset({"provision_jobs", "workers", "modules", "memberships"})
 

@@ -15,7 +15,7 @@ from app.settings.view.members import ROLES, MemberRow, Removal, build_removal, 
 
 
 class MembersState(LivePage, rx.State):
-    """Who belongs here, and the dialog that invites."""
+    """The members, and the dialog that invites."""
 
     TOPICS: ClassVar[frozenset[str]] = frozenset({"memberships", "invitations"})
 

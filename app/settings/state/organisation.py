@@ -14,7 +14,7 @@ from app.ui.form.fields import Wrong, whole_number
 
 
 class OrganisationState(LivePage, rx.State):
-    """What the organisation's page shows."""
+    """The content of the organisation's page."""
 
     TOPICS: ClassVar[frozenset[str]] = frozenset({"organizations"})
 

@@ -24,7 +24,7 @@ class ReleaseRow(TypedDict):
 
 
 class ReleasesState(LivePage, rx.State):
-    """What the releases page shows."""
+    """The content of the releases page."""
 
     TOPICS: ClassVar[frozenset[str]] = frozenset({"worker_releases", "facets"})
 

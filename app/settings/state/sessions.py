@@ -1,4 +1,4 @@
-"""Where I am signed in to this dashboard: listed, ended one by one or all others at once."""
+"""The viewer's sessions in this dashboard: listed, ended one by one or all others at once."""
 
 from collections.abc import Awaitable
 from typing import Any
@@ -14,7 +14,7 @@ from app.settings.view.sessions import SessionView, build_views
 
 
 class SessionsState(AppState, rx.State):
-    """The table, and which question is open."""
+    """The table, and the open question."""
 
     rows: list[SessionView] = []
     asking_key: str = ""

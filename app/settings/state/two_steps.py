@@ -24,7 +24,7 @@ class DeviceView(TypedDict):
 
 
 class TwoStepsState(AppState, rx.State):
-    """What the page shows; a new device's secret is here only while its dialog is open."""
+    """The content of the page; a new device's secret is here only while its dialog is open."""
 
     devices: list[DeviceView] = []
     is_on: bool = False

@@ -1,1 +1,1 @@
-"""What the settings' pages show, from rows alone."""
+"""The content of the settings' pages, from rows alone."""

@@ -158,7 +158,7 @@ def _value(value: object) -> str:
 
 @dataclass(frozen=True)
 class AuditFilter:
-    """What the reader chose: an action such as job.approved, or a kind of thing such as job, and part of a name."""
+    """The reader's choice: an action such as job.approved, or a kind of thing such as job, and part of a name."""
 
     action: str = ""
     actor: str = ""

@@ -121,7 +121,7 @@ def subject(template: str, slug: str, path: str, phase: str, *, is_group: bool) 
 
 
 def trust_text(issuer: str, row: Row, phase: str, wanted: str) -> str:
-    """What to enter at the cloud: a trust policy for AWS, for others the three claims to demand."""
+    """Write the text to enter at the cloud: a trust policy for AWS, for others the three claims to demand."""
     if row["kind"] != "aws":
         return json.dumps({"issuer": issuer, "audience": row["audience"], "subject": wanted}, indent=2)
     role = str((row.get("settings") or {}).get(f"{phase}_role") or "")

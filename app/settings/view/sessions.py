@@ -1,4 +1,4 @@
-"""Where somebody is signed in: each browser in words."""
+"""The sessions of a person: each browser in words."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime

@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Platform:
-    """Where a workload runs, who signs its tokens, and which claims tell it from everybody else's."""
+    """A platform that runs workloads: the signer of its tokens, and the claims that distinguish one workload from all others."""
 
     label: str
     issuer: str

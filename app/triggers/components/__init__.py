@@ -1,1 +1,1 @@
-"""What pages of triggers are made of."""
+"""The parts of the triggers' pages."""

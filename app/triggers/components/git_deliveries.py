@@ -117,7 +117,7 @@ def _choice() -> rx.Component:
 
 
 def deliveries_panel() -> rx.Component:
-    """What each event led to."""
+    """The panel of deliveries: each event with its verdict and the reason."""
     none = empty("webhook", "No deliveries yet", "Each push and pull request shows up here with its verdict and why.")
     foot = rx.el.div(
         rx.el.span(class_name="grow"),

@@ -46,7 +46,7 @@ RESULTS = {
 
 
 def result_mark(state: rx.Var[str], words: Any) -> rx.Component:
-    """How a module or a whole change went, in its own words."""
+    """The badge for the result of a module or a whole change, in its own words."""
     badges = [
         (key, rx.badge(icon(name, "xs"), words, color_scheme=color, radius="full", custom_attrs={"data-status": key}))
         for key, (name, color) in RESULTS.items()
@@ -63,20 +63,20 @@ def _mark(status: rx.Var[str], known: dict[str, tuple[str, str, str]]) -> rx.Com
 
 
 def trigger_mark(status: rx.Var[str]) -> rx.Component:
-    """How a schedule's last run went, or what the last event of a repository led to."""
+    """The badge for the result of a schedule's last run, or of a repository's last event."""
     return _mark(status, VERDICTS | RUNS)
 
 
 def delivery_mark(status: rx.Var[str]) -> rx.Component:
-    """What became of a message."""
+    """The badge for the status of a message."""
     return _mark(status, DELIVERIES)
 
 
 def connection_mark(status: rx.Var[str]) -> rx.Component:
-    """Whether a repository is read and its webhook works."""
+    """The badge that shows whether a repository is read and its webhook works."""
     return _mark(status, CONNECTIONS)
 
 
 def verdict_mark(verdict: rx.Var[str]) -> rx.Component:
-    """What an event of a repository led to."""
+    """The badge for the result of a repository's event."""
     return _mark(verdict, VERDICTS)

@@ -16,7 +16,7 @@ _ADDRESS = re.compile(r"/dashboard/changes/([0-9a-f-]{36})/(?:([0-9a-f]{40,64})|
 
 
 class ChangeState(LivePage, rx.State):
-    """What a change led to, live."""
+    """The page state of a change's page: the results of the change, live."""
 
     TOPICS: ClassVar[frozenset[str]] = frozenset(
         {"git_connections", "git_deliveries", "pull_requests", "provision_jobs", "approvals", "modules"}

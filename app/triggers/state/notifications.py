@@ -21,7 +21,7 @@ from app.triggers.view.notifications import (
 
 NEW: RuleView = {**build_rule({}), "event_keys": ["job.failed", "job.needs_attention"]}
 PAGE = 20
-# What assets/needs_you.js answers when the browser's own notifications are turned on or off.
+# The words for the answers of assets/needs_you.js when a person turns the browser's own notifications on or off.
 BROWSER_WORDS = {
     "on": ("Notifications are on", "This browser shows one when another job waits for a decision."),
     "off": ("Notifications are off", "The tab's title still counts the jobs that wait for a decision."),
@@ -140,7 +140,7 @@ class NotificationsState(Items, rx.State):
         return rx.toast.success("Rule created" if self.is_new else "Saved")
 
     async def _sealed(self, form: dict[str, Any]) -> dict[str, Any]:
-        """What was typed leaves this process for the function that seals it, and is kept nowhere."""
+        """Send the typed values out of this process to the function that seals them, and keep them nowhere."""
         given = {name: str(form.get(name) or "").strip() for name in ("address", "secret")}
         wanted = {name: text for name, text in given.items() if text}
         if not wanted:

@@ -14,7 +14,7 @@ from app.triggers.view.review import NOTHING, ReviewView, build, open_ids
 
 
 class ReviewState(LivePage, rx.State):
-    """What the review page shows, and what was chosen on it."""
+    """The page state of the review page, with the choices made on it."""
 
     TOPICS: ClassVar[frozenset[str]] = frozenset()
 

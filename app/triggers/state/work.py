@@ -1,4 +1,4 @@
-"""What runs for a module or group as a whole: its sets and its schedules; for panels on the pages of others."""
+"""The sets and schedules that run for a module or group as a whole; for panels on other features' pages."""
 
 import asyncio
 import contextlib

@@ -38,7 +38,7 @@ class ChangeEvent(TypedDict):
 
 
 class ChangeView(TypedDict):
-    """What the change's page shows."""
+    """The content of a change's page."""
 
     title: str
     state: str

@@ -76,7 +76,7 @@ class ConnectionView(TypedDict):
 
 
 class ModuleVerdict(TypedDict):
-    """What a delivery led to for one module, and why."""
+    """The verdict of a delivery on one module, and the reason."""
 
     path: str
     verdict: str
@@ -175,7 +175,7 @@ def build_delivery(row: Row) -> DeliveryView:
 
 
 def change_href(row: Row) -> str:
-    """Where the page of a delivery's pull request or commit is; none for a commit that started nothing."""
+    """Return the address of the page of a delivery's pull request or commit; none for a commit that started nothing."""
     what = row.get("pull_request") or (row.get("after_commit") if row.get("jobs") else "")
     return f"/dashboard/changes/{row.get('connection_id')}/{what}" if what else ""
 

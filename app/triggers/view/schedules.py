@@ -7,7 +7,7 @@ from app.ui.form.spec import Checked, texts
 
 Row = Mapping[str, Any]
 OPERATIONS = ("DRIFT", "PLAN", "APPLY", "DESTROY")
-# What the segmented control offers before somebody writes cron themselves.
+# The choices that the segmented control offers before somebody writes cron themselves.
 KINDS = {"hourly": "0 * * * *", "daily": "0 2 * * *", "weekly": "0 6 * * 1"}
 
 

@@ -77,7 +77,7 @@ def build_view(row: Row, why: Row | None = None) -> SetView:
 
 
 def _waits(why: Row) -> list[str]:
-    """Which module waits for which others, and which were left out; one that waits for its turn alone is not named."""
+    """Describe which modules wait for others, and which were left out; a module that waits only for its turn is not named."""
     waiting = [one for one in why.get("waiting") or [] if one["waits_for"]]
     lines = [f"{one['module_path']} waits for {', '.join(map(_before, one['waits_for']))}" for one in waiting]
     lines += [f"{one['module_path']}: {one['message']}" for one in why.get("waiting_for_apply") or []]
@@ -93,7 +93,7 @@ def _key(row: Row, name: str, color: str) -> KeyView:
 
 
 def left_words(seconds: Any) -> str:
-    """About how long the rest takes."""
+    """Describe about how long the rest takes."""
     if seconds is None:
         return ""
     whole = int(float(seconds))

@@ -12,7 +12,7 @@ _HOURS = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 
 
 def hint_of(row: Row) -> str:
-    """What happens next by this policy."""
+    """Describe what happens next by this policy."""
     outdated, version = int(row.get("outdated") or 0), row.get("version") or ""
     will = f"{outdated} runner{'' if outdated == 1 else 's'} will update to {version}." if outdated else ""
     none = "No outdated runners that can be updated from here."

@@ -1,1 +1,1 @@
-"""What dialogs ask: elements, fields and how they are checked."""
+"""The forms of dialogs: elements, fields and their checks."""

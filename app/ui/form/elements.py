@@ -10,7 +10,7 @@ from app.ui.icons import icon
 
 
 def problem_line(key: Any, words: Any) -> rx.Component:
-    """What is wrong with a field, read out as it appears."""
+    """The line with a field's problem, read out as it appears."""
     return rx.el.small(
         icon("circle-alert"), words, class_name="err", role="alert", custom_attrs={"data-testid": f"error-{key}"}
     )

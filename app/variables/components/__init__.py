@@ -1,1 +1,1 @@
-"""What is drawn of variables."""
+"""The components of variables."""

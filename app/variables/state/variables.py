@@ -27,7 +27,7 @@ NEW: VariableView = build_row({"id": "", "name": "", "kind": "input", "value": "
 
 
 class VariablesState(Items, rx.State):
-    """What the next job of a path gets; those that are set at the path itself can be changed here."""
+    """The variables that the next job of a path gets; those that are set at the path itself can be changed here."""
 
     EMPTY: ClassVar[VariableView] = NEW
     TOPICS: ClassVar[frozenset[str]] = frozenset({"variables"})

@@ -1,1 +1,1 @@
-"""What the pages of variables show, without Reflex."""
+"""The content of the pages of variables, without Reflex."""

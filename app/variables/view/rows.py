@@ -40,7 +40,7 @@ class VariableView(TypedDict):
 
 
 class UsersView(TypedDict):
-    """Which jobs get a variable, and who can start them."""
+    """The modules whose jobs get a variable, the people who can start them, and the runners that open secrets."""
 
     modules: str
     people: str

@@ -1,4 +1,4 @@
-"""What the demo organisation is made of; every module runs offline with the engine's built-in resource."""
+"""The content of the demo organisation; every module runs offline with the engine's built-in resource."""
 
 import json
 from dataclasses import dataclass, field

@@ -30,13 +30,13 @@ SHARED, OWN, OLDER, WAITING = "shared-default", "build-host-01", "build-host-02"
 
 @dataclass(frozen=True)
 class Demo:
-    """Who can sign in, and the runners to supervise."""
+    """The account that can sign in, and the runners to supervise."""
 
     email: str
     password: str
     parts: list[Part] = field(default_factory=list)
     note: str = ""
-    """What is left out here, and what to do about it."""
+    """The parts that are left out here, and the remedy."""
 
 
 NO_RUNNERS = (
@@ -137,7 +137,7 @@ async def _begin_engine() -> None:
 
 @dataclass(frozen=True)
 class Found:
-    """What the runner's own doctor says about jobs on this machine."""
+    """The findings of the runner's own doctor about jobs on this machine."""
 
     is_whole: bool = False
     are_secrets_kept: bool = False

@@ -1,4 +1,4 @@
-"""What the database says: whether somebody's job is running, and the ledger."""
+"""Reads the database: whether somebody's job is running, and the ledger."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ class Books:
         self._organisation = ""
 
     def count_others(self) -> int:
-        """How many jobs run now that are not the demo's own."""
+        """Count the running jobs that are not the demo's own."""
         return int(self._one(_OTHERS, [ORGANISATION[1], PATHS]))
 
     def organisation(self) -> str:

@@ -29,7 +29,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class Breakable:
-    """What may be broken: one runner, its line to the API, and the database."""
+    """The parts that a fault may break: one runner, its line to the API, and the database."""
 
     runner: PartRunner
     database: PartRunner
@@ -54,7 +54,7 @@ class Breaker:
         }  # fmt: skip
 
     async def read(self) -> dict[str, Any]:
-        """What happens now, what happened last, and the ledger."""
+        """Return the current or last fault, and the ledger."""
         counted = await asyncio.to_thread(self._books.ledger)
         self._ledger = counted or self._ledger
         ledger = (

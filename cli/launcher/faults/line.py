@@ -18,7 +18,7 @@ class Line:
 
     @property
     def url(self) -> str:
-        """Where the runner reaches the API; only after `open`."""
+        """The address at which the runner reaches the API; only after `open`."""
         if self._server is None:
             raise RuntimeError("the line is not open")
         return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
@@ -28,7 +28,7 @@ class Line:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
 
     async def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         if self._server is not None:
             self._server.close()
         for task in self._open:

@@ -1,10 +1,10 @@
-"""What happened so far, in sentences: the record of one fault that the page shows."""
+"""The record of one fault that the page shows: the events so far, in sentences."""
 
 import time
 from dataclasses import dataclass, field
 from typing import Any
 
-# What the database did about it, in its own events.
+# The database's reactions, by the names of its own events.
 SAID = {
     "lost": "The database noticed that the runner was lost, and put the job back into its queue.",
     "returned": "The runner gave the job back, and it waits for its next attempt.",

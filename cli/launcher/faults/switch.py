@@ -67,6 +67,6 @@ class Switch:
 
 
 def socket_path(folder: Path) -> Path | None:
-    """Where the socket lies; nowhere when the folder's name is too long for one."""
+    """Return the path of the socket; None when the folder's name is too long for one."""
     path = folder / "faults.sock"
     return path if len(os.fsencode(path)) <= LONGEST_PATH else None

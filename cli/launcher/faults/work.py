@@ -15,7 +15,7 @@ ENDED = ("SUCCEEDED", "FAILED", "CANCELLED", "NEEDS_ATTENTION")
 
 
 class Work:
-    """What one person may ask of the demo organisation."""
+    """The actions of one person in the demo organisation."""
 
     def __init__(self, person: Api) -> None:
         self._person = person
@@ -49,7 +49,7 @@ class Work:
         ]
 
     def events(self, number: int) -> list[dict[str, Any]]:
-        """What became of it."""
+        """Read the job's events."""
         return self._person.rows("job_events", select="id,event,reason", job_id=f"eq.{number}", order="id")
 
     def lines(self, number: int) -> dict[int, set[int]]:
@@ -64,7 +64,7 @@ class Work:
         return {attempt: {int(found[1]) for found in LINE.finditer(body)} for attempt, body in bodies.items()}
 
     def decide(self, number: int) -> None:
-        """What a person does about an apply whose runner was lost: mark it as failed, and release its lock."""
+        """Decide as a person would about an apply whose runner was lost: mark it as failed, and release its lock."""
         held = self._person.call("state_info", module=self.job(number)["module_id"])["lock"]
         self._person.call("resolve_attention", job=number, action="mark_failed", proof=held["id"] if held else None)
 
